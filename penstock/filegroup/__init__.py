@@ -1,0 +1,1 @@
+"""File groups: names, slices, and what a query sees of them."""

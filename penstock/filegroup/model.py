@@ -1,0 +1,57 @@
+"""File groups and what they are made of, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BaseFile:
+    """One version of a file group's rows, as Parquet."""
+
+    path: str
+    file_id: str
+    instant: str
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """Changes on top of a base file."""
+
+    path: str
+    file_id: str
+    base_instant: str
+    version: int
+    write_token: str
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """A base file and the log files on top of it; either may be missing."""
+
+    partition_path: str
+    file_id: str
+    base_instant: str
+    base_file: BaseFile | None = None
+    log_files: tuple[LogFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """All versions of one set of rows, newest slice first."""
+
+    partition_path: str
+    file_id: str
+    slices: tuple[FileSlice, ...]

@@ -1,0 +1,66 @@
+"""Names of data files, and what they tell.
+
+A base file is `<file id>_<write token>_<instant>.parquet`; a log file `.<file id>_<base instant>.log.<version>_<token>`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+PARTITION_METAFILE = ".hoodie_partition_metadata"
+
+_LOG = re.compile(r"^\.(.+)_([^_]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
+_BASE = re.compile(r"^([^_.][^_]*)_([^_]*)_(\d+)(\.[A-Za-z]+)$")
+
+
+@dataclass(frozen=True)
+class BaseName:
+    """The parts of a base file's name."""
+
+    file_id: str
+    write_token: str
+    instant: str
+    extension: str
+
+
+@dataclass(frozen=True)
+class LogName:
+    """The parts of a log file's name."""
+
+    file_id: str
+    base_instant: str
+    version: int
+    write_token: str
+    is_cdc: bool = False
+
+
+def base_file_name(file_id: str, write_token: str, instant: str) -> str:
+    """The name of a base file."""
+    return f"{file_id}_{write_token}_{instant}.parquet"
+
+
+def write_token(task: int, stage: int, attempt: int) -> str:
+    """Which attempt of which task wrote a file."""
+    return f"{task}-{stage}-{attempt}"
+
+
+def parse_base_name(name: str) -> BaseName | None:
+    """The parts of a base file's name, or None."""
+    match = _BASE.match(name)
+    return BaseName(*match.groups()) if match else None
+
+
+def parse_log_name(name: str) -> LogName | None:
+    """The parts of a log file's name, or None."""
+    match = _LOG.match(name)
+    if not match:
+        return None
+    file_id, base, version, token, cdc = match.groups()
+    return LogName(file_id, base, int(version), token or "", cdc is not None)
+
+
+def partition_metafile(instant: str, partition_path: str, date: str) -> bytes:
+    """The content of the file that makes a folder a partition of the table."""
+    depth = len(partition_path.split("/")) if partition_path else 0
+    return f"#partition metadata\n#{date}\ncommitTime={instant}\npartitionDepth={depth}\n".encode("latin-1")

@@ -1,0 +1,136 @@
+"""Base files: Arrow tables in, Parquet bytes out, laid out so that Hudi's Java readers take them.
+
+Three-level lists with child `element`, decimals as fixed-length bytes, timestamps in microseconds UTC, no Arrow schema;
+the record keys' range and bloom filter go to the footer. Nothing here knows paths or tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.formats.bloom import BloomFilter
+
+FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
+FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"
+FOOTER_BLOOM_TYPE = "hoodie_bloom_filter_type_code"
+FOOTER_MIN_KEY = "hoodie_min_record_key"
+FOOTER_MAX_KEY = "hoodie_max_record_key"
+
+ROW_GROUP_ROWS = 125_000
+#: Hudi's names of codecs where Arrow's differ.
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+_SAMPLE_ROWS = 4_096
+_DICTIONARY_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class BloomSettings:
+    """How the filter over a file's record keys is sized."""
+
+    kind: str = "DYNAMIC_V0"
+    entries: int = 60_000
+    error_rate: float = 1e-9
+    max_entries: int = 100_000
+
+
+def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: Sequence[str] | None = None) -> pq.ParquetWriter:
+    """A writer for tables with the schema of `sample`, which also decides the columns worth a dictionary."""
+    return pq.ParquetWriter(
+        sink,
+        sample.schema,
+        compression=_CODECS.get(codec.lower(), codec.lower()),
+        use_dictionary=list(dictionary) if dictionary is not None else repetitive_columns(sample),
+        use_compliant_nested_type=True,
+        store_schema=False,
+        write_batch_size=ROW_GROUP_ROWS,
+        use_deprecated_int96_timestamps=False,
+    )
+
+
+def repetitive_columns(sample: pa.Table) -> list[str]:
+    """Columns whose values repeat: a dictionary makes them smaller, on the others it only costs time."""
+    head = sample.slice(0, _SAMPLE_ROWS)
+    return [f.name for f in head.schema if _repeats(head[f.name], f.type)]
+
+
+def _repeats(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind) or len(column) == 0:
+        return False
+    return bool(pc.count_distinct(column, mode="all").as_py() <= max(1, len(column) * _DICTIONARY_SHARE))
+
+
+class KeyFooter:
+    """Gathers the record keys of one file: their range, and a filter sized by how many there turn out to be.
+
+    Keys are kept until there are as many as the filter is configured for; a file that ends before gets a smaller filter.
+    """
+
+    def __init__(self, settings: BloomSettings | None) -> None:
+        self._settings = settings
+        self._waiting: list[pa.ChunkedArray] = []
+        self._count = 0
+        self._low: str | None = None
+        self._high: str | None = None
+        self._bloom: BloomFilter | None = None
+
+    def add(self, keys: pa.ChunkedArray) -> None:
+        """Take in the keys of some more rows."""
+        if len(keys) == 0:
+            return
+        bounds = pc.min_max(keys)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        self._low = low if self._low is None else min(self._low, low)
+        self._high = high if self._high is None else max(self._high, high)
+        self._count += len(keys)
+        if self._bloom is not None:
+            self._bloom.add(keys)
+        elif self._settings is not None:
+            self._waiting.append(keys)
+            if self._count >= self._settings.entries:
+                self._build(self._settings.entries)
+
+    def _build(self, entries: int) -> None:
+        assert self._settings is not None
+        s = self._settings
+        self._bloom = BloomFilter.create(s.kind, entries, s.error_rate, s.max_entries)
+        for keys in self._waiting:
+            self._bloom.add(keys)
+        self._waiting = []
+
+    def metadata(self) -> dict[str, str]:
+        """The footer entries."""
+        found = {}
+        if self._settings is not None:
+            if self._bloom is None:
+                self._build(fitting_entries(self._count, self._settings.entries))
+            assert self._bloom is not None
+            found[FOOTER_BLOOM] = self._bloom.to_text()
+            if self._bloom.type_code != "SIMPLE":
+                found[FOOTER_BLOOM_TYPE] = self._bloom.type_code
+        if self._low is not None and self._high is not None:
+            found |= {FOOTER_MIN_KEY: self._low, FOOTER_MAX_KEY: self._high}
+        return found
+
+
+_LEAST_ENTRIES = 1_000
+
+
+def fitting_entries(keys: int, configured: int) -> int:
+    """How many entries a filter for a file of this many keys is sized for: room to double, never above the setting."""
+    wanted = _LEAST_ENTRIES
+    while wanted < keys * 2:
+        wanted *= 2
+    return min(configured, wanted)
+
+
+def footer_of(file: pq.ParquetFile) -> Mapping[str, str]:
+    """The footer's text entries."""
+    raw = file.metadata.metadata or {}
+    return {k.decode(): v.decode("utf-8", "replace") for k, v in raw.items()}

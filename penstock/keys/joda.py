@@ -1,0 +1,164 @@
+"""Joda-Time date patterns: the language of Hudi's time-based key generator.
+
+Pure. A pattern becomes tokens; `moments.py` turns these into Spark expressions. Nothing here goes through Java's or
+Spark's own patterns, whose letters mean other things (`Y`, `e`, `K`, `Z`, `x`), and differ with a session setting.
+
+| letter | printed | read (digits at most, greedy) |
+| --- | --- | --- |
+| `y` | year, signed, padded to the width; `yy` two digits | 9, or the width if a number follows; `yy` around today |
+| `Y` | year of era, otherwise as `y` | as `y`, without a sign |
+| `x` `w` `e` | ISO week year, week, day of week 1 to 7 | week dates: `x` with `w` and `e` |
+| `C` `G` | century of era, `AD` or `BC` | refused |
+| `M` | month: number, `MMM` Jan, `MMMM` January | 2, or either name |
+| `d` `D` | day of month, day of year | 2, 3 |
+| `E` | Mon, `EEEE` Monday | a name, which is not checked against the date |
+| `H` `k` `K` `h` | hour 0-23, 1-24, 0-11, 1-12 | 2 |
+| `a` | AM or PM | the same |
+| `m` `s` | minute, second | 2 |
+| `S` | first digits of the fraction, zeros after milliseconds | as many as the width |
+| `Z` `ZZ` `ZZZ` | offset +0530, offset +05:30, zone name | `Z` or either offset; `ZZZ` a zone name |
+| `z` | refused: names such as CEST depend on the machine | refused |
+
+`'text'` is literal, `''` a quote, and so is everything that is not a letter. Names are English. Any other letter is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.errors import OptionError
+
+MONTHS = (
+    "January February March April May June July August September October November December".split()  # noqa: SIM905
+)
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
+
+_PRINTABLE = frozenset("GCyYxweEMdDHkKhamsSZ")
+_READABLE = _PRINTABLE - frozenset("GC")
+_DIGITS_MAX = {"M": 2, "d": 2, "D": 3, "w": 2, "e": 1, "H": 2, "k": 2, "K": 2, "h": 2, "m": 2, "s": 2}
+_YEARS = frozenset("yYx")
+_YEAR_DIGITS_MAX = 9
+
+_OFFSET = r"(Z|[+-](?:[01]\d|2[0-3])(?::[0-5]\d(?::[0-5]\d)?|[0-5]\d(?:[0-5]\d)?)?)"
+_ZONE_NAME = r"([A-Z][A-Z0-9_+/-]*+)"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One part of a pattern: a letter with its width, or literal text (then the letter is empty)."""
+
+    letter: str = ""
+    width: int = 0
+    text: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        if self.letter == "M":
+            return self.width <= 2
+        return self.letter != "" and self.letter in "CyYxweDdHkKhmsS"
+
+    @property
+    def is_two_digit_year(self) -> bool:
+        return self.letter in _YEARS and self.width == 2
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text is read: a regular expression for the whole text (Java's dialect), and what each group holds."""
+
+    pattern: str
+    regex: str
+    groups: tuple[Token, ...]
+
+    def position(self, letters: str) -> int | None:
+        """Give the last group that holds one of the letters."""
+        found = [index for index, token in enumerate(self.groups) if token.letter in letters]
+        return found[-1] if found else None
+
+
+def print_tokens(pattern: str, *, option: str) -> tuple[Token, ...]:
+    """Give the tokens of a pattern that dates are written with.
+
+    Raises:
+        OptionError: a letter has no meaning, or none that is the same everywhere.
+    """
+    return _checked(pattern, _PRINTABLE, option=option)
+
+
+def reading_of(pattern: str, *, option: str) -> Reading:
+    """Give the way to read a text of this pattern.
+
+    Raises:
+        OptionError: a letter has no meaning or cannot be read, or the fields make no date.
+    """
+    tokens = _checked(pattern, _READABLE, option=option)
+    letters = {token.letter for token in tokens}
+    if "w" in letters and "x" not in letters:
+        raise OptionError(f"{option}={pattern}: a week (w) needs its week year (x) beside it.")
+    if "x" in letters and letters & set("yYMdD"):
+        raise OptionError(f"{option}={pattern}: use week dates (x, w, e) or calendar dates (y, M, d, D), not both.")
+    regexes, groups = [], []
+    for token, following in zip(tokens, (*tokens[1:], Token()), strict=True):
+        regexes.append(_regex_of(token, before_number=following.is_number))
+        if token.letter not in ("", "E"):
+            groups.append(token)
+    return Reading(pattern, rf"(?i)\A{''.join(regexes)}\z", tuple(groups))
+
+
+def _checked(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Token, ...]:
+    if not pattern.strip():
+        raise OptionError(f"{option} is empty: give a date pattern, for example yyyy/MM/dd.")
+    tokens = tuple(_tokens(pattern))
+    for token in tokens:
+        if token.letter and token.letter not in letters:
+            raise OptionError(
+                f"{option}={pattern}: the pattern letter {token.letter!r} cannot be used here. "
+                f"Use {' '.join(sorted(letters))}; put literal text into single quotes, for example 'T'."
+            )
+    return tokens
+
+
+def _tokens(pattern: str) -> Iterator[Token]:
+    """Split a pattern into runs of one letter and literal texts."""
+    for match in re.finditer(r"(([A-Za-z])\2*)|((?:[^A-Za-z']|'(?:[^']|'')*(?:'|\Z))+)", pattern):
+        if match.group(1):
+            yield Token(letter=match.group(2), width=len(match.group(1)))
+        else:
+            yield Token(text=_unquoted(match.group(3)))
+
+
+def _unquoted(literal: str) -> str:
+    """Take quotes off: `''` is a quote inside and outside of quoted text."""
+    return literal.replace("''", "\0").replace("'", "").replace("\0", "'")
+
+
+def _regex_of(token: Token, *, before_number: bool) -> str:
+    """Give the expression for one token. Numbers are possessive: like Joda, they never give a digit back."""
+    if not token.letter:
+        return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in token.text)
+    if token.letter in _YEARS:
+        return _year_regex(token, before_number=before_number)
+    if token.letter == "M" and token.width >= 3:
+        return f"({_names(MONTHS)})"
+    if token.letter == "E":
+        return f"(?:{_names(DAYS)})"
+    if token.letter == "a":
+        return "(AM|PM)"
+    if token.letter == "Z":
+        return _OFFSET if token.width <= 2 else _ZONE_NAME
+    return rf"(\d{{1,{max(token.width, _DIGITS_MAX.get(token.letter, 1))}}}+)"
+
+
+def _year_regex(token: Token, *, before_number: bool) -> str:
+    if token.is_two_digit_year:
+        return r"(\d{2})" if before_number else rf"([+-]?\d{{1,{_YEAR_DIGITS_MAX}}}+)"
+    digits = token.width if before_number else max(_YEAR_DIGITS_MAX, token.width)
+    sign = "" if token.letter == "Y" else "[+-]?"
+    return rf"({sign}\d{{1,{digits}}}+)"
+
+
+def _names(names: list[str]) -> str:
+    return "|".join([*names, *(name[:3] for name in names)])

@@ -1,0 +1,56 @@
+"""SimpleKeyGenerator: one record key field, one partition path field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark.sql import Column
+from pyspark.sql.types import StructType
+
+from penstock.errors import OptionError
+from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
+from penstock.keys.names import SIMPLE
+from penstock.keys.texts import bare_key, partition_path, plain_folder
+
+
+@dataclass(frozen=True)
+class SimpleKeyGenerator:
+    settings: KeySettings
+    java_class: ClassVar[str] = SIMPLE
+
+    def columns(self, schema: StructType) -> KeyColumns:
+        key, plain_key = single_key(schema, self.settings)
+        fields = (single_field(self.settings.partition_path_fields, "partition-path"),)
+        return KeyColumns(
+            record_key=key,
+            partition_path=partition_path(schema, fields, self.settings),
+            plain_record_key=plain_key,
+            plain_partition_path=plain_folder(schema, fields, self.settings),
+            record_key_fields=self.settings.record_key_fields,
+            partition_path_fields=fields,
+        )
+
+
+def single_key(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:
+    """Give the key of the one field, and its plain column if it has one; both None when keys are generated."""
+    if not settings.record_key_fields:
+        return None, None
+    return bare_key(schema, single_field(settings.record_key_fields, "record-key"), settings)
+
+
+def single_field(fields: Sequence[str], role: str) -> str:
+    """Give the one field.
+
+    Raises:
+        OptionError: there are several or none.
+    """
+    if len(fields) == 1:
+        return fields[0]
+    option = RECORD_KEY_OPTION if role == "record-key" else PARTITION_PATH_OPTION
+    other = "ComplexKeyGenerator" if fields else "NonpartitionedKeyGenerator"
+    raise OptionError(
+        f"Single {role} field is expected; provided ({', '.join(fields)}). "
+        f"Fix: name one column in {option}, or use the {other} (chosen by itself when no key generator is set)."
+    )

@@ -1,0 +1,1 @@
+"""Where the list of a table's files comes from."""

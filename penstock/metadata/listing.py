@@ -1,0 +1,65 @@
+"""The table's partitions and file slices, by listing its folders.
+
+A folder is a partition if it holds the partition metafile; what is below such a folder is not looked at. Only the
+partitions asked for are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from penstock.errors import CorruptFile
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.filegroup.names import PARTITION_METAFILE
+from penstock.filegroup.view import Visibility, group_files, latest_base_files
+from penstock.storage import FileInfo, Storage, join
+from penstock.table import TableState
+from penstock.timeline.instant import Action, State
+from penstock.timeline.store import FOLDER, read_metadata
+
+
+def list_partitions(table: TableState) -> list[str]:
+    """The paths of all partitions; `[""]` for a table without partitions that has files."""
+    return [path for path, _ in walk_partitions(table.storage, table.base_path)]
+
+
+def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterator[tuple[str, list[FileInfo]]]:
+    """Every partition with its files; each folder is listed once."""
+    entries = storage.list(join(base_path, below))
+    if any(e.name.startswith(PARTITION_METAFILE) for e in entries):
+        yield below, [e for e in entries if not e.is_dir]
+        return
+    for entry in entries:
+        if entry.is_dir and entry.name != FOLDER:
+            yield from walk_partitions(storage, base_path, f"{below}/{entry.name}" if below else entry.name)
+
+
+def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
+    """File groups with all their slices, committed or not, of some partitions or of all."""
+    if partitions is None:
+        listed: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
+    else:
+        listed = ((p, table.storage.list(join(table.base_path, p))) for p in partitions)
+    return [group for path, files in listed for group in group_files(path, files)]
+
+
+def latest_slices(
+    table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
+) -> dict[str, list[FileSlice]]:
+    """The newest committed slice with a base file of each file group, by partition path."""
+    found: dict[str, list[FileSlice]] = {}
+    for slice_ in latest_base_files(list_groups(table, partitions), visibility(table, as_of)):
+        found.setdefault(slice_.partition_path, []).append(slice_)
+    return found
+
+
+def visibility(table: TableState, as_of: str | None = None) -> Visibility:
+    """What a query sees: the timeline, and the file groups that replace commits took out."""
+    replaced: dict[tuple[str, str], str] = {}
+    for instant in table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED):
+        metadata = read_metadata(table.storage, table.base_path, instant)
+        if metadata.replaced is None:
+            raise CorruptFile(f"{instant.file_name} of {table.base_path} does not say which file groups it replaced")
+        for path, ids in metadata.replaced.items():
+            replaced |= {(path, file_id): instant.time for file_id in ids}
+    return Visibility(table.timeline, replaced, as_of)

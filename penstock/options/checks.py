@@ -1,0 +1,186 @@
+"""Combinations of options that make no sense together.
+
+Only what options alone can tell; what needs the table or the DataFrame is checked where those are known. Run it on the
+options of a write after the table's own properties were laid below them, so that a key column the table knows counts
+as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.errors import OptionError
+from penstock.options.clean import cleaning_policy
+from penstock.options.clustering import CLUSTERING_INLINE, CLUSTERING_SCHEDULE_INLINE
+from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
+from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
+from penstock.options.index import BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE
+from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
+from penstock.options.option import Option, Options, to_raw, words
+from penstock.options.read import INCREMENTAL_FALLBACK_FULL_SCAN, TIMELINE_HOLES_POLICY
+from penstock.options.table import (
+    POPULATE_META_FIELDS,
+    STORED_PRECOMBINE_FIELD,
+    STORED_RECORD_KEY_FIELDS,
+    STORED_TABLE_TYPE,
+)
+from penstock.options.timeline import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from penstock.options.write import (
+    BULK_INSERT_SORT_MODE,
+    COMBINE_BEFORE_INSERT,
+    INSERT_DROP_DUPLICATES,
+    OPERATION,
+    PAYLOAD_DELETE_FIELD,
+    PAYLOAD_DELETE_MARKER,
+    PRECOMBINE_FIELD,
+    ROW_WRITER_ENABLE,
+    TABLE_TYPE,
+)
+
+_WITHOUT_META_FIELDS: Final = ("Simple", "Nonpartitioned", "Complex")
+_TYPES_WITHOUT_META_FIELDS: Final = ("SIMPLE", "NON_PARTITION", "COMPLEX")
+
+
+def check_combinations(options: Options) -> None:
+    """Pass if no two options contradict each other.
+
+    Raises:
+        OptionError: some do. The message lists all contradictions found.
+    """
+    problems = [problem for check in _CHECKS if (problem := check(options)) is not None]
+    if problems:
+        raise OptionError("; ".join(problems))
+
+
+def _commits_to_keep(options: Options) -> str | None:
+    most, least = options[KEEP_MAX_COMMITS], options[KEEP_MIN_COMMITS]
+    if cleaning_policy(options) != "KEEP_LATEST_COMMITS" or most > least:
+        return None
+    return f"{KEEP_MAX_COMMITS.key}={most} must be greater than {KEEP_MIN_COMMITS.key}={least}: raise the first"
+
+
+def _two_compactions(options: Options) -> str | None:
+    if options[COMPACT_INLINE] and options[COMPACT_SCHEDULE_INLINE]:
+        return f"{COMPACT_INLINE.key} and {COMPACT_SCHEDULE_INLINE.key} are both true: choose one"
+    return None
+
+
+def _two_clusterings(options: Options) -> str | None:
+    if options[CLUSTERING_INLINE] and options[CLUSTERING_SCHEDULE_INLINE]:
+        return f"{CLUSTERING_INLINE.key} and {CLUSTERING_SCHEDULE_INLINE.key} are both true: choose one"
+    return None
+
+
+def _early_conflicts(options: Options) -> str | None:
+    if options[EARLY_CONFLICT_DETECTION] and options[CONCURRENCY_MODE] == "SINGLE_WRITER":
+        return f"{EARLY_CONFLICT_DETECTION.key}=true needs {CONCURRENCY_MODE.key}=OPTIMISTIC_CONCURRENCY_CONTROL"
+    return None
+
+
+def _generated_keys(options: Options) -> str | None:
+    if _record_key(options):
+        return None
+    clashes = [one.key + "=true" for one in (COMBINE_BEFORE_INSERT, INSERT_DROP_DUPLICATES) if options[one]]
+    clashes += [] if options[POPULATE_META_FIELDS] else [f"{POPULATE_META_FIELDS.key}=false"]
+    if not clashes:
+        return None
+    return (
+        f"without {RECORD_KEY_FIELD.key} keys are generated, and {' and '.join(clashes)} needs real ones: name the key"
+    )
+
+
+def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
+    if options[OPERATION] != "bulk_insert" or not options[INSERT_DROP_DUPLICATES] or not options[ROW_WRITER_ENABLE]:
+        return None
+    return (
+        f"{INSERT_DROP_DUPLICATES.key}=true does not work with {OPERATION.key}=bulk_insert: "
+        f"use insert, or set {ROW_WRITER_ENABLE.key}=false"
+    )
+
+
+def _sort_mode(options: Options) -> str | None:
+    mode = options[BULK_INSERT_SORT_MODE]
+    if options[OPERATION] != "bulk_insert" or mode == "NONE" or options[POPULATE_META_FIELDS]:
+        return None
+    return f"{BULK_INSERT_SORT_MODE.key}={mode} sorts by meta columns and needs {POPULATE_META_FIELDS.key}=true"
+
+
+def _key_generator_without_meta_fields(options: Options) -> str | None:
+    if options[POPULATE_META_FIELDS]:
+        return None
+    name, kind = options[KEY_GENERATOR_CLASS], options[KEY_GENERATOR_TYPE]
+    short = name.rpartition(".")[2].replace("AvroKeyGenerator", "").replace("KeyGenerator", "") if name else None
+    if short is not None:
+        fits = short in _WITHOUT_META_FIELDS
+    else:
+        fits = kind is None or kind in _TYPES_WITHOUT_META_FIELDS
+    if fits:
+        return None
+    return (
+        f"{POPULATE_META_FIELDS.key}=false works with simple, non-partitioned and complex keys only, not {name or kind}"
+    )
+
+
+def _bucket_hash_fields(options: Options) -> str | None:
+    fields, key = options[BUCKET_HASH_FIELDS], _record_key(options)
+    if options[INDEX_TYPE] != "BUCKET" or not key or set(fields) <= set(key):
+        return None
+    return f"{BUCKET_HASH_FIELDS.key}={to_raw(fields)} must be columns of the record key {to_raw(key)}"
+
+
+def _consistent_hashing(options: Options) -> str | None:
+    if options[INDEX_TYPE] != "BUCKET" or options[BUCKET_ENGINE] != "CONSISTENT_HASHING":
+        return None
+    if options[TABLE_TYPE] != "COPY_ON_WRITE":
+        return None
+    return f"{BUCKET_ENGINE.key}=CONSISTENT_HASHING needs a merge-on-read table: use SIMPLE"
+
+
+def _delete_marker(options: Options) -> str | None:
+    if options[PAYLOAD_DELETE_FIELD] is None or options[PAYLOAD_DELETE_MARKER] is not None:
+        return None
+    return f"{PAYLOAD_DELETE_FIELD.key} needs {PAYLOAD_DELETE_MARKER.key}: the value that means delete"
+
+
+def _transition_time(options: Options) -> str | None:
+    if not options[INCREMENTAL_FALLBACK_FULL_SCAN] or options[TIMELINE_HOLES_POLICY] != "USE_TRANSITION_TIME":
+        return None
+    return (
+        f"{TIMELINE_HOLES_POLICY.key}=USE_TRANSITION_TIME does not work with {INCREMENTAL_FALLBACK_FULL_SCAN.key}=true"
+    )
+
+
+def _two_names_for_one_thing(options: Options) -> str | None:
+    pairs: tuple[tuple[Option[Any], Option[Any]], ...] = (
+        (RECORD_KEY_FIELD, STORED_RECORD_KEY_FIELDS),
+        (PRECOMBINE_FIELD, STORED_PRECOMBINE_FIELD),
+        (TABLE_TYPE, STORED_TABLE_TYPE),
+    )
+    for given, stored in pairs:
+        ours, theirs = options.raw.get(given.key), options.raw.get(stored.key)
+        if ours is not None and theirs is not None and words(ours) != words(theirs):
+            return f"{given.key}={ours} and {stored.key}={theirs} contradict each other: give one of them"
+    return None
+
+
+def _record_key(options: Options) -> tuple[str, ...]:
+    """The key columns, as given or as the table has them."""
+    return words(options[RECORD_KEY_FIELD] or "") or options[STORED_RECORD_KEY_FIELDS]
+
+
+_CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
+    _commits_to_keep,
+    _two_compactions,
+    _two_clusterings,
+    _early_conflicts,
+    _generated_keys,
+    _drop_duplicates_in_bulk_insert,
+    _sort_mode,
+    _key_generator_without_meta_fields,
+    _bucket_hash_fields,
+    _consistent_hashing,
+    _delete_marker,
+    _transition_time,
+    _two_names_for_one_thing,
+)

@@ -1,0 +1,110 @@
+"""Options of cleaning: which old file versions go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Option, Options, boolean, count, positive, word
+
+_CLEANING: Final = "cleaning"
+
+CLEAN_AUTOMATIC: Final = Option(
+    "hoodie.clean.automatic",
+    boolean,
+    True,
+    "Remove old file versions after a commit.",
+    not_yet=_CLEANING,
+)
+CLEAN_ASYNC: Final = Option(
+    "hoodie.clean.async",
+    boolean,
+    False,
+    "Clean beside the write.",
+    not_yet=_CLEANING,
+)
+CLEANER_POLICY: Final = Option(
+    "hoodie.cleaner.policy",
+    word,
+    "KEEP_LATEST_COMMITS",
+    "What decides which versions stay. When not given, the one retention option that is set chooses it.",
+    allowed=("KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_BY_HOURS"),
+    not_yet=_CLEANING,
+)
+CLEANER_COMMITS_RETAINED: Final = Option(
+    "hoodie.cleaner.commits.retained",
+    count,
+    10,
+    "Commits whose files stay readable.",
+    not_yet=_CLEANING,
+)
+CLEANER_HOURS_RETAINED: Final = Option(
+    "hoodie.cleaner.hours.retained",
+    count,
+    24,
+    "Hours for which files stay readable.",
+    not_yet=_CLEANING,
+)
+CLEANER_FILE_VERSIONS_RETAINED: Final = Option(
+    "hoodie.cleaner.fileversions.retained",
+    positive,
+    3,
+    "Versions of each file group that stay.",
+    not_yet=_CLEANING,
+)
+CLEAN_TRIGGER_STRATEGY: Final = Option(
+    "hoodie.clean.trigger.strategy",
+    word,
+    "NUM_COMMITS",
+    "What makes a clean due.",
+    allowed=("NUM_COMMITS",),
+    not_yet=_CLEANING,
+)
+CLEAN_MAX_COMMITS: Final = Option(
+    "hoodie.clean.max.commits",
+    positive,
+    1,
+    "Commits after the last clean that make the next due.",
+    not_yet=_CLEANING,
+)
+CLEAN_ALLOW_MULTIPLE: Final = Option(
+    "hoodie.clean.allow.multiple",
+    boolean,
+    False,
+    "Plan a clean while another is pending.",
+    not_yet=_CLEANING,
+)
+CLEANER_INCREMENTAL: Final = Option(
+    "hoodie.cleaner.incremental.mode",
+    boolean,
+    True,
+    "Look only at partitions written since the last clean.",
+    not_yet=_CLEANING,
+)
+CLEANER_PARALLELISM: Final = Option(
+    "hoodie.cleaner.parallelism",
+    count,
+    200,
+    "Number of tasks that delete files.",
+    accepted=True,
+)
+CLEANER_DELETE_BOOTSTRAP: Final = Option(
+    "hoodie.cleaner.delete.bootstrap.base.file",
+    boolean,
+    False,
+    "Delete adopted files of a bootstrapped table too.",
+    not_yet=_CLEANING,
+)
+
+_POLICY_OF: Final = (
+    (CLEANER_COMMITS_RETAINED, "KEEP_LATEST_COMMITS"),
+    (CLEANER_HOURS_RETAINED, "KEEP_LATEST_BY_HOURS"),
+    (CLEANER_FILE_VERSIONS_RETAINED, "KEEP_LATEST_FILE_VERSIONS"),
+)
+
+
+def cleaning_policy(options: Options) -> str:
+    """The policy in force: the one given, else that of the only retention option given, else the default."""
+    given = [policy for option, policy in _POLICY_OF if options.is_set(option)]
+    if options.is_set(CLEANER_POLICY) or len(given) != 1:
+        return options[CLEANER_POLICY]
+    return given[0]

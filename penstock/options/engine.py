@@ -1,0 +1,146 @@
+"""Options of the JVM engine's machinery that have no counterpart here, and switches of servers Hudi can talk to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Family, Option, boolean, text, word
+
+TIMELINE_SERVER: Final = Family("hoodie.embed.timeline.server.", "Tuning of the timeline server, which is not there.")
+FILE_SYSTEM_VIEW: Final = Family("hoodie.filesystem.", "File system view and retries of the JVM engine.")
+CONSISTENCY_CHECK: Final = Family(
+    "hoodie.consistency.check.", "Waiting for object stores to become consistent, which they are by now."
+)
+CONSISTENCY_GUARD: Final = Family("hoodie.optimistic.consistency.guard.", "The same, by waiting a fixed time.")
+WRITE_EXECUTOR: Final = Family(
+    "hoodie.write.executor.", "Queue between the reading and the writing thread of a JVM task."
+)
+WRITE_BUFFER: Final = Family("hoodie.write.buffer.", "Size of that queue.")
+METRICS: Final = Family("hoodie.metrics.", "Reporters of measurements; `hoodie.metrics.on` is refused.")
+METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Measurements of compaction.")
+METASERVER: Final = Family("hoodie.metaserver.", "Timeline server; `hoodie.metaserver.enabled` is refused.")
+SERVICE_MANAGER: Final = Family(
+    "hoodie.table.service.manager.", "Server for table services; `hoodie.table.service.manager.enabled` is refused."
+)
+ERROR_TABLE: Final = Family("hoodie.errortable.", "Table of failed rows; `hoodie.errortable.enable` is refused.")
+BOOTSTRAP: Final = Family("hoodie.bootstrap.", "Adopting files as they are; `hoodie.bootstrap.base.path` is refused.")
+
+EMBEDDED_TIMELINE_SERVER: Final = Option(
+    "hoodie.embed.timeline.server",
+    boolean,
+    True,
+    "Run a server on the driver that knows timeline and files. Penstock needs none.",
+    accepted=True,
+)
+TAGGED_STORAGE_LEVEL: Final = Option(
+    "hoodie.write.tagged.record.storage.level",
+    word,
+    "MEMORY_AND_DISK_SER",
+    "Storage level of rows with their location.",
+    accepted=True,
+)
+STATUS_STORAGE_LEVEL: Final = Option(
+    "hoodie.write.status.storage.level",
+    word,
+    "MEMORY_AND_DISK_SER",
+    "Storage level of write results.",
+    accepted=True,
+)
+RELEASE_RESOURCES: Final = Option(
+    "hoodie.release.resource.on.completion.enable",
+    boolean,
+    True,
+    "Free cached data after the write.",
+    accepted=True,
+)
+SCHEMA_CACHE: Final = Option(
+    "hoodie.schema.cache.enable",
+    boolean,
+    False,
+    "Cache Avro schemas.",
+    accepted=True,
+)
+SENSITIVE_KEYS: Final = Option(
+    "hoodie.sensitive.config.keys",
+    text,
+    "ssl,tls,sasl,auth,credentials",
+    "Keys whose values stay out of logs.",
+    accepted=True,
+)
+AVRO_WRITE_SUPPORT: Final = Option(
+    "hoodie.avro.write.support.class",
+    word,
+    "org.apache.hudi.avro.HoodieAvroWriteSupport",
+    "Class that writes Avro records to Parquet.",
+    supported=("org.apache.hudi.avro.HoodieAvroWriteSupport",),
+    instead="leave it out; no Java class is ever loaded",
+    case_sensitive=True,
+)
+ROW_WRITE_SUPPORT: Final = Option(
+    "hoodie.parquet.spark.row.write.support.class",
+    word,
+    "org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",
+    "Class that writes Spark rows to Parquet.",
+    supported=("org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",),
+    instead="leave it out; no Java class is ever loaded",
+    case_sensitive=True,
+)
+STORAGE_CLASS: Final = Option(
+    "hoodie.storage.class",
+    word,
+    "org.apache.hudi.storage.hadoop.HoodieHadoopStorage",
+    "Class that reaches the storage.",
+    supported=("org.apache.hudi.storage.hadoop.HoodieHadoopStorage",),
+    instead="leave it out; the path's scheme chooses the storage",
+    case_sensitive=True,
+)
+IO_FACTORY_CLASS: Final = Option(
+    "hoodie.io.factory.class",
+    word,
+    "org.apache.hudi.io.hadoop.HoodieHadoopIOFactory",
+    "Class that opens readers and writers.",
+    supported=("org.apache.hudi.io.hadoop.HoodieHadoopIOFactory",),
+    instead="leave it out",
+    case_sensitive=True,
+)
+WRITE_STATUS_CLASS: Final = Option(
+    "hoodie.writestatus.class",
+    word,
+    "org.apache.hudi.client.WriteStatus",
+    "Class that gathers write results.",
+    supported=("org.apache.hudi.client.WriteStatus",),
+    instead="leave it out",
+    case_sensitive=True,
+)
+METRICS_ON: Final = Option(
+    "hoodie.metrics.on",
+    boolean,
+    False,
+    "Report measurements.",
+    supported=("false",),
+    instead="read the commit's write stats",
+)
+METASERVER_ENABLED: Final = Option(
+    "hoodie.metaserver.enabled",
+    boolean,
+    False,
+    "Keep the timeline in a server.",
+    supported=("false",),
+    instead="leave it out; the timeline is kept in the table",
+)
+SERVICE_MANAGER_ENABLED: Final = Option(
+    "hoodie.table.service.manager.enabled",
+    boolean,
+    False,
+    "Leave table services to a server.",
+    supported=("false",),
+    instead="leave it out",
+)
+ERROR_TABLE_ENABLE: Final = Option(
+    "hoodie.errortable.enable",
+    boolean,
+    False,
+    "Write rows that fail to a second table.",
+    supported=("false",),
+    instead="filter such rows before the write",
+)

@@ -1,0 +1,403 @@
+"""Options of the index: how a write finds the file group that holds a key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Option, amount, boolean, count, fraction, positive, text, word, words
+
+_BUCKET: Final = "the bucket index"
+_RECORD: Final = "the record index"
+_HBASE: Final = "the HBase index"
+
+INDEX_TYPE: Final = Option(
+    "hoodie.index.type",
+    word,
+    "SIMPLE",
+    "How known keys are found. The global kinds look in all partitions, the others in the partition of the row.",
+    allowed=(
+        "SIMPLE",
+        "GLOBAL_SIMPLE",
+        "BLOOM",
+        "GLOBAL_BLOOM",
+        "BUCKET",
+        "RECORD_INDEX",
+        "HBASE",
+        "INMEMORY",
+        "FLINK_STATE",
+    ),
+    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM"),
+    instead="use SIMPLE or BLOOM; GLOBAL_SIMPLE or GLOBAL_BLOOM where a key is unique over all partitions",
+)
+INDEX_CLASS: Final = Option(
+    "hoodie.index.class",
+    word,
+    "",
+    "Index class of one's own; wins over the type.",
+    supported=("",),
+    instead="set hoodie.index.type",
+)
+BLOOM_UPDATE_PARTITION_PATH: Final = Option(
+    "hoodie.bloom.index.update.partition.path",
+    boolean,
+    True,
+    "GLOBAL_BLOOM: a row whose partition changed moves there. With false it is updated where it is.",
+)
+SIMPLE_UPDATE_PARTITION_PATH: Final = Option(
+    "hoodie.simple.index.update.partition.path",
+    boolean,
+    True,
+    "GLOBAL_SIMPLE: a row whose partition changed moves there. With false it is updated where it is.",
+)
+BLOOM_PRUNE_BY_RANGES: Final = Option(
+    "hoodie.bloom.index.prune.by.ranges",
+    boolean,
+    True,
+    "Skip files by their least and greatest key. The rows found are the same.",
+    accepted=True,
+)
+BLOOM_PARALLELISM: Final = Option(
+    "hoodie.bloom.index.parallelism",
+    count,
+    0,
+    "Number of tasks of the lookup.",
+    accepted=True,
+)
+BLOOM_USE_CACHING: Final = Option(
+    "hoodie.bloom.index.use.caching",
+    boolean,
+    True,
+    "Keep the batch in Spark's cache during the lookup.",
+    accepted=True,
+)
+BLOOM_USE_TREE: Final = Option(
+    "hoodie.bloom.index.use.treebased.filter",
+    boolean,
+    True,
+    "Search key ranges by an interval tree.",
+    accepted=True,
+)
+BLOOM_BUCKETIZED: Final = Option(
+    "hoodie.bloom.index.bucketized.checking",
+    boolean,
+    True,
+    "Spread the lookup of one file over tasks.",
+    accepted=True,
+)
+BLOOM_KEYS_PER_BUCKET: Final = Option(
+    "hoodie.bloom.index.keys.per.bucket",
+    positive,
+    10_000_000,
+    "Keys per task of such a lookup.",
+    accepted=True,
+)
+BLOOM_USE_METADATA: Final = Option(
+    "hoodie.bloom.index.use.metadata",
+    boolean,
+    False,
+    "Take filters and ranges from the metadata table; Penstock reads them from the files.",
+    accepted=True,
+)
+BLOOM_STORAGE_LEVEL: Final = Option(
+    "hoodie.bloom.index.input.storage.level",
+    word,
+    "MEMORY_AND_DISK_SER",
+    "Storage level of the cached batch.",
+    accepted=True,
+)
+SIMPLE_PARALLELISM: Final = Option(
+    "hoodie.simple.index.parallelism",
+    count,
+    0,
+    "Number of tasks of the lookup.",
+    accepted=True,
+)
+SIMPLE_USE_CACHING: Final = Option(
+    "hoodie.simple.index.use.caching",
+    boolean,
+    True,
+    "Keep the batch in Spark's cache during the lookup.",
+    accepted=True,
+)
+SIMPLE_STORAGE_LEVEL: Final = Option(
+    "hoodie.simple.index.input.storage.level",
+    word,
+    "MEMORY_AND_DISK_SER",
+    "Storage level of the cached batch.",
+    accepted=True,
+)
+GLOBAL_SIMPLE_PARALLELISM: Final = Option(
+    "hoodie.global.simple.index.parallelism",
+    count,
+    100,
+    "Number of tasks of the lookup.",
+    accepted=True,
+)
+GLOBAL_RECONCILE_PARALLELISM: Final = Option(
+    "hoodie.global.index.reconcile.parallelism",
+    count,
+    60,
+    "Number of tasks that merge rows which change their partition.",
+    accepted=True,
+)
+RECORD_UPDATE_PARTITION_PATH: Final = Option(
+    "hoodie.record.index.update.partition.path",
+    boolean,
+    False,
+    "A row whose partition changed moves there.",
+    waits_for=_RECORD,
+)
+RECORD_USE_CACHING: Final = Option(
+    "hoodie.record.index.use.caching",
+    boolean,
+    True,
+    "Keep the batch in Spark's cache during the lookup.",
+    accepted=True,
+)
+RECORD_STORAGE_LEVEL: Final = Option(
+    "hoodie.record.index.input.storage.level",
+    word,
+    "MEMORY_AND_DISK_SER",
+    "Storage level of the cached batch.",
+    accepted=True,
+)
+BUCKET_ENGINE: Final = Option(
+    "hoodie.index.bucket.engine",
+    word,
+    "SIMPLE",
+    "A fixed number of buckets, or one that grows and shrinks.",
+    allowed=("SIMPLE", "CONSISTENT_HASHING"),
+    waits_for=_BUCKET,
+)
+BUCKET_COUNT: Final = Option(
+    "hoodie.bucket.index.num.buckets",
+    positive,
+    256,
+    "Buckets per partition; must not change later.",
+    waits_for=_BUCKET,
+)
+BUCKET_COUNT_MAX: Final[Option[int | None]] = Option(
+    "hoodie.bucket.index.max.num.buckets",
+    positive,
+    None,
+    "Most buckets per partition with consistent hashing.",
+    waits_for=_BUCKET,
+)
+BUCKET_COUNT_MIN: Final[Option[int | None]] = Option(
+    "hoodie.bucket.index.min.num.buckets",
+    positive,
+    None,
+    "Least buckets per partition with consistent hashing.",
+    waits_for=_BUCKET,
+)
+BUCKET_HASH_FIELDS: Final[Option[tuple[str, ...]]] = Option(
+    "hoodie.bucket.index.hash.field",
+    words,
+    (),
+    "Key columns that choose the bucket; without them the whole key does.",
+    waits_for=_BUCKET,
+)
+BUCKET_SPLIT_THRESHOLD: Final = Option(
+    "hoodie.bucket.index.split.threshold",
+    amount,
+    2.0,
+    "A bucket larger than this many maximum file sizes is split.",
+    waits_for=_BUCKET,
+)
+BUCKET_MERGE_THRESHOLD: Final = Option(
+    "hoodie.bucket.index.merge.threshold",
+    amount,
+    0.2,
+    "Buckets smaller than this share of the maximum file size are joined.",
+    waits_for=_BUCKET,
+)
+HBASE_QUORUM: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.zkquorum",
+    word,
+    None,
+    "ZooKeeper hosts of HBase.",
+    waits_for=_HBASE,
+)
+HBASE_PORT: Final[Option[int | None]] = Option(
+    "hoodie.index.hbase.zkport",
+    positive,
+    None,
+    "ZooKeeper port of HBase.",
+    waits_for=_HBASE,
+)
+HBASE_ZNODE: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.zknode.path",
+    word,
+    None,
+    "Root node of HBase in ZooKeeper.",
+    waits_for=_HBASE,
+)
+HBASE_TABLE: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.table",
+    word,
+    None,
+    "HBase table that holds the index; it must exist.",
+    waits_for=_HBASE,
+)
+HBASE_GET_BATCH: Final = Option(
+    "hoodie.index.hbase.get.batch.size",
+    positive,
+    100,
+    "Keys per lookup request.",
+    waits_for=_HBASE,
+)
+HBASE_PUT_BATCH: Final = Option(
+    "hoodie.index.hbase.put.batch.size",
+    positive,
+    100,
+    "Entries per update request.",
+    waits_for=_HBASE,
+)
+HBASE_PUT_BATCH_AUTO: Final = Option(
+    "hoodie.index.hbase.put.batch.size.autocompute",
+    boolean,
+    False,
+    "Derive that number from the request rate the region servers bear.",
+    waits_for=_HBASE,
+)
+HBASE_UPDATE_PARTITION_PATH: Final = Option(
+    "hoodie.hbase.index.update.partition.path",
+    boolean,
+    False,
+    "A row whose partition changed moves there.",
+    waits_for=_HBASE,
+)
+HBASE_ROLLBACK_SYNC: Final = Option(
+    "hoodie.index.hbase.rollback.sync",
+    boolean,
+    False,
+    "Undo index entries when a commit is rolled back.",
+    waits_for=_HBASE,
+)
+HBASE_BUCKETS: Final = Option(
+    "hoodie.index.hbase.bucket.number",
+    positive,
+    8,
+    "Prefixes that spread keys over region servers.",
+    waits_for=_HBASE,
+)
+HBASE_QPS_ALLOCATOR: Final = Option(
+    "hoodie.index.hbase.qps.allocator.class",
+    word,
+    "org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",
+    "Class that grants a share of the request rate.",
+    waits_for=_HBASE,
+)
+HBASE_QPS_FRACTION: Final = Option(
+    "hoodie.index.hbase.qps.fraction",
+    fraction,
+    0.5,
+    "Share of the request rate one write may use.",
+    waits_for=_HBASE,
+)
+HBASE_QPS_FRACTION_MIN: Final[Option[float | None]] = Option(
+    "hoodie.index.hbase.min.qps.fraction",
+    fraction,
+    None,
+    "Least such share.",
+    waits_for=_HBASE,
+)
+HBASE_QPS_FRACTION_MAX: Final[Option[float | None]] = Option(
+    "hoodie.index.hbase.max.qps.fraction",
+    fraction,
+    None,
+    "Greatest such share.",
+    waits_for=_HBASE,
+)
+HBASE_QPS_PER_SERVER: Final = Option(
+    "hoodie.index.hbase.max.qps.per.region.server",
+    positive,
+    1000,
+    "Requests per second one region server bears.",
+    waits_for=_HBASE,
+)
+HBASE_DYNAMIC_QPS: Final = Option(
+    "hoodie.index.hbase.dynamic_qps",
+    boolean,
+    False,
+    "Derive the share from the size of the write.",
+    waits_for=_HBASE,
+)
+HBASE_PUT_SECONDS: Final = Option(
+    "hoodie.index.hbase.desired_puts_time_in_secs",
+    positive,
+    600,
+    "Time the updates of one write should take.",
+    waits_for=_HBASE,
+)
+HBASE_SLEEP_PUT: Final[Option[int | None]] = Option(
+    "hoodie.index.hbase.sleep.ms.for.put.batch",
+    count,
+    None,
+    "Pause between updates; unused by Hudi too.",
+    accepted=True,
+)
+HBASE_SLEEP_GET: Final[Option[int | None]] = Option(
+    "hoodie.index.hbase.sleep.ms.for.get.batch",
+    count,
+    None,
+    "Pause between lookups; unused by Hudi too.",
+    accepted=True,
+)
+HBASE_QPS_ROOT: Final = Option(
+    "hoodie.index.hbase.zkpath.qps_root",
+    text,
+    "/QPS_ROOT",
+    "ZooKeeper node where shares are kept.",
+    waits_for=_HBASE,
+)
+HBASE_SESSION_TIMEOUT: Final = Option(
+    "hoodie.index.hbase.zk.session_timeout_ms",
+    positive,
+    60_000,
+    "ZooKeeper session timeout.",
+    waits_for=_HBASE,
+)
+HBASE_CONNECTION_TIMEOUT: Final = Option(
+    "hoodie.index.hbase.zk.connection_timeout_ms",
+    positive,
+    15_000,
+    "ZooKeeper connection timeout.",
+    waits_for=_HBASE,
+)
+HBASE_AUTHENTICATION: Final = Option(
+    "hoodie.index.hbase.security.authentication",
+    word,
+    "simple",
+    "How HBase knows the writer.",
+    allowed=("simple", "kerberos"),
+    waits_for=_HBASE,
+)
+HBASE_KERBEROS_KEYTAB: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.kerberos.user.keytab",
+    text,
+    None,
+    "Kerberos key table of the writer.",
+    waits_for=_HBASE,
+)
+HBASE_KERBEROS_PRINCIPAL: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.kerberos.user.principal",
+    text,
+    None,
+    "Kerberos name of the writer.",
+    waits_for=_HBASE,
+)
+HBASE_MASTER_PRINCIPAL: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.master.kerberos.principal",
+    text,
+    None,
+    "Kerberos name of the HBase master.",
+    waits_for=_HBASE,
+)
+HBASE_REGION_PRINCIPAL: Final[Option[str | None]] = Option(
+    "hoodie.index.hbase.regionserver.kerberos.principal",
+    text,
+    None,
+    "Kerberos name of the region servers.",
+    waits_for=_HBASE,
+)

@@ -1,0 +1,71 @@
+"""Options of memory: how much a merge may hold, and where the rest goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import GIB, MIB, Option, boolean, fraction, positive, text, word
+
+_MOR: Final = "merge-on-read tables"
+
+MERGE_MAX_BYTES: Final = Option(
+    "hoodie.memory.merge.max.size",
+    positive,
+    GIB,
+    "Bytes of incoming rows a merge holds before it spills. When not given, derived from the executor's memory.",
+)
+MERGE_FRACTION: Final = Option(
+    "hoodie.memory.merge.fraction",
+    fraction,
+    0.6,
+    "Share of a task's free memory that this derivation grants.",
+)
+SPILLABLE_MAP_PATH: Final[Option[str | None]] = Option(
+    "hoodie.memory.spillable.map.path",
+    text,
+    None,
+    "Folder for what does not fit. Without it the local folder of the executor, or the temporary folder.",
+)
+COMPACTION_MAX_BYTES: Final[Option[int | None]] = Option(
+    "hoodie.memory.compaction.max.size",
+    positive,
+    None,
+    "Bytes of log rows a compaction holds before it spills.",
+    waits_for=_MOR,
+)
+COMPACTION_FRACTION: Final = Option(
+    "hoodie.memory.compaction.fraction",
+    fraction,
+    0.6,
+    "Share of a task's free memory for that when the bytes are not given.",
+    waits_for=_MOR,
+)
+DFS_BUFFER_MAX_SIZE: Final = Option(
+    "hoodie.memory.dfs.buffer.max.size",
+    positive,
+    16 * MIB,
+    "Buffer of the log reader.",
+    accepted=True,
+)
+WRITE_FAILURE_FRACTION: Final = Option(
+    "hoodie.memory.writestatus.failure.fraction",
+    fraction,
+    0.1,
+    "Share of failed rows whose errors are kept. Here a row that cannot be written fails the write.",
+    accepted=True,
+)
+DISK_MAP_TYPE: Final = Option(
+    "hoodie.common.spillable.diskmap.type",
+    word,
+    "BITCASK",
+    "Kind of map that spilled rows are kept in. Penstock spills columns to a file.",
+    allowed=("BITCASK", "ROCKS_DB"),
+    accepted=True,
+)
+DISK_MAP_COMPRESSION: Final = Option(
+    "hoodie.common.diskmap.compression.enabled",
+    boolean,
+    True,
+    "Compress that map.",
+    accepted=True,
+)

@@ -1,0 +1,36 @@
+"""Penstock's own options. `penstock.read.partition.values` is with the read options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import MIB, Option, count, word
+
+SMALL_BATCH_ROWS: Final = Option(
+    "penstock.small.batch.rows",
+    count,
+    10_000,
+    "A batch of at most this many rows is written on the driver, without Spark tasks. 0 turns it off.",
+)
+SMALL_BATCH_BYTES: Final = Option(
+    "penstock.small.batch.bytes",
+    count,
+    8 * MIB,
+    "The same, by bytes; both must hold.",
+)
+PROGRESS: Final = Option(
+    "penstock.progress",
+    word,
+    "auto",
+    "Show progress in the terminal: where there is one, always, never.",
+    allowed=("auto", "on", "off"),
+)
+PENSTOCK_INDEX: Final = Option(
+    "penstock.index",
+    word,
+    "off",
+    "Keep an index of Penstock's own beside the table, for faster upserts.",
+    allowed=("off", "auto"),
+    supported=("off",),
+    instead="leave it out",
+)

@@ -1,0 +1,178 @@
+"""Options of a query: what is asked for, as of when, and where partition values come from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Option, boolean, comma_list, count, text, word
+
+_INCREMENTAL: Final = "incremental queries"
+
+QUERY_TYPE: Final = Option(
+    "hoodie.datasource.query.type",
+    word,
+    "snapshot",
+    "Newest state, newest base files alone, or what changed. The first two are the same on a copy-on-write table.",
+    aliases=("hoodie.datasource.view.type",),
+    alias_values=(("read_optimized", "snapshot"), ("realtime", "snapshot")),
+    allowed=("snapshot", "read_optimized", "incremental"),
+    supported=("snapshot", "read_optimized"),
+    instead="read a snapshot and filter on _hoodie_commit_time",
+)
+AS_OF_INSTANT: Final[Option[str | None]] = Option(
+    "as.of.instant",
+    word,
+    None,
+    "Read the table as it was: an instant of 14 or 17 digits, `yyyy-MM-dd`, or `yyyy-MM-dd HH:mm:ss[.SSS]`.",
+)
+READ_PATHS: Final[Option[str | None]] = Option(
+    "hoodie.datasource.read.paths",
+    comma_list,
+    None,
+    "Paths below the base path to read, in place of the whole table; `*` stands for any name.",
+)
+READ_PARTITION_VALUES: Final = Option(
+    "penstock.read.partition.values",
+    word,
+    "path",
+    "Where the value of a partition column comes from: the folder's name, so that Spark skips partitions by filters, "
+    "or the stored column.",
+    aliases=("hoodie.datasource.read.extract.partition.values.from.path",),
+    alias_values=(("true", "path"), ("false", "stored")),
+    allowed=("path", "stored"),
+)
+MERGE_TYPE: Final = Option(
+    "hoodie.datasource.merge.type",
+    word,
+    "payload_combine",
+    "Whether a snapshot of a merge-on-read table merges log rows with base rows, or shows both.",
+    allowed=("payload_combine", "skip_merge"),
+    supported=("payload_combine",),
+    instead="leave it out",
+)
+BEGIN_INSTANT: Final[Option[str | None]] = Option(
+    "hoodie.datasource.read.begin.instanttime",
+    word,
+    None,
+    "Changes after this instant.",
+    waits_for=_INCREMENTAL,
+)
+END_INSTANT: Final[Option[str | None]] = Option(
+    "hoodie.datasource.read.end.instanttime",
+    word,
+    None,
+    "Changes up to and with this instant.",
+    waits_for=_INCREMENTAL,
+)
+INCREMENTAL_FORMAT: Final = Option(
+    "hoodie.datasource.query.incremental.format",
+    word,
+    "latest_state",
+    "The newest row of each changed key, or each change with its images.",
+    allowed=("latest_state", "cdc"),
+    supported=("latest_state",),
+    instead="leave it out; change data capture is not there yet",
+)
+INCREMENTAL_GLOB: Final = Option(
+    "hoodie.datasource.read.incr.path.glob",
+    text,
+    "",
+    "Only changes in files whose path matches.",
+    waits_for=_INCREMENTAL,
+)
+INCREMENTAL_FILTERS: Final = Option(
+    "hoodie.datasource.read.incr.filters",
+    text,
+    "",
+    "Predicates that changes must pass.",
+    waits_for=_INCREMENTAL,
+)
+INCREMENTAL_FALLBACK_FULL_SCAN: Final = Option(
+    "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
+    boolean,
+    False,
+    "Scan the table when files of the range are gone.",
+    waits_for=_INCREMENTAL,
+)
+INCREMENTAL_END_SCHEMA: Final = Option(
+    "hoodie.datasource.read.schema.use.end.instanttime",
+    boolean,
+    False,
+    "Use the schema of the last instant of the range.",
+    waits_for=_INCREMENTAL,
+)
+TIMELINE_HOLES_POLICY: Final = Option(
+    "hoodie.read.timeline.holes.resolution.policy",
+    word,
+    "FAIL",
+    "What an incremental query does when an older commit is still pending.",
+    allowed=("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
+    waits_for=_INCREMENTAL,
+)
+QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
+    "hoodie.query.as.ro.table",
+    boolean,
+    None,
+    "Query type that a catalog stores with a table.",
+    supported=(),
+    instead="set hoodie.datasource.query.type",
+)
+DATA_SKIPPING: Final = Option(
+    "hoodie.enable.data.skipping",
+    boolean,
+    False,
+    "Skip files by column statistics of the metadata table. Spark's own Parquet reader skips by those in the files.",
+    accepted=True,
+)
+DATA_SKIPPING_FAILURE_MODE: Final = Option(
+    "hoodie.fileIndex.dataSkippingFailureMode",
+    word,
+    "fallback",
+    "What happens when that fails.",
+    allowed=("fallback", "strict"),
+    accepted=True,
+)
+FILE_INDEX_ENABLE: Final = Option(
+    "hoodie.file.index.enable",
+    boolean,
+    True,
+    "Plan with Hudi's file index.",
+    accepted=True,
+)
+LISTING_MODE: Final = Option(
+    "hoodie.datasource.read.file.index.listing.mode",
+    word,
+    "lazy",
+    "List partitions when the query needs them, or all at once. Penstock lists what the query asks for.",
+    allowed=("lazy", "eager"),
+    accepted=True,
+)
+LISTING_PREFIX_ANALYSIS: Final = Option(
+    "hoodie.datasource.read.file.index.listing.partition-path-prefix.analysis.enabled",
+    boolean,
+    True,
+    "List only below the folder that a filter's leading partition columns give.",
+    accepted=True,
+)
+LISTING_PARALLELISM: Final = Option(
+    "hoodie.file.listing.parallelism",
+    count,
+    200,
+    "Number of tasks that list folders.",
+    accepted=True,
+)
+NEW_PARQUET_FORMAT: Final = Option(
+    "hoodie.datasource.read.use.new.parquet.file.format",
+    boolean,
+    False,
+    "Use Hudi's second reader for Spark.",
+    accepted=True,
+)
+ASSUME_DATE_PARTITIONING: Final = Option(
+    "hoodie.assume.date.partitioning",
+    boolean,
+    False,
+    "Take every folder of three levels for a partition.",
+    supported=("false",),
+    instead="leave it out; partitions are found by their metadata files",
+)

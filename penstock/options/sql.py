@@ -1,0 +1,54 @@
+"""Options of SQL statements on Hudi tables. DataFrame reads and writes do not look at them, in Hudi either."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Option, boolean, text, word
+
+_WAITS: Final = "SQL statements on Hudi tables"
+
+SQL_INSERT_OPERATION: Final = Option(
+    "hoodie.spark.sql.insert.into.operation",
+    word,
+    "insert",
+    "What INSERT INTO does.",
+    allowed=("insert", "upsert", "bulk_insert"),
+    waits_for=_WAITS,
+)
+SQL_OPTIMIZED_WRITES: Final = Option(
+    "hoodie.spark.sql.optimized.writes.enable",
+    boolean,
+    True,
+    "UPDATE, DELETE and MERGE use the location of the rows they read.",
+    waits_for=_WAITS,
+)
+SQL_INSERT_MODE: Final = Option(
+    "hoodie.sql.insert.mode",
+    word,
+    "upsert",
+    "Old switch for what INSERT INTO does with keys that exist.",
+    allowed=("upsert", "strict", "non-strict"),
+    waits_for=_WAITS,
+)
+SQL_BULK_INSERT: Final = Option(
+    "hoodie.sql.bulk.insert.enable",
+    boolean,
+    False,
+    "Old switch for bulk inserts.",
+    waits_for=_WAITS,
+)
+SQL_ORIGIN_KEYGEN: Final[Option[str | None]] = Option(
+    "hoodie.sql.origin.keygen.class",
+    word,
+    None,
+    "Key generator that the SQL one wraps.",
+    waits_for=_WAITS,
+)
+SQL_PARTITION_SCHEMA: Final[Option[str | None]] = Option(
+    "hoodie.sql.partition.schema",
+    text,
+    None,
+    "Internal: types of the partition columns.",
+    waits_for=_WAITS,
+)

@@ -1,0 +1,478 @@
+"""Options of a write: what it does, which rows it keeps, how the batch's schema meets the table's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
+
+_MODEL: Final = "org.apache.hudi.common.model"
+
+
+def payload_class(raw: str) -> str:
+    """The Java name of a payload; a short name gets the package of Hudi's own payloads."""
+    return _with_package(_MODEL, raw)
+
+
+def merger_class(raw: str) -> str:
+    """The Java name of a record merger, likewise."""
+    return _with_package(_MODEL, raw)
+
+
+def _with_package(package: str, raw: str) -> str:
+    name = filled(raw)
+    return name if "." in name or ":" in name else f"{package}.{name}"
+
+
+PATH: Final[Option[str | None]] = Option(
+    "path",
+    text,
+    None,
+    "Base path of the table. `save(path)` and `load(path)` set it.",
+)
+BASE_PATH: Final[Option[str | None]] = Option(
+    "hoodie.base.path",
+    text,
+    None,
+    "Internal name of the base path. `path` decides.",
+    accepted=True,
+)
+OPERATION: Final = Option(
+    "hoodie.datasource.write.operation",
+    word,
+    "upsert",
+    "What the write does. Without it and without a record key, `bulk_insert`.",
+    allowed=(
+        "upsert",
+        "insert",
+        "bulk_insert",
+        "delete",
+        "insert_overwrite",
+        "insert_overwrite_table",
+        "delete_partition",
+        "upsert_prepped",
+        "insert_prepped",
+        "bulk_insert_prepped",
+        "delete_prepped",
+        "bootstrap",
+        "cluster",
+        "compact",
+        "alter_schema",
+    ),
+    supported=("bulk_insert", "insert", "upsert", "delete"),
+    instead="to replace a whole table use bulk_insert with the save mode overwrite",
+)
+TABLE_TYPE: Final = Option(
+    "hoodie.datasource.write.table.type",
+    word,
+    "COPY_ON_WRITE",
+    "Type of a new table; an existing table keeps its own.",
+    aliases=("hoodie.datasource.write.storage.type",),
+    allowed=("COPY_ON_WRITE", "MERGE_ON_READ"),
+    supported=("COPY_ON_WRITE",),
+    instead="use COPY_ON_WRITE; its tables can be read by every Hudi reader",
+)
+WRITE_TABLE_NAME: Final[Option[str | None]] = Option(
+    "hoodie.datasource.write.table.name",
+    word,
+    None,
+    "Old second name of the table for catalogs. `hoodie.table.name` decides.",
+    accepted=True,
+)
+PRECOMBINE_FIELD: Final = Option(
+    "hoodie.datasource.write.precombine.field",
+    word,
+    "ts",
+    "Ordering column: of two rows with one key the greater value wins. Stored in the table only when given.",
+)
+PAYLOAD_CLASS: Final = Option(
+    "hoodie.datasource.write.payload.class",
+    payload_class,
+    f"{_MODEL}.OverwriteWithLatestAvroPayload",
+    "How an incoming row meets the stored one. The default lets the incoming row win whatever its ordering value; "
+    "`DefaultHoodieRecordPayload` keeps the greater one. A copy-on-write table does not remember it.",
+    supported=(
+        f"{_MODEL}.OverwriteWithLatestAvroPayload",
+        f"{_MODEL}.DefaultHoodieRecordPayload",
+        f"{_MODEL}.EmptyHoodieRecordPayload",
+    ),
+    instead="choose one of the supported payloads; no Java class is ever loaded",
+    case_sensitive=True,
+)
+FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
+    "payload.class",
+    payload_class,
+    None,
+    "Flink's name for the payload class; Spark writers never read it.",
+    supported=(),
+    instead="set hoodie.datasource.write.payload.class",
+)
+PAYLOAD_ORDERING_FIELD: Final = Option(
+    "hoodie.payload.ordering.field",
+    word,
+    "ts",
+    "Ordering column as payloads see it; always the precombine field.",
+    accepted=True,
+)
+PAYLOAD_EVENT_TIME_FIELD: Final[Option[str | None]] = Option(
+    "hoodie.payload.event.time.field",
+    word,
+    None,
+    "Column whose least and greatest value go into the write stats as event times.",
+    supported=(),
+    instead="leave it out; write stats carry no event times yet",
+)
+PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
+    "hoodie.payload.delete.field",
+    word,
+    None,
+    "Column that marks a row as a delete, for `DefaultHoodieRecordPayload`, in place of `_hoodie_is_deleted`.",
+    supported=(),
+    instead="set the boolean column _hoodie_is_deleted in the DataFrame",
+)
+PAYLOAD_DELETE_MARKER: Final[Option[str | None]] = Option(
+    "hoodie.payload.delete.marker",
+    text,
+    None,
+    "Value of the delete field that means delete.",
+    supported=(),
+    instead="set the boolean column _hoodie_is_deleted in the DataFrame",
+)
+IS_UPDATE_FOR_MOR: Final[Option[bool | None]] = Option(
+    "hoodie.is.update.record.for.mor",
+    boolean,
+    None,
+    "Handed by the engine to payloads while it appends to log files; not for users.",
+    supported=(),
+    instead="leave it out; the engine sets it",
+)
+RECORD_MERGER_IMPLS: Final = Option(
+    "hoodie.datasource.write.record.merger.impls",
+    merger_class,
+    f"{_MODEL}.HoodieAvroRecordMerger",
+    "Record merger to use; the default one asks the payload class.",
+    supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
+    instead="choose a payload class; rows are merged by payload rules",
+    case_sensitive=True,
+)
+RECORD_MERGER_STRATEGY: Final = Option(
+    "hoodie.datasource.write.record.merger.strategy",
+    word,
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    "Id that a merger must have to be chosen for the table.",
+    supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
+    instead="choose a payload class",
+)
+RECORD_MERGE_MODE: Final[Option[str | None]] = Option(
+    "hoodie.record.merge.mode",
+    word,
+    None,
+    "Hudi 1.x: merge rule of the table, in place of a payload class.",
+    aliases=("hoodie.write.record.merge.mode",),
+    allowed=("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"),
+    supported=(),
+    instead="set hoodie.datasource.write.payload.class: OverwriteWithLatestAvroPayload orders by commit time, "
+    "DefaultHoodieRecordPayload by event time",
+)
+WRITE_TABLE_VERSION: Final = Option(
+    "hoodie.write.table.version",
+    count,
+    6,
+    "Hudi 1.x: table version to write.",
+    supported=("6",),
+    instead="write version 6; Hudi 0.14 to 1.x read it",
+)
+AUTO_UPGRADE: Final = Option(
+    "hoodie.write.auto.upgrade",
+    boolean,
+    False,
+    "Hudi 1.x: whether a write may raise the table's version.",
+    supported=("false",),
+    instead="leave it out; Penstock never changes a table's version",
+)
+COMBINE_BEFORE_INSERT: Final = Option(
+    "hoodie.combine.before.insert",
+    boolean,
+    False,
+    "Keep one row per key of the batch before `insert` and `bulk_insert`.",
+)
+COMBINE_BEFORE_UPSERT: Final = Option(
+    "hoodie.combine.before.upsert",
+    boolean,
+    True,
+    "Keep one row per key of the batch before `upsert`. Without it one row of a key wins, whatever its ordering value.",
+)
+COMBINE_BEFORE_DELETE: Final = Option(
+    "hoodie.combine.before.delete",
+    boolean,
+    True,
+    "Keep each key of the batch once before `delete`.",
+)
+INSERT_DROP_DUPLICATES: Final = Option(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    boolean,
+    False,
+    "Drop incoming rows whose key the table has, and keep one row per key of the batch. Turns `upsert` into `insert`.",
+)
+INSERT_DUP_POLICY: Final = Option(
+    "hoodie.datasource.insert.dup.policy",
+    word,
+    "none",
+    "What SQL INSERT does with keys that exist. It never acted on DataFrame writes.",
+    allowed=("none", "drop", "fail"),
+    supported=("none",),
+    instead="set hoodie.datasource.write.insert.drop.duplicates=true to drop known keys",
+)
+MERGE_ALLOW_DUPLICATE_ON_INSERTS: Final = Option(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    boolean,
+    True,
+    "An `insert` that fills a small file appends its rows; with false it merges them by key.",
+)
+MERGE_DATA_VALIDATION: Final = Option(
+    "hoodie.merge.data.validation.enabled",
+    boolean,
+    False,
+    "Fail when a merged file has fewer rows than the old one, deletes counted.",
+    supported=("false",),
+    instead="leave it out",
+)
+COMMIT_METADATA_KEY_PREFIX: Final = Option(
+    "hoodie.datasource.write.commitmeta.key.prefix",
+    text,
+    "_",
+    "Options whose keys start with this are stored in the commit's extra metadata.",
+)
+ALLOW_EMPTY_COMMIT: Final = Option(
+    "hoodie.allow.empty.commit",
+    boolean,
+    True,
+    "Complete a commit that wrote nothing. With false such a write succeeds and leaves no commit.",
+)
+ALLOW_OPERATION_FIELD: Final = Option(
+    "hoodie.allow.operation.metadata.field",
+    boolean,
+    False,
+    "Add the sixth meta column `_hoodie_operation`.",
+    supported=("false",),
+    instead="leave it out; keep the change type in a column of your own",
+)
+AUTO_COMMIT: Final = Option(
+    "hoodie.auto.commit",
+    boolean,
+    True,
+    "For the Java client. A DataFrame write always commits at its end.",
+    accepted=True,
+)
+ROW_WRITER_ENABLE: Final = Option(
+    "hoodie.datasource.write.row.writer.enable",
+    boolean,
+    True,
+    "Whether Hudi's `bulk_insert` works on Spark rows or on Avro records. Penstock has one way, columns.",
+    accepted=True,
+)
+BULK_INSERT_SORT_MODE: Final = Option(
+    "hoodie.bulkinsert.sort.mode",
+    word,
+    "NONE",
+    "How `bulk_insert` arranges rows before it writes files. All but NONE need the meta columns.",
+    allowed=(
+        "NONE",
+        "GLOBAL_SORT",
+        "PARTITION_SORT",
+        "PARTITION_PATH_REPARTITION",
+        "PARTITION_PATH_REPARTITION_AND_SORT",
+    ),
+)
+BULK_INSERT_PARTITIONER_CLASS: Final[Option[str | None]] = Option(
+    "hoodie.bulkinsert.user.defined.partitioner.class",
+    word,
+    None,
+    "Replaces the sort mode. Hudi's two sort by the partition path and the given columns.",
+    supported=(
+        "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner",
+        "org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner",
+    ),
+    instead="use a sort mode, or repartition the DataFrame before the write",
+    case_sensitive=True,
+)
+BULK_INSERT_PARTITIONER_SORT_COLUMNS: Final[Option[str | None]] = Option(
+    "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
+    comma_list,
+    None,
+    "Columns that partitioner sorts by.",
+)
+BULK_INSERT_SHUFFLE_PARALLELISM: Final = Option(
+    "hoodie.bulkinsert.shuffle.parallelism",
+    count,
+    0,
+    "Number of tasks that `bulk_insert` writes with when it sorts. 0: as many as the DataFrame has partitions.",
+)
+INSERT_SHUFFLE_PARALLELISM: Final = Option(
+    "hoodie.insert.shuffle.parallelism",
+    count,
+    0,
+    "Number of tasks that combine rows before `insert`. 0: as many as the DataFrame has partitions.",
+)
+UPSERT_SHUFFLE_PARALLELISM: Final = Option(
+    "hoodie.upsert.shuffle.parallelism",
+    count,
+    0,
+    "The same for `upsert`.",
+)
+DELETE_SHUFFLE_PARALLELISM: Final = Option(
+    "hoodie.delete.shuffle.parallelism",
+    count,
+    0,
+    "The same for `delete`.",
+)
+PARTITIONS_TO_DELETE: Final[Option[tuple[str, ...]]] = Option(
+    "hoodie.datasource.write.partitions.to.delete",
+    words,
+    (),
+    "Partition paths for `delete_partition`; `*` stands for any characters.",
+    waits_for="delete_partition",
+)
+OVERWRITE_MODE: Final[Option[str | None]] = Option(
+    "hoodie.datasource.overwrite.mode",
+    word,
+    None,
+    "Whether INSERT OVERWRITE replaces the table or the partitions in the data. Without it Spark's setting decides.",
+    allowed=("STATIC", "DYNAMIC"),
+    supported=(),
+    instead="leave it out; insert_overwrite is not there yet",
+)
+BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
+    "hoodie.bulkinsert.overwrite.operation.type",
+    word,
+    None,
+    "Internal: the overwrite that a bulk insert carries out.",
+    allowed=("insert_overwrite", "insert_overwrite_table"),
+    supported=(),
+    instead="leave it out; the engine sets it",
+)
+STATIC_OVERWRITE_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
+    "hoodie.static.overwrite.partition.paths",
+    words,
+    (),
+    "Internal: the partitions that a static overwrite replaces.",
+    supported=("",),
+    instead="leave it out; the engine sets it",
+)
+BULK_INSERT_SCHEMA: Final[Option[str | None]] = Option(
+    "hoodie.bulkinsert.schema.ddl",
+    text,
+    None,
+    "Internal: schema of the rows a bulk insert writes.",
+    supported=(),
+    instead="leave it out; the schema is the DataFrame's",
+)
+AVRO_SCHEMA_VALIDATE: Final = Option(
+    "hoodie.avro.schema.validate",
+    boolean,
+    False,
+    "Check strictly, by Avro's rules and with names, that the batch's schema can read the table's.",
+)
+RECONCILE_SCHEMA: Final = Option(
+    "hoodie.datasource.write.reconcile.schema",
+    boolean,
+    False,
+    "A batch that lacks columns of the table takes the table's schema and null for them.",
+)
+SET_NULL_FOR_MISSING_COLUMNS: Final = Option(
+    "hoodie.write.set.null.for.missing.columns",
+    boolean,
+    False,
+    "Columns that the batch lacks become null; without it their absence is an error.",
+)
+ALLOW_COLUMN_DROP: Final = Option(
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
+    boolean,
+    False,
+    "Columns that the batch lacks leave the table's schema.",
+)
+NEW_COLUMNS_NULLABLE: Final = Option(
+    "hoodie.datasource.write.new.columns.nullable",
+    boolean,
+    False,
+    "Hudi 0.14: make columns that a batch adds nullable.",
+    supported=("false",),
+    instead="make the column nullable in the DataFrame",
+)
+CANONICALIZE_SCHEMA: Final = Option(
+    "hoodie.internal.write.schema.canonicalize",
+    boolean,
+    True,
+    "Internal: fit nullability and promotable types of the batch to the table's.",
+    supported=("true",),
+    instead="leave it out",
+)
+SCHEMA_ON_READ: Final = Option(
+    "hoodie.schema.on.read.enable",
+    boolean,
+    False,
+    "Full schema evolution: renamed, dropped and retyped columns by column id.",
+    supported=("false",),
+    instead="add columns or promote types by writing them; that needs no switch",
+)
+INTERNAL_SCHEMA: Final[Option[str | None]] = Option(
+    "hoodie.internal.schema",
+    text,
+    None,
+    "Internal: schema with column ids.",
+    supported=(),
+    instead="leave it out; the engine sets it",
+)
+WRITE_SCHEMA: Final[Option[str | None]] = Option(
+    "hoodie.write.schema",
+    text,
+    None,
+    "Avro schema to write with.",
+    supported=(),
+    instead="cast the DataFrame to the schema you want",
+)
+AVRO_SCHEMA: Final[Option[str | None]] = Option(
+    "hoodie.avro.schema",
+    text,
+    None,
+    "Avro schema to write with.",
+    supported=(),
+    instead="cast the DataFrame to the schema you want",
+)
+AVRO_EXTERNAL_TRANSFORMATION: Final = Option(
+    "hoodie.avro.schema.external.transformation",
+    boolean,
+    False,
+    "Rewrite stored records to the batch's schema while merging. Merged files always get one schema here.",
+    aliases=("hoodie.avro.schema.externalTransformation",),
+    accepted=True,
+)
+PRECOMMIT_VALIDATORS: Final[Option[tuple[str, ...]]] = Option(
+    "hoodie.precommit.validators",
+    words,
+    (),
+    "Classes that check the new state before it is committed.",
+    supported=("",),
+    instead="check the DataFrame before the write",
+)
+PRECOMMIT_EQUALITY_QUERIES: Final = Option(
+    "hoodie.precommit.validators.equality.sql.queries",
+    text,
+    "",
+    "Queries whose result the write must not change.",
+    waits_for="pre-commit validators",
+)
+PRECOMMIT_INEQUALITY_QUERIES: Final = Option(
+    "hoodie.precommit.validators.inequality.sql.queries",
+    text,
+    "",
+    "Queries whose result the write must change.",
+    waits_for="pre-commit validators",
+)
+PRECOMMIT_SINGLE_VALUE_QUERIES: Final = Option(
+    "hoodie.precommit.validators.single.value.sql.queries",
+    text,
+    "",
+    "Queries with the value each must give after the write.",
+    waits_for="pre-commit validators",
+)

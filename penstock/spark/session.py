@@ -1,0 +1,121 @@
+"""`enable`, `disable` and `session`: how Penstock gets onto a Spark session."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.spark.compat import frame_classes, session_classes
+from penstock.spark.source import HudiReader, HudiWriter, take_over
+
+_ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
+_ORIGINAL = "_penstock_original"
+
+#: What a session made by us is set to, unless the caller says otherwise.
+DEFAULTS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.python.worker.reuse": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Teach a session the format `hudi`, on the classic session and on Spark Connect alike.
+
+    Afterwards `df.write.format("hudi")` and `spark.read.format("hudi")` are Penstock's; every other format is untouched.
+    Enabling twice does no harm, `disable` undoes it.
+
+    Example:
+        >>> import penstock
+        >>> spark = penstock.enable(spark)  # doctest: +SKIP
+    """
+    for kind in session_classes():
+        _patch(kind, "read", _read)
+    for kind in frame_classes():
+        _patch(kind, "write", _write)
+    _ENABLED.add(spark)
+    return spark
+
+
+def disable(spark: SparkSession) -> None:
+    """Give a session back to Spark: `format("hudi")` means again whatever it meant before."""
+    _ENABLED.discard(spark)
+    if not _ENABLED:
+        for kind in session_classes():
+            _restore(kind, "read")
+        for kind in frame_classes():
+            _restore(kind, "write")
+
+
+def session(**conf: Any) -> SparkSession:
+    """A new or running Spark session with Penstock enabled, set up for it.
+
+    Keyword arguments are Spark settings with `_` for `.`, except `master`, `app_name` and `config` (a dict of settings
+    under their own names).
+
+    Example:
+        >>> spark = penstock.session(master="local[2]", app_name="trips")  # doctest: +SKIP
+    """
+    from penstock.spark.java import use_java
+
+    use_java()
+    builder = SparkSession.builder
+    settings = {**DEFAULTS, "spark.pyspark.python": sys.executable, **(conf.pop("config", None) or {})}
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = builder.appName(str(conf.pop("app_name", "penstock")))
+    if master := conf.pop("master", None):
+        builder = builder.master(str(master))
+    settings |= {f"spark.{k.removeprefix('spark_').replace('_', '.')}": v for k, v in conf.items()}
+    for key, value in settings.items():
+        builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+    return enable(builder.getOrCreate())
+
+
+def is_enabled(spark: Any) -> bool:
+    """Whether a session's `hudi` is ours."""
+    return spark in _ENABLED
+
+
+def _patch(kind: type, name: str, replacement: Any) -> None:
+    current = kind.__dict__.get(name)
+    if current is None or hasattr(getattr(current, "fget", None), _ORIGINAL):
+        return
+    taken = replacement(current)
+    setattr(taken, _ORIGINAL, current)
+    setattr(kind, name, property(taken, doc=current.__doc__))
+
+
+def _restore(kind: type, name: str) -> None:
+    current = kind.__dict__.get(name)
+    original = getattr(getattr(current, "fget", None), _ORIGINAL, None)
+    if original is not None:
+        setattr(kind, name, original)
+
+
+def _read(original: Any) -> Any:
+    def read(self: Any) -> Any:
+        reader = original.__get__(self, type(self))
+        if not is_enabled(self):
+            return reader
+        notes = {"format": None, "options": {}, "schema": None, "session": self}
+        return take_over(reader, HudiReader, notes)
+
+    return read
+
+
+def _write(original: Any) -> Any:
+    def write(self: Any) -> Any:
+        writer = original.__get__(self, type(self))
+        if not is_enabled(self.sparkSession):
+            return writer
+        notes = {"format": None, "options": {}, "mode": None, "partition_by": [], "buckets": None, "frame": self}
+        return take_over(writer, HudiWriter, notes)
+
+    return write
+
+
+__all__ = ["disable", "enable", "is_enabled", "session"]

@@ -1,0 +1,175 @@
+"""`format("hudi")`: readers and writers that hand over to Penstock, and leave every other format to Spark.
+
+`DataFrame.write` and `SparkSession.read` give back an object of a subclass of Spark's own reader or writer. It notes what
+is said to it and passes everything on; only when the format is Hudi's does `save` or `load` come to us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from penstock.errors import OptionError, Unsupported
+from penstock.options import read_options
+from penstock.read.plan import plan
+from penstock.read.query import parse_query
+from penstock.read.scan import scan
+from penstock.table import open_table
+from penstock.write.door import write
+
+FORMATS = frozenset({"hudi", "org.apache.hudi"})
+
+
+def is_hudi(source: str | None) -> bool:
+    """Whether a format's name is ours."""
+    return source is not None and source.lower() in FORMATS
+
+
+class HudiWriter:
+    """Mixed into Spark's DataFrameWriter."""
+
+    _notes: dict[str, Any]
+
+    def format(self, source: str) -> Any:
+        self._notes["format"] = source
+        return self if is_hudi(source) else super().format(source)  # type: ignore[misc]
+
+    def mode(self, saveMode: str | None) -> Any:  # noqa: N803  Spark's name
+        self._notes["mode"] = saveMode or self._notes.get("mode")
+        return super().mode(saveMode)  # type: ignore[misc]
+
+    def option(self, key: str, value: Any) -> Any:
+        self._notes["options"][key] = value
+        return super().option(key, value)  # type: ignore[misc]
+
+    def options(self, **options: Any) -> Any:
+        self._notes["options"].update(options)
+        return super().options(**options)  # type: ignore[misc]
+
+    def partitionBy(self, *cols: Any) -> Any:  # noqa: N802  Spark's name
+        self._notes["partition_by"] = _names(cols)
+        return super().partitionBy(*cols)  # type: ignore[misc]
+
+    def save(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803  Spark's name
+        **options: Any,
+    ) -> None:
+        notes = self._notes
+        if not is_hudi(format or notes["format"]):
+            super().save(path, format, mode, partitionBy, **options)  # type: ignore[misc]
+            return
+        _refuse_buckets(notes)
+        given = {**notes["options"], **options}
+        by = _names([partitionBy]) if partitionBy is not None else notes["partition_by"]
+        given = with_partition_by(given, by)
+        target = path or given.pop("path", None)
+        if not target:
+            raise OptionError("'path' must be set: give the table's folder to save()")
+        given.pop("path", None)
+        frame = notes["frame"]
+        write(frame.sparkSession, frame, target, given, mode or notes["mode"])
+
+    def saveAsTable(self, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: N802
+        _refuse_tables(format or self._notes["format"], "saveAsTable")
+        super().saveAsTable(name, format, *args, **kwargs)  # type: ignore[misc]
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
+        _refuse_tables(self._notes["format"], "insertInto")
+        super().insertInto(tableName, overwrite)  # type: ignore[misc]
+
+    def bucketBy(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+        self._notes["buckets"] = "bucketBy"
+        return super().bucketBy(*args, **kwargs)  # type: ignore[misc]
+
+    def sortBy(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+        self._notes["buckets"] = "sortBy"
+        return super().sortBy(*args, **kwargs)  # type: ignore[misc]
+
+
+class HudiReader:
+    """Mixed into Spark's DataFrameReader."""
+
+    _notes: dict[str, Any]
+
+    def format(self, source: str) -> Any:
+        self._notes["format"] = source
+        return self if is_hudi(source) else super().format(source)  # type: ignore[misc]
+
+    def option(self, key: str, value: Any) -> Any:
+        self._notes["options"][key] = value
+        return super().option(key, value)  # type: ignore[misc]
+
+    def options(self, **options: Any) -> Any:
+        self._notes["options"].update(options)
+        return super().options(**options)  # type: ignore[misc]
+
+    def schema(self, schema: Any) -> Any:
+        self._notes["schema"] = schema
+        return super().schema(schema)  # type: ignore[misc]
+
+    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
+        notes = self._notes
+        if not is_hudi(format or notes["format"]):
+            return super().load(path, format, schema, **options)  # type: ignore[misc, no-any-return]
+        if schema is not None or notes["schema"] is not None:
+            raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
+        given = {**notes["options"], **options}
+        default = given.pop("path", None)
+        paths = [path] if isinstance(path, str) else list(path or ([default] if default else []))
+        return load(notes["session"], paths, given)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        return super().table(tableName)  # type: ignore[misc, no-any-return]
+
+
+def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
+    """A lazy DataFrame over a table."""
+    query = parse_query(paths, read_options(raw_options))
+    return scan(session, plan(query, open_table(query.base_path, query.options)))
+
+
+def take_over(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
+    """Spark's reader or writer as an object of a subclass that also knows Hudi."""
+    kind = type(original)
+    merged = _MERGED.get((mixin, kind)) or _MERGED.setdefault((mixin, kind), type(mixin.__name__, (mixin, kind), {}))
+    made = merged.__new__(merged)
+    made.__dict__.update(original.__dict__)
+    made._notes = notes
+    return made
+
+
+_MERGED: dict[tuple[type, type], type] = {}
+
+
+def with_partition_by(options: dict[str, Any], by: Sequence[str]) -> dict[str, Any]:
+    """`partitionBy` fills the option of the same meaning where it was not given."""
+    key = "hoodie.datasource.write.partitionpath.field"
+    if not by or any(k.lower() == key for k in options):
+        return options
+    generator = str(options.get("hoodie.datasource.write.keygenerator.class", ""))
+    if generator.endswith(("CustomKeyGenerator", "CustomAvroKeyGenerator")):
+        by = [name if ":" in name else f"{name}:SIMPLE" for name in by]
+    return {**options, key: ",".join(by)}
+
+
+def _names(columns: Sequence[Any]) -> list[str]:
+    found: list[str] = []
+    for column in columns:
+        found.extend([column] if isinstance(column, str) else list(column or []))
+    return found
+
+
+def _refuse_buckets(notes: dict[str, Any]) -> None:
+    if notes["buckets"]:
+        raise OptionError(f"{notes['buckets']} is for Spark's own tables; Hudi's bucket index is hoodie.index.type=BUCKET")
+
+
+def _refuse_tables(source: str | None, method: str) -> None:
+    if is_hudi(source):
+        raise Unsupported(f"{method} with format 'hudi' is not supported yet; use save(path)")

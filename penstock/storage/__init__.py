@@ -1,0 +1,35 @@
+"""Port: where a table's files live, chosen by the scheme of its path."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote
+
+from penstock.errors import OptionError, Unsupported
+from penstock.storage.base import FileInfo, Storage, join, walk
+from penstock.storage.local import LocalStorage
+from penstock.storage.memory import MemoryStorage
+
+__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "Storage", "join", "locate", "walk"]
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
+
+
+def locate(path: str) -> tuple[Storage, str]:
+    """The storage that serves a path, and the path as that storage spells it."""
+    if not path or not path.strip():
+        raise OptionError("'path' must be set: give the table's folder to save() or load()")
+    if "\0" in path:
+        raise OptionError(f"the path {path!r} holds a NUL character; choose another folder")
+    match = _SCHEME.match(path)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", path)
+    if scheme == "memory":
+        return MemoryStorage(), "/" + rest.strip("/")
+    if scheme not in ("", "file"):
+        raise Unsupported(f"no storage serves {scheme}:// yet (path {path!r}); use a local or mounted folder")
+    if scheme == "file":
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise OptionError(f"the path {path!r} names a host; write file:///folder for a local folder")
+        rest = unquote(re.sub("^/+", "/", rest))
+    return LocalStorage(), os.path.abspath(rest)

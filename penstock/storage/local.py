@@ -1,0 +1,147 @@
+"""The local file system, durable and atomic.
+
+A published file is written under a temporary name in the same folder, synced, and linked to its final name: `link`
+fails if the name is taken, so two writers cannot both win. Hadoop leaves a `.<name>.crc` beside every file it writes
+and rejects the file when the two differ, so that whatever changes or removes a file removes that sibling too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.clock import new_uuid
+from penstock.errors import AlreadyExists, StorageError
+from penstock.storage.base import FileInfo
+
+
+#: Above this many files one `sync` of everything is cheaper than one per file.
+_SYNC_ALL = 8
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """Files of this machine, or of a network file system mounted here."""
+
+    def read(self, path: str) -> bytes:
+        with _named(path), open(path, "rb") as file:
+            return file.read()
+
+    def open(self, path: str) -> pa.NativeFile:
+        with _named(path):
+            return pa.OSFile(path, "rb")
+
+    def create(self, path: str) -> pa.NativeFile:
+        with _named(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            return pa.OSFile(path, "wb")
+
+    def map(self, path: str) -> pa.NativeFile:
+        with _named(path):
+            return pa.memory_map(path, "rb")
+
+    def sync(self, paths: Sequence[str]) -> None:
+        if len(paths) > _SYNC_ALL:
+            os.sync()
+            return
+        for path in paths:
+            with _named(path):
+                _sync_path(path)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        with _named(path), _temporary(path, data) as temporary:
+            os.link(temporary, path)
+            _drop_crc(path)
+        _sync_path(os.path.dirname(path))
+
+    def replace(self, path: str, data: bytes) -> None:
+        with _named(path), _temporary(path, data) as temporary:
+            _drop_crc(path)
+            os.replace(temporary, path)
+        _sync_path(os.path.dirname(path))
+
+    def list(self, path: str) -> list[FileInfo]:
+        try:
+            with _named(path), os.scandir(path) as entries:
+                return sorted((_info(e.path, e.stat()) for e in entries), key=lambda f: f.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def stat(self, path: str) -> FileInfo | None:
+        try:
+            with _named(path):
+                return _info(path, os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def delete(self, path: str) -> bool:
+        try:
+            with _named(path):
+                os.remove(path)
+        except FileNotFoundError:
+            return False
+        _drop_crc(path)
+        return True
+
+    def delete_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError), _named(path):
+            shutil.rmtree(path)
+
+    def make_dirs(self, path: str) -> None:
+        with _named(path):
+            os.makedirs(path, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Turn the operating system's errors into ours; a missing file stays a FileNotFoundError."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, StorageError):
+        raise
+    except FileExistsError as e:
+        raise AlreadyExists(e.errno, "the file exists already", path) from e
+    except OSError as e:
+        raise StorageError(e.errno, e.strerror, path) from e
+
+
+@contextlib.contextmanager
+def _temporary(path: str, data: bytes) -> Iterator[str]:
+    """A synced file beside `path`; its name is one that no reader of a timeline takes for an instant."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, f".{name}.{new_uuid()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def _info(path: str, stat: os.stat_result) -> FileInfo:
+    is_dir = (stat.st_mode & 0o170000) == 0o040000
+    return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
+
+
+def _drop_crc(path: str) -> None:
+    folder, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(folder, f".{name}.crc"))
+
+
+def _sync_path(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""The timeline: what happened to a table, when, and how far it has come."""

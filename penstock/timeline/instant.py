@@ -1,0 +1,130 @@
+"""Instants: one action on the table at one time, in one state; and the names their files have.
+
+A file under `.hoodie` is `<time>.<action>`, `<time>.<action>.requested` or `<time>.<action>.inflight`, except that the
+inflight file of a commit is just `<time>.inflight`. Whatever does not look like that is somebody else's file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from penstock.errors import OptionError
+
+
+class Action(str, Enum):
+    """What an instant does, as spelled on disk."""
+
+    COMMIT = "commit"
+    DELTA_COMMIT = "deltacommit"
+    REPLACE_COMMIT = "replacecommit"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    RESTORE = "restore"
+    SAVEPOINT = "savepoint"
+    INDEXING = "indexing"
+
+    @property
+    def family(self) -> Action:
+        """The action under which it completes: a compaction becomes a commit, a log compaction a delta commit."""
+        return _COMPLETES_AS.get(self, self)
+
+
+_COMPLETES_AS = {Action.COMPACTION: Action.COMMIT, Action.LOG_COMPACTION: Action.DELTA_COMMIT}
+
+#: Actions that add data files when they complete.
+WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+
+
+class State(int, Enum):
+    """How far an instant has come."""
+
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+@dataclass(frozen=True, order=True)
+class Instant:
+    """An action at a time, in a state. Times are compared as text."""
+
+    time: str
+    action: Action
+    state: State
+
+    @property
+    def file_name(self) -> str:
+        """The name of this state's file under `.hoodie`."""
+        if self.state is State.COMPLETED:
+            return f"{self.time}.{self.action.family.value}"
+        if self.state is State.INFLIGHT and self.action is Action.COMMIT:
+            return f"{self.time}.inflight"
+        return f"{self.time}.{self.action.value}.{self.state.name.lower()}"
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether what it did is part of the table."""
+        return self.state is State.COMPLETED
+
+    def at(self, state: State) -> Instant:
+        """The same instant in another state."""
+        return Instant(self.time, self.action, state)
+
+
+_NAME = re.compile(r"^(\d+)\.(\w+)(?:\.(requested|inflight))?$")
+_STATES = {"requested": State.REQUESTED, "inflight": State.INFLIGHT, None: State.COMPLETED}
+_ACTIONS = {a.value: a for a in Action}
+
+
+def parse_instant(file_name: str) -> Instant | None:
+    """The instant that a file name stands for, or None if it is not one."""
+    match = _NAME.match(file_name)
+    if not match:
+        return None
+    time, word, state = match.groups()
+    if word == "inflight" and state is None:
+        return Instant(time, Action.COMMIT, State.INFLIGHT)
+    action = _ACTIONS.get(word)
+    return Instant(time, action, _STATES[state]) if action else None
+
+
+TIME_LENGTH = 17
+
+
+def format_time(at: datetime) -> str:
+    """A wall-clock moment as an instant's time: `yyyyMMddHHmmssSSS`."""
+    return at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}"
+
+
+def parse_time(text: str) -> datetime:
+    """The wall-clock moment (no zone) of an instant's time; 14-digit times are at the end of their second."""
+    digits = text if len(text) > 14 else text + "999"
+    return datetime.strptime(digits[:14], "%Y%m%d%H%M%S") + timedelta(milliseconds=int(digits[14:17] or 0))
+
+
+def time_after(last: str | None, now: str) -> str:
+    """`now`, or the millisecond after `last` if the clock has not passed it."""
+    if last is None or now > last:
+        return now
+    return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))
+
+
+def query_time(text: str) -> str:
+    """A time as users write it for time travel, as an instant's time."""
+    text = text.strip()
+    if re.fullmatch(r"\d{17}|\d{14}", text):
+        return text
+    for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", "999"), ("%Y-%m-%d", "000")):
+        try:
+            at = datetime.strptime(text, pattern)
+        except ValueError:
+            continue
+        return format_time(at)[:14] + suffix if suffix else format_time(at)
+    raise OptionError(
+        f"as.of.instant={text!r} is not a time: write yyyyMMddHHmmssSSS, yyyyMMddHHmmss, "
+        "'yyyy-MM-dd HH:mm:ss[.SSS]' or 'yyyy-MM-dd'"
+    )

@@ -1,0 +1,126 @@
+"""Stage 5: every row has a file group: its own, a small one, or a new one. Kernels over counts; rows stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock import options as o
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.options import Options
+from penstock.table import TableState
+from penstock.timeline.contents import CommitMetadata
+from penstock.timeline.instant import Action
+from penstock.timeline.store import read_metadata
+from penstock.write.stage import Piece
+
+#: How many commits back the size of a record is looked for.
+_COMMITS_BACK = 100
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What decides how large files become."""
+
+    small_file_limit: int
+    max_file_bytes: int
+    record_bytes: int
+    #: Rows of a new file group, when they are not to be derived from its size.
+    split_rows: int | None = None
+
+    @property
+    def rows_per_group(self) -> int:
+        """Rows that a new file group is given."""
+        return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Rows that go to one file group."""
+
+    path: str
+    pieces: tuple[Piece, ...]
+    #: The base file they are added to; None for a new file group.
+    base: BaseFile | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return sum(p.rows for p in self.pieces)
+
+
+def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[Bucket]:
+    """Distribute new rows: small files are filled first, then new groups are opened."""
+    by_path: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        by_path.setdefault(piece.path, []).append(piece)
+    buckets = []
+    for path, its in by_path.items():
+        buckets.extend(_assign_path(path, its, small_files(slices.get(path, ()), sizing), sizing))
+    return buckets
+
+
+def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[BaseFile]:
+    """Base files that take more rows."""
+    if sizing.small_file_limit <= 0:
+        return []
+    return [s.base_file for s in slices if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
+
+
+def _assign_path(path: str, pieces: list[Piece], small: list[BaseFile], sizing: Sizing) -> list[Bucket]:
+    rows = _Taker(pieces)
+    buckets = []
+    for base in small:
+        fits = max(0, sizing.max_file_bytes - base.size_bytes) // sizing.record_bytes
+        if fits and rows.left:
+            buckets.append(Bucket(path, rows.take(fits), base))
+    if rows.left:
+        groups = -(-rows.left // sizing.rows_per_group)
+        buckets.extend(Bucket(path, rows.take(sizing.rows_per_group)) for _ in range(groups))
+    return buckets
+
+
+class _Taker:
+    """Hands out rows from the front."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = list(pieces)
+        self.left = sum(p.rows for p in pieces)
+
+    def take(self, rows: int) -> tuple[Piece, ...]:
+        taken: list[Piece] = []
+        while rows > 0 and self._pieces:
+            head = self._pieces[0]
+            count = min(rows, head.rows)
+            taken.append(head.cut(0, count))
+            if count == head.rows:
+                self._pieces.pop(0)
+            else:
+                self._pieces[0] = head.cut(count, head.rows - count)
+            rows -= count
+            self.left -= count
+        return tuple(taken)
+
+
+def sizing_of(table: TableState, options: Options) -> Sizing:
+    """File sizes as the options ask for, with the record size that earlier commits had."""
+    sizing = Sizing(
+        small_file_limit=options[o.SMALL_FILE_LIMIT],
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+        record_bytes=options[o.RECORD_SIZE_ESTIMATE],
+        split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
+    )
+    least = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
+    recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
+    commits = ((i.action, read_metadata(table.storage, table.base_path, i)) for i in recent)
+    return replace(sizing, record_bytes=record_bytes(commits, least, sizing.record_bytes))
+
+
+def record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
+    """Bytes of a record: from the newest commit that wrote more than `least_bytes`, else the estimate."""
+    for action, commit in commits:
+        stats = [s for s in commit.stats if action is not Action.DELTA_COMMIT or (s.path or "").endswith(".parquet")]
+        size, rows = sum(s.total_write_bytes for s in stats), sum(s.num_writes for s in stats)
+        if size > least_bytes and rows > 0:
+            return -(-size // rows)
+    return max(1, estimate)

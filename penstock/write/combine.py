@@ -1,0 +1,58 @@
+"""Stage 3 of inserts: one row per key, where the options ask for it.
+
+A Spark aggregation over whole rows. Upserts and deletes need no shuffle for this: they combine in the task that already
+holds all rows of a key (`merge/`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import functions as F
+
+from penstock import options as o
+from penstock.errors import SchemaError
+from penstock.keys.failures import marked_ends
+from penstock.write.prepare import Prepared, quoted
+from penstock.write.settings import WriteSettings
+
+_ROW, _ARRIVAL = "_penstock_row", "_penstock_arrival"
+
+
+def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
+    """Keep the row with the greatest ordering value of each key.
+
+    Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first.
+    """
+    layout, options = prepared.layout, settings.options
+    wanted = options[o.COMBINE_BEFORE_INSERT] or options[o.INSERT_DROP_DUPLICATES]
+    if not wanted or layout.key is None:
+        return prepared
+    ordering = settings.ordering_field
+    if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:
+        raise SchemaError(
+            f"Pre-combine field {ordering or options[o.PRECOMBINE_FIELD]} is missing in the rows: set "
+            f"{o.PRECOMBINE_FIELD.key} to one of {', '.join(layout.schema.names)}, or {o.COMBINE_BEFORE_INSERT.key} to false"
+        )
+    before, after = marked_ends(SchemaError)
+    message = (
+        f"{before}Ordering value is null in column {ordering}: fill the column, or set "
+        f"{o.COMBINE_BEFORE_INSERT.key} to false{after}"
+    )
+    value = F.col(ordering if "." in ordering else quoted(ordering))
+    checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
+    arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
+    keys = [F.col(quoted(c)) for c in (layout.key, layout.path) if c]
+    names = prepared.rows.columns
+    rows = (
+        prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
+        .groupBy(*(k.alias(f"_penstock_by_{i}") for i, k in enumerate(keys)))
+        .agg(F.max_by(F.struct(*(F.col(quoted(n)) for n in names)), F.struct(checked, arrival)).alias(_ROW))
+        .select(*(F.col(_ROW)[n].alias(n) for n in names))
+    )
+    return replace(prepared, rows=rows)
+
+
+def _type_of(prepared: Prepared, ordering: str) -> str:
+    field = ordering if "." in ordering else quoted(ordering)
+    return prepared.rows.select(F.col(field)).schema[0].dataType.simpleString()

@@ -1,0 +1,69 @@
+"""Making a table: its folders and its `hoodie.properties`."""
+
+from __future__ import annotations
+
+from penstock import options as o
+from penstock.keys import infer_generator
+from penstock.storage import Storage, join
+from penstock.table import (
+    LAYOUT_VERSION,
+    MERGE_ON_READ,
+    TABLE_VERSION,
+    TableState,
+    write_config,
+)
+from penstock.timeline.store import FOLDER
+from penstock.write.settings import WriteSettings
+
+_FOLDERS = (".schema", "archived", ".temp", ".aux", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")
+_MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+
+
+def create_table(storage: Storage, base_path: str, settings: WriteSettings, create_schema: str | None = None) -> TableState:
+    """Create an empty table. Raises AlreadyExists if somebody else did first."""
+    for folder in _FOLDERS:
+        storage.make_dirs(join(base_path, FOLDER, folder))
+    raw = table_properties(settings)
+    if create_schema:
+        raw["hoodie.table.create.schema"] = create_schema
+    config = write_config(storage, base_path, raw, new=True)
+    return TableState(storage, base_path, config, settings.options)
+
+
+def table_properties(settings: WriteSettings) -> dict[str, str]:
+    """What a new table's `hoodie.properties` says, but for the checksum."""
+    options, keys = settings.options, settings.keys
+    generator = infer_generator(keys)
+    raw = {
+        "hoodie.table.name": settings.table_name,
+        "hoodie.database.name": options[o.DATABASE_NAME] or "",
+        "hoodie.table.type": options[o.TABLE_TYPE],
+        "hoodie.table.version": str(TABLE_VERSION),
+        "hoodie.timeline.layout.version": str(LAYOUT_VERSION),
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.populate.meta.fields": _flag(options[o.POPULATE_META_FIELDS]),
+        "hoodie.table.keygenerator.class": generator,
+        "hoodie.datasource.write.hive_style_partitioning": _flag(keys.hive_style),
+        "hoodie.datasource.write.partitionpath.urlencode": _flag(keys.url_encode),
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.datasource.write.drop.partition.columns": _flag(options[o.DROP_PARTITION_COLUMNS]),
+        "hoodie.table.timeline.timezone": options[o.TIMELINE_TIMEZONE],
+    }
+    if options.is_set(o.PRECOMBINE_FIELD):
+        raw["hoodie.table.precombine.field"] = options[o.PRECOMBINE_FIELD]
+    if keys.partition_path_fields:
+        raw["hoodie.table.partition.fields"] = ",".join(f.split(":")[0] for f in keys.partition_path_fields)
+    if keys.record_key_fields:
+        raw["hoodie.table.recordkey.fields"] = ",".join(keys.record_key_fields)
+    if "Timestamp" in generator or "Custom" in generator:
+        raw |= options.prefixed("hoodie.keygen.timebased.")
+    if raw["hoodie.table.type"] == MERGE_ON_READ:
+        raw["hoodie.compaction.payload.class"] = settings.payload_class
+        raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
+    return raw
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,142 @@
+"""Stages 1 and 2: rows fit the table's schema, or the schema evolves; every row has a record key and a partition path.
+
+Spark expressions only, nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from penstock import options as o
+from penstock.errors import SchemaError
+from penstock.keys import KeyColumns, key_generator
+from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, evolve, spark_of_avro
+from penstock.write.layout import KEY, PATH, Layout
+from penstock.write.settings import WriteSettings
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows ready to cross to the workers, and what they will be there."""
+
+    rows: DataFrame
+    layout: Layout
+    #: The table's schema after this write, without meta columns, as JSON.
+    avro: str
+    keys: KeyColumns
+
+
+def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> Prepared:
+    """Fit the rows to the table and give them keys."""
+    incoming = _without_meta(incoming)
+    struct = incoming.schema
+    check_columns(struct)
+    avro = writer_schema(struct, settings, table_schema)
+    columns = key_generator(settings.keys).columns(struct)
+    stored = stored_schema(avro, settings)
+    target = StructType.fromJson(spark_of_avro(avro))
+    selected = [_fitted(struct, field.name, field.dataType).alias(field.name) for field in target]
+    crossing, layout = _layout(columns, stored, settings)
+    selected = [c for c, f in zip(selected, target, strict=True) if f.name in crossing]
+    extra = []
+    if layout.key == KEY:
+        extra.append(columns.record_key.alias(KEY))  # type: ignore[union-attr]
+    if layout.path == PATH:
+        extra.append(columns.partition_path.alias(PATH))
+    return Prepared(incoming.select(*selected, *extra), layout, json.dumps(stored), columns)
+
+
+def _without_meta(incoming: DataFrame) -> DataFrame:
+    meta = [c for c in incoming.columns if c in META_COLUMNS]
+    return incoming.drop(*meta) if meta else incoming
+
+
+def check_columns(struct: StructType) -> None:
+    """Refuse a column that is there twice; Spark allows it, a file does not."""
+    counts = Counter(name.lower() for name in struct.names)
+    twice = sorted({name for name in struct.names if counts[name.lower()] > 1})
+    if twice:
+        raise SchemaError(f"column {twice[0]!r} is in the rows more than once ({', '.join(twice)}); rename or drop one")
+    deleted = next((f for f in struct if f.name == "_hoodie_is_deleted"), None)
+    if deleted is not None and deleted.dataType.typeName() != "boolean":
+        raise SchemaError(
+            f"_hoodie_is_deleted has to be BOOLEAN type, but it is {deleted.dataType.simpleString()}; cast it to boolean"
+        )
+
+
+def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
+    """The table's schema after this write, partition columns included."""
+    incoming = avro_of_spark(struct.jsonValue(), settings.table_name)
+    options = settings.options
+    return evolve(
+        json.loads(table_schema) if table_schema else None,
+        incoming,
+        set_null_for_missing=options[o.SET_NULL_FOR_MISSING_COLUMNS],
+        allow_drop=options[o.ALLOW_COLUMN_DROP],
+        reconcile=options[o.RECONCILE_SCHEMA],
+        validate=options[o.AVRO_SCHEMA_VALIDATE],
+    )
+
+
+def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
+    """The schema of the data files: without partition columns where the table drops them."""
+    if not settings.options[o.DROP_PARTITION_COLUMNS]:
+        return avro
+    dropped = {field.split(":")[0] for field in settings.keys.partition_path_fields}
+    return {**avro, "fields": [f for f in avro["fields"] if f["name"] not in dropped]}
+
+
+def _layout(columns: KeyColumns, stored: Mapping[str, Any], settings: WriteSettings) -> tuple[set[str], Layout]:
+    schema = arrow_for_storage(arrow_of_avro(stored))
+    key = columns.plain_record_key or (KEY if columns.record_key is not None else None)
+    path = (columns.plain_partition_path or PATH) if settings.keys.partition_path_fields else None
+    layout = Layout(
+        schema=schema,
+        key=key,
+        path=path,
+        key_is_plain=columns.plain_record_key is not None,
+        path_is_plain=columns.plain_partition_path is not None,
+    )
+    return {*schema.names, *(c for c in (key, path) if c)}, layout
+
+
+def _fitted(struct: StructType, name: str, kind: DataType) -> Column:
+    """A column of the incoming rows in the type it is stored in, or nulls if the rows do not have it."""
+    if name not in struct.names:
+        return F.lit(None).cast(kind)
+    return conform(F.col(quoted(name)), struct[name].dataType, kind)
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark's parser takes it, whatever characters it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def conform(value: Column, source: DataType, target: DataType) -> Column:
+    """A value of one type in another, nested fields matched by name (a cast would match them by position)."""
+    if source == target:
+        return value
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        fields = [
+            (conform(value[f.name], source[f.name].dataType, f.dataType) if f.name in source.names
+             else F.lit(None).cast(f.dataType)).alias(f.name)
+            for f in target
+        ]  # fmt: skip
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        inner, wanted = source.elementType, target.elementType
+        return F.transform(value, lambda x: conform(x, inner, wanted))
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        inner, wanted = source.valueType, target.valueType
+        return F.transform_values(value, lambda _, x: conform(x, inner, wanted))
+    return value.cast(target)
+
+

@@ -1,0 +1,182 @@
+"""What a write is asked to do: the options of the call, filled up from the table, by inference, and by defaults.
+
+An option of the call wins over the table's property, that over what can be inferred, that over the default. What
+contradicts an existing table is refused before anything happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock import options as o
+from penstock.errors import OptionError, TableExists, Unsupported
+from penstock.keys import KeySettings, infer_generator
+from penstock.options import Options
+from penstock.table import TableConfig
+
+NONPARTITIONED = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+SIMPLE = "org.apache.hudi.keygen.SimpleKeyGenerator"
+SQL = "org.apache.hudi.keygen.SqlKeyGenerator"
+_WITHOUT_META = ("Simple", "Nonpartitioned", "Complex")
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """One write, fully decided."""
+
+    operation: str
+    table_name: str
+    keys: KeySettings
+    ordering_field: str | None
+    payload_class: str
+    options: Options
+
+    @property
+    def auto_keys(self) -> bool:
+        """Whether record keys are made up by the writer."""
+        return not self.keys.record_key_fields
+
+
+def resolve(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
+    """Decide everything about a write from its options and the table it goes to, if there is one."""
+    options = _with_table(options, config) if config else options
+    keys = _key_settings(options)
+    name = options[o.TABLE_NAME]
+    if not name or not name.strip():
+        raise OptionError("'hoodie.table.name' must be set: give the table a name")
+    settings = WriteSettings(
+        operation=_operation(options, keys, columns),
+        table_name=name.strip(),
+        keys=keys,
+        ordering_field=_ordering_field(options, columns),
+        payload_class=options[o.PAYLOAD_CLASS],
+        options=options,
+    )
+    _check(settings)
+    return settings
+
+
+def _with_table(options: Options, config: TableConfig) -> Options:
+    """The table's own properties under the write options' names, where the call says nothing."""
+    raw = config.raw
+    from_table: dict[str, str | None] = {k: v for k, v in raw.items() if not k.startswith("hoodie.table.metadata")}
+    from_table |= {
+        o.RECORD_KEY_FIELD.key: raw.get("hoodie.table.recordkey.fields"),
+        o.PARTITION_PATH_FIELD.key: raw.get("hoodie.table.partition.fields"),
+        o.KEY_GENERATOR_CLASS.key: raw.get("hoodie.table.keygenerator.class"),
+        o.PRECOMBINE_FIELD.key: raw.get("hoodie.table.precombine.field"),
+        o.PAYLOAD_CLASS.key: raw.get("hoodie.compaction.payload.class"),
+        o.TABLE_TYPE.key: raw.get("hoodie.table.type"),
+    }
+    return options.replace({k: v for k, v in from_table.items() if v is not None and k not in options.raw})
+
+
+def _key_settings(options: Options) -> KeySettings:
+    settings = KeySettings(
+        record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
+        partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
+        generator_class=options[o.KEY_GENERATOR_CLASS],
+        generator_type=options[o.KEY_GENERATOR_TYPE],
+        hive_style=options[o.HIVE_STYLE_PARTITIONING],
+        url_encode=options[o.URL_ENCODE_PARTITIONING],
+        consistent_logical_timestamp=options[o.CONSISTENT_LOGICAL_TIMESTAMP],
+        timebased=timebased_settings(options),
+    )
+    return settings
+
+
+def timebased_settings(options: Options) -> Mapping[str, str]:
+    """The time-based key generator's settings, by the part of their key that says which."""
+    prefix = "hoodie.keygen.timebased."
+    return {k[len(prefix) :]: v for k, v in options.prefixed(prefix).items()}
+
+
+def split_fields(text: str | None) -> tuple[str, ...]:
+    """Column names from a comma list."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
+    """The ordering column; the default `ts` only counts where there is such a column."""
+    field = options[o.PRECOMBINE_FIELD]
+    return field if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns) else None
+
+
+def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> str:
+    """The operation as Hudi deduces it."""
+    if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
+        return "bulk_insert"
+    operation = options[o.OPERATION]
+    if operation == "upsert" and options[o.INSERT_DROP_DUPLICATES]:
+        return "insert"
+    return operation
+
+
+def _check(settings: WriteSettings) -> None:
+    options = settings.options
+    o.check_combinations(options)
+    if settings.auto_keys and settings.operation in ("upsert", "delete"):
+        raise Unsupported(
+            f"operation {settings.operation!r} needs record keys: set {o.RECORD_KEY_FIELD.key}, or use insert or bulk_insert"
+        )
+    if not options[o.POPULATE_META_FIELDS]:
+        generator = infer_generator(settings.keys).rpartition(".")[2]
+        if not generator.startswith(_WITHOUT_META):
+            raise OptionError(
+                f"{o.POPULATE_META_FIELDS.key}=false works with the simple, complex and non-partitioned key generators, "
+                f"not with {generator}"
+            )
+        if settings.auto_keys:
+            raise OptionError(f"{o.POPULATE_META_FIELDS.key}=false is not supported with generated record keys")
+
+
+def check_against_table(options: Options, config: TableConfig, path: str) -> None:
+    """Refuse options that contradict the table's own configuration.
+
+    Raises:
+        TableExists: the table at this path has another name.
+        OptionError: all conflicting keys at once, with both values.
+    """
+    name = options[o.TABLE_NAME]
+    if name and name.strip().lower() != config.name.lower():
+        raise TableExists(
+            f"hoodie table with name {config.name} already exists at {path}, can not append data to the table with "
+            f"another name {name.strip()}; use that name, or another path"
+        )
+    if config.raw.get("hoodie.populate.meta.fields") == "false" and options.is_set(o.POPULATE_META_FIELDS):
+        if options[o.POPULATE_META_FIELDS]:
+            raise OptionError(
+                "hoodie.populate.meta.fields is already disabled for the table. Can't be re-enabled back; leave the option out"
+            )
+    conflicts = list(_conflicts(options, config))
+    if conflicts:
+        lines = "\n".join(f"{key}:\t{given}\t{existing}" for key, given, existing in conflicts)
+        raise OptionError(
+            f"Config conflict(key\tcurrent value\texisting value):\n{lines}\n"
+            f"Leave these options out, or give the values of the table at {path}"
+        )
+
+
+def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
+    raw = config.raw
+    found = [
+        (key, given, raw[key])
+        for key, given in options.raw.items()
+        if key in raw and key != o.TABLE_NAME.key and given.strip().lower() != raw[key].strip().lower()
+    ]
+    given_keys, table_keys = options.raw.get(o.RECORD_KEY_FIELD.key), ",".join(config.record_key_fields)
+    if given_keys and split_fields(given_keys) != config.record_key_fields:
+        found.append(("RecordKey", given_keys, table_keys))
+    ordering = options.raw.get(o.PRECOMBINE_FIELD.key)
+    if ordering and config.precombine_field and ordering != config.precombine_field:
+        found.append(("PreCombineKey", ordering, config.precombine_field))
+    generator = options.raw.get(o.KEY_GENERATOR_CLASS.key)
+    if generator and generator != SQL and config.key_generator_class and generator != config.key_generator_class:
+        found.append(("KeyGenerator", generator, config.key_generator_class))
+    partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
+    if partition and config.partition_fields:
+        plain = tuple(field.split(":")[0] for field in split_fields(partition))
+        if plain != config.partition_fields:
+            found.append(("PartitionPath", partition, ",".join(config.partition_fields)))
+    return found

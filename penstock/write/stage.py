@@ -1,0 +1,118 @@
+"""The incoming rows, evaluated once and kept as Arrow IPC files until the commit.
+
+One Spark job brings every row to a Python worker, which cuts it by partition path and writes it beside the write's
+markers, on the table's own storage, which every executor sees. From there on nothing crosses from the JVM any more: later
+stages read these files, a retried task reads the same rows, and the driver knows exactly how many rows go where.
+The folder goes with the markers, after the commit or by a rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.filegroup.markers import markers_folder
+from penstock.spread import run_over_rows, this_task
+from penstock.storage import Storage, join
+from penstock.write.layout import KEY, Layout, Rows, split_batch
+from penstock.write.prepare import Prepared
+
+_FLUSH_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one partition path, in one batch of one staged file."""
+
+    path: str
+    file: str
+    batch: int
+    rows: int
+    size_bytes: int
+    #: The part of the batch that is meant.
+    offset: int = 0
+
+    def cut(self, offset: int, rows: int) -> Piece:
+        """A part of these rows."""
+        size = self.size_bytes * rows // max(1, self.rows)
+        return Piece(self.path, self.file, self.batch, rows, size, self.offset + offset)
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where staged rows are kept."""
+
+    storage: Storage
+    folder: str
+
+
+def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
+    """The place for a write's staged rows."""
+    return Staging(storage, join(markers_folder(base_path, instant), "staged"))
+
+
+def stage(prepared: Prepared, staging: Staging) -> list[Piece]:
+    """Evaluate the rows and keep them; gives the pieces in arrival order."""
+    found = run_over_rows(prepared.rows, partial(_stage_rows, prepared.layout, staging))
+    return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
+
+
+def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+    """Staged rows, one table a piece, with the record key as the last column (`KEY`) where there is one."""
+    readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+    for piece in pieces:
+        if piece.file not in readers:
+            readers[piece.file] = pa.ipc.open_file(staging.storage.map(piece.file))
+        batch = readers[piece.file].get_batch(piece.batch)
+        yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
+
+
+def _stage_rows(layout: Layout, staging: Staging, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
+    """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
+    task = this_task()
+    file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"))
+    for batch in batches:
+        for rows in split_batch(layout, batch):
+            file.add(rows)
+    return [[task.number, [asdict(p) for p in file.close()]]]
+
+
+class _StagedFile:
+    """Collects rows by path and writes each path's as one batch whenever enough have come together."""
+
+    def __init__(self, staging: Staging, name: str) -> None:
+        self._staging, self._name = staging, name
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting_bytes = 0
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+        self._sink: pa.NativeFile | None = None
+        self._pieces: list[Piece] = []
+
+    def add(self, rows: Rows) -> None:
+        table = rows.table if rows.keys is None else rows.table.append_column(KEY, rows.keys)
+        self._waiting.setdefault(rows.path, []).append(table)
+        self._waiting_bytes += table.nbytes
+        if self._waiting_bytes >= _FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        for path, tables in self._waiting.items():
+            table = pa.concat_tables(tables).combine_chunks()
+            if self._writer is None:
+                self._sink = self._staging.storage.create(self._name)
+                self._writer = pa.ipc.new_file(self._sink, table.schema)
+            for batch in table.to_batches():
+                self._pieces.append(Piece(path, self._name, len(self._pieces), batch.num_rows, batch.nbytes))
+                self._writer.write_batch(batch)
+        self._waiting, self._waiting_bytes = {}, 0
+
+    def close(self) -> list[Piece]:
+        self._flush()
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            self._sink.close()
+        return self._pieces

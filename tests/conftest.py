@@ -1,0 +1,90 @@
+"""Fixtures and marks that every test may use. A fixture that starts something starts it when first asked, once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from tests.kit.oracle import Oracle, OracleUnavailable
+from tests.kit.sessions import SessionUnavailable, make_session
+
+MARKS = {
+    "oracle": "asks real Hudi, in a process of its own",
+    "connect": "only on a Spark Connect session (PENSTOCK_TEST_SESSION=connect)",
+    "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
+    "slow": "takes more than half a minute",
+}
+ORACLES = {"hudi015": "0.15.0", "hudi12": "1.2.0"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks the oracle, and skip what needs another kind of session than this run has."""
+    kind = _session_kind()
+    for item in items:
+        if ORACLES.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.oracle)
+        if item.get_closest_marker("connect") and kind != "connect":
+            item.add_marker(pytest.mark.skip(reason=MARKS["connect"]))
+        if item.get_closest_marker("cluster") and kind not in ("local-cluster", "standalone"):
+            item.add_marker(pytest.mark.skip(reason=MARKS["cluster"]))
+
+
+@pytest.fixture(scope="session")
+def session_kind() -> str:
+    """The kind of Spark session that this run uses."""
+    return _session_kind()
+
+
+@pytest.fixture(scope="session")
+def spark(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session of this run, with Penstock enabled on it."""
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(make_session(session_kind, tmp_path_factory.mktemp("spark")))
+        except SessionUnavailable as reason:
+            pytest.skip(str(reason))
+        if hasattr(penstock, "enable"):
+            penstock.enable(session)
+        yield session
+
+
+@pytest.fixture
+def table_path(tmp_path: Path) -> str:
+    """A path where a table can be; nothing is there yet."""
+    return str(tmp_path / "table")
+
+
+@pytest.fixture(scope="session")
+def hudi015() -> Iterator[Oracle]:
+    """Real Hudi 0.15.0."""
+    yield from _oracle("hudi015")
+
+
+@pytest.fixture(scope="session")
+def hudi12() -> Iterator[Oracle]:
+    """Real Hudi 1.2.0; it writes table version 6 unless told otherwise."""
+    yield from _oracle("hudi12")
+
+
+def _oracle(name: str) -> Iterator[Oracle]:
+    try:
+        oracle = Oracle.start(ORACLES[name])
+    except OracleUnavailable as reason:
+        pytest.skip(str(reason))
+    with oracle:
+        yield oracle
+
+
+def _session_kind() -> str:
+    return os.environ.get("PENSTOCK_TEST_SESSION") or "classic"

@@ -1,0 +1,191 @@
+"""Spark sessions of every kind that Penstock promises to work on.
+
+`classic` has the JVM in this process's hands, `connect` talks to a Connect server of its own and has no JVM at all,
+`local-cluster` has executors in processes of their own, `standalone` a real master with two workers. Classic and Connect
+do not share a process, so a test run has one kind, named by `PENSTOCK_TEST_SESSION`, and one session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.java import use_java
+
+KINDS = ("classic", "connect", "local-cluster", "standalone")
+START_SECONDS_MAX = 120
+
+
+class SessionUnavailable(Exception):
+    """This kind of session cannot be had with the installed PySpark; the message is the reason to skip with."""
+
+
+@contextmanager
+def make_session(kind: str, folder: Path, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """Give a session of the given kind, which keeps its files in `folder`; stop it and its servers afterwards."""
+    if kind not in KINDS:
+        raise ValueError(f"PENSTOCK_TEST_SESSION={kind!r} is none of {', '.join(KINDS)}")
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # what a classic driver and a Connect server start workers with
+    wanted = {**_settings(folder), **(conf or {})}
+    with ExitStack() as servers:
+        spark = _OPENERS[kind](servers, folder, wanted)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    return {
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "WARN",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _open_classic(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> Any:
+    return _build("local[2]", conf)
+
+
+def _open_local_cluster(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> Any:
+    return _build("local-cluster[2,1,1024]", conf)
+
+
+def _open_standalone(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> Any:
+    """Start a master and two workers as an administrator would, and a driver on them."""
+    port, page = _free_port(), _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    at_home = ["--host", "127.0.0.1", "--webui-port"]
+    _start_daemon(servers, folder, "master.Master", [*at_home, str(page), "--port", str(port)])
+    _await("the master", lambda: _workers_alive(page) is not None)
+    for i in range(2):
+        room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{i}")]
+        _start_daemon(servers, folder, "worker.Worker", [*at_home, "0", *room, master])
+    _await("two workers", lambda: _workers_alive(page) == 2)
+    return _build(master, {"spark.executor.memory": "768m", "spark.executor.cores": "1", **conf})
+
+
+def _open_connect(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> Any:
+    """Start a Connect server on a port of its own (a local remote would take the one well-known port)."""
+    if not list((_spark_home() / "jars").glob("spark-connect_*.jar")):
+        raise SessionUnavailable("the installed PySpark brings no Connect server (4.0 and newer do)")
+    from pyspark.sql import SparkSession
+
+    port = _free_port()
+    settings = {**conf, "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    command = [
+        "spark-submit",
+        "--master",
+        "local[2]",
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]
+    command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    _start(servers, folder, "connect", [*command, "spark-internal"])
+    _await("the Connect server", lambda: _answers(port))
+    return SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+
+
+_OPENERS: dict[str, Callable[[ExitStack, Path, Mapping[str, str]], Any]] = {
+    "classic": _open_classic,
+    "connect": _open_connect,
+    "local-cluster": _open_local_cluster,
+    "standalone": _open_standalone,
+}
+
+
+def _build(master: str, conf: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("penstock tests")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _start_daemon(servers: ExitStack, folder: Path, name: str, arguments: list[str]) -> None:
+    _start(servers, folder, name, ["spark-class", f"org.apache.spark.deploy.{name}", *arguments])
+
+
+def _start(servers: ExitStack, folder: Path, name: str, command: list[str]) -> None:
+    """Start one of Spark's own scripts in a process group of its own, ended with `servers`."""
+    home = _spark_home()
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_REMOTE", None)
+    with (folder / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [str(home / "bin" / command[0]), *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
+    servers.callback(_end_group, process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a server and what it started: executors are in its process group."""
+    for how, seconds in ((signal.SIGTERM, 15), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(process.pid, how)
+            process.wait(timeout=seconds)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _await(what: str, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not ready():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not start within {START_SECONDS_MAX} s")
+        time.sleep(0.2)
+
+
+def _workers_alive(page: int) -> int | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
+            return int(json.load(answer)["aliveworkers"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent

@@ -1,0 +1,468 @@
+"""The catalogue is complete and consistent, and its door lets in only what Penstock does."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from enum import Enum
+from typing import Any
+
+import pytest
+
+import penstock.options as package
+from penstock.errors import OptionError, Unsupported
+from penstock.options import (
+    AREAS,
+    CATALOGUE,
+    CLEANER_COMMITS_RETAINED,
+    INSERT_DROP_DUPLICATES,
+    OPERATION,
+    PARTITION_PATH_FIELD,
+    QUERY_TYPE,
+    READ_PARTITION_VALUES,
+    RECORD_KEY_FIELD,
+    SMALL_FILE_LIMIT,
+    STREAMING_START_OFFSET,
+    TABLE_TYPE,
+    TIMESTAMP_OUTPUT_FORMAT,
+    Family,
+    NotYetWarning,
+    Option,
+    UnknownOptionWarning,
+    lookup,
+    read_options,
+    status,
+)
+
+ALL = list(CATALOGUE.values())
+
+# Options that users of Hudi set, with the defaults of Hudi 0.15 on Spark; "-" where there is none.
+HUDI = """
+hoodie.datasource.write.recordkey.field -
+hoodie.datasource.write.partitionpath.field -
+hoodie.datasource.write.precombine.field ts
+hoodie.datasource.write.payload.class org.apache.hudi.common.model.OverwriteWithLatestAvroPayload
+hoodie.datasource.write.keygenerator.class -
+hoodie.datasource.write.hive_style_partitioning false
+hoodie.datasource.write.operation upsert
+hoodie.datasource.write.table.type COPY_ON_WRITE
+hoodie.datasource.write.insert.drop.duplicates false
+hoodie.datasource.write.commitmeta.key.prefix _
+hoodie.datasource.write.streaming.retry.count 3
+hoodie.datasource.write.streaming.retry.interval.ms 2000
+hoodie.datasource.write.streaming.ignore.failed.batch false
+hoodie.table.name -
+path -
+hoodie.insert.shuffle.parallelism 0
+hoodie.upsert.shuffle.parallelism 0
+hoodie.bulkinsert.shuffle.parallelism 0
+hoodie.delete.shuffle.parallelism 0
+hoodie.combine.before.upsert true
+hoodie.combine.before.insert false
+hoodie.combine.before.delete true
+hoodie.datasource.hive_sync.enable false
+hoodie.datasource.hive_sync.database default
+hoodie.datasource.hive_sync.table unknown
+hoodie.datasource.hive_sync.username hive
+hoodie.datasource.hive_sync.password hive
+hoodie.datasource.hive_sync.jdbcurl jdbc:hive2://localhost:10000
+hoodie.datasource.hive_sync.partition_fields -
+hoodie.datasource.hive_sync.partition_extractor_class org.apache.hudi.hive.MultiPartKeysValueExtractor
+hoodie.index.hbase.zkquorum -
+hoodie.index.hbase.zkport -
+hoodie.index.hbase.zknode.path -
+hoodie.index.hbase.table -
+hoodie.index.hbase.get.batch.size 100
+hoodie.hbase.index.update.partition.path false
+hoodie.index.hbase.put.batch.size.autocompute false
+hoodie.index.hbase.rollback.sync false
+hoodie.simple.index.update.partition.path true
+hoodie.bloom.index.filter.type DYNAMIC_V0
+hoodie.parquet.small.file.limit 104857600
+hoodie.copyonwrite.record.size.estimate 1024
+hoodie.record.size.estimation.threshold 1.0
+hoodie.parquet.max.file.size 125829120
+hoodie.copyonwrite.insert.split.size 500000
+hoodie.copyonwrite.insert.auto.split true
+hoodie.memory.spillable.map.path -
+hoodie.memory.merge.max.size 1073741824
+hoodie.logfile.max.size 1073741824
+hoodie.logfile.data.block.max.size 268435456
+hoodie.keep.max.commits 30
+hoodie.keep.min.commits 20
+hoodie.commits.archival.batch 10
+hoodie.clean.automatic true
+hoodie.clean.async false
+hoodie.cleaner.policy KEEP_LATEST_COMMITS
+hoodie.cleaner.commits.retained 10
+hoodie.cleaner.fileversions.retained 3
+hoodie.cleaner.policy.failed.writes EAGER
+hoodie.compact.inline false
+hoodie.compact.inline.trigger.strategy NUM_COMMITS
+hoodie.compact.inline.max.delta.commits 5
+hoodie.compact.inline.max.delta.seconds 3600
+hoodie.write.commit.callback.on false
+hoodie.write.commit.callback.class org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback
+hoodie.write.commit.callback.http.url -
+hoodie.write.commit.callback.http.api.key hudi_write_commit_http_callback
+hoodie.write.commit.callback.http.timeout.seconds 30
+hoodie.write.commit.callback.http.custom.headers -
+hoodie.write.commit.callback.kafka.bootstrap.servers -
+hoodie.write.commit.callback.kafka.topic -
+hoodie.write.commit.callback.kafka.partition -
+hoodie.write.commit.callback.kafka.acks all
+hoodie.write.commit.callback.kafka.retries 3
+hoodie.clustering.inline false
+hoodie.clustering.inline.max.commits 4
+hoodie.clustering.plan.strategy.target.file.max.bytes 1073741824
+hoodie.clustering.plan.strategy.small.file.limit 314572800
+hoodie.clustering.plan.strategy.sort.columns -
+hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions 0
+hoodie.clustering.plan.strategy.max.num.groups 30
+hoodie.clustering.async.enabled false
+hoodie.clustering.async.max.commits 4
+payload.class -
+hoodie.is.update.record.for.mor -
+hoodie.archivelog.folder archived
+hoodie.timeline.layout.version 1
+hoodie.table.type COPY_ON_WRITE
+hoodie.allow.empty.commit true
+hoodie.allow.operation.metadata.field false
+hoodie.avro.schema.validate false
+hoodie.auto.commit true
+hoodie.bulkinsert.sort.mode NONE
+hoodie.bulkinsert.user.defined.partitioner.class -
+hoodie.bulkinsert.user.defined.partitioner.sort.columns -
+hoodie.datasource.write.row.writer.enable true
+hoodie.datasource.write.drop.partition.columns false
+hoodie.datasource.write.partitionpath.urlencode false
+hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled false
+hoodie.datasource.write.partitions.to.delete -
+hoodie.datasource.write.reconcile.schema false
+hoodie.write.set.null.for.missing.columns false
+hoodie.datasource.write.schema.allow.auto.evolution.column.drop false
+hoodie.schema.on.read.enable false
+hoodie.datasource.insert.dup.policy none
+hoodie.spark.sql.insert.into.operation insert
+hoodie.spark.sql.optimized.writes.enable true
+hoodie.datasource.overwrite.mode -
+hoodie.merge.allow.duplicate.on.inserts true
+hoodie.merge.small.file.group.candidates.limit 1
+hoodie.merge.data.validation.enabled false
+hoodie.write.num.retries.on.conflict.failures 0
+hoodie.write.markers.type TIMELINE_SERVER_BASED
+hoodie.embed.timeline.server true
+hoodie.rollback.using.markers true
+hoodie.rollback.instant.backup.enabled false
+hoodie.rollback.instant.backup.dir .rollback_backup
+hoodie.client.heartbeat.interval_in_ms 60000
+hoodie.client.heartbeat.tolerable.misses 2
+hoodie.fail.writes.on.inline.table.service.exception true
+hoodie.fail.on.timeline.archiving true
+hoodie.table.services.enabled true
+hoodie.populate.meta.fields true
+hoodie.parquet.compression.codec gzip
+hoodie.parquet.outputtimestamptype TIMESTAMP_MICROS
+hoodie.parquet.writelegacyformat.enabled false
+hoodie.logfile.to.parquet.compression.ratio 0.35
+hoodie.logfile.data.block.format -
+hoodie.memory.merge.fraction 0.6
+hoodie.memory.compaction.fraction 0.6
+hoodie.common.spillable.diskmap.type BITCASK
+hoodie.common.diskmap.compression.enabled true
+hoodie.metadata.enable true
+hoodie.skip.default.partition.validation false
+hoodie.index.type SIMPLE
+hoodie.index.class -
+hoodie.index.bloom.num_entries 60000
+hoodie.index.bloom.fpp 0.000000001
+hoodie.bloom.index.filter.dynamic.max.entries 100000
+hoodie.bloom.index.parallelism 0
+hoodie.bloom.index.prune.by.ranges true
+hoodie.bloom.index.use.caching true
+hoodie.bloom.index.use.treebased.filter true
+hoodie.bloom.index.bucketized.checking true
+hoodie.bloom.index.keys.per.bucket 10000000
+hoodie.bloom.index.update.partition.path true
+hoodie.bloom.index.use.metadata false
+hoodie.bloom.index.input.storage.level MEMORY_AND_DISK_SER
+hoodie.simple.index.parallelism 0
+hoodie.simple.index.use.caching true
+hoodie.global.simple.index.parallelism 100
+hoodie.global.index.reconcile.parallelism 60
+hoodie.record.index.update.partition.path false
+hoodie.record.index.use.caching true
+hoodie.bucket.index.num.buckets 256
+hoodie.bucket.index.hash.field -
+hoodie.index.bucket.engine SIMPLE
+hoodie.bucket.index.max.num.buckets -
+hoodie.bucket.index.min.num.buckets -
+hoodie.bucket.index.split.threshold 2.0
+hoodie.bucket.index.merge.threshold 0.2
+hoodie.index.hbase.put.batch.size 100
+hoodie.index.hbase.qps.allocator.class org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator
+hoodie.index.hbase.qps.fraction 0.5
+hoodie.index.hbase.max.qps.per.region.server 1000
+hoodie.index.hbase.dynamic_qps false
+hoodie.index.hbase.desired_puts_time_in_secs 600
+hoodie.index.hbase.min.qps.fraction -
+hoodie.index.hbase.max.qps.fraction -
+hoodie.index.hbase.sleep.ms.for.put.batch -
+hoodie.index.hbase.sleep.ms.for.get.batch -
+hoodie.index.hbase.zkpath.qps_root /QPS_ROOT
+hoodie.index.hbase.zk.session_timeout_ms 60000
+hoodie.index.hbase.zk.connection_timeout_ms 15000
+hoodie.index.hbase.bucket.number 8
+hoodie.index.hbase.security.authentication simple
+hoodie.datasource.write.storage.type COPY_ON_WRITE
+"""
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def by_key(option: Option[Any]) -> str:
+    return option.key
+
+
+@pytest.mark.parametrize("line", HUDI.split("\n")[1:-1])
+def test_a_key_of_hudi_is_known_with_its_default(line: str) -> None:
+    key, default = line.split(" ")
+    option = lookup(key)
+    assert option is not None
+    if default == "-":
+        assert option.default_raw == ""
+    else:
+        assert option.read(default) == option.default
+
+
+@pytest.mark.parametrize("option", ALL, ids=by_key)
+def test_an_option_is_documented_and_its_default_parses(option: Option[Any]) -> None:
+    assert re.fullmatch(r"[A-Z`_].*[.]", option.doc), "a sentence"
+    assert "|" not in option.doc
+    if option.default is not None:
+        assert option.read(option.default_raw) == option.default
+
+
+@pytest.mark.parametrize("option", ALL, ids=by_key)
+def test_the_values_an_option_supports_are_values_it_allows(option: Option[Any]) -> None:
+    for value in option.supported or ():
+        assert option.supports(value)
+    if option.supported is not None:
+        assert option.instead, "a refusal says what to do"
+        assert (option.accepted, option.waits_for, option.not_yet) == (False, "", "")
+
+
+@pytest.mark.parametrize("option", ALL, ids=by_key)
+def test_the_default_of_an_option_is_what_penstock_does(option: Option[Any]) -> None:
+    if option.supported is not None and option.default is not None:
+        assert option.supports(option.default_raw)
+
+
+def test_every_option_is_a_constant_of_the_package_under_one_name() -> None:
+    constants = [value for value in vars(package).values() if isinstance(value, Option)]
+    assert Counter(one.key for one in constants) == Counter(list(CATALOGUE))
+
+
+def test_no_key_or_alias_names_two_options() -> None:
+    names = [name.lower() for area in AREAS for one in area.options for name in (one.key, *one.aliases)]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+def test_the_old_prefix_of_timestamp_keys_is_an_alias() -> None:
+    options = read_options({"hoodie.deltastreamer.keygen.timebased.output.dateformat": "yyyy/MM"})
+    assert options[TIMESTAMP_OUTPUT_FORMAT] == "yyyy/MM"
+    assert options.raw == {"hoodie.keygen.timebased.output.dateformat": "yyyy/MM"}
+
+
+def test_values_become_text_as_spark_makes_it() -> None:
+    class Mode(str, Enum):
+        INSERT = "insert"
+
+    given = {
+        INSERT_DROP_DUPLICATES.key: True,
+        SMALL_FILE_LIMIT.key: 0,
+        "hoodie.record.size.estimation.threshold": 0.5,
+        PARTITION_PATH_FIELD.key: None,
+        OPERATION.key: Mode.INSERT,
+        "path": "/t",
+    }
+    assert read_options(given).raw == {
+        INSERT_DROP_DUPLICATES.key: "true",
+        SMALL_FILE_LIMIT.key: "0",
+        "hoodie.record.size.estimation.threshold": "0.5",
+        OPERATION.key: "insert",
+        "path": "/t",
+    }
+
+
+def test_a_value_that_is_no_text_number_or_boolean_is_an_error() -> None:
+    with pytest.raises(OptionError, match=r"'hoodie\.datasource\.write\.recordkey\.field' is of type list"):
+        read_options({RECORD_KEY_FIELD.key: ["id"]})
+
+
+def test_known_keys_match_in_any_case() -> None:
+    options = read_options(
+        {"HOODIE.Parquet.Small.File.Limit": "7", "hoodie.datasource.streaming.startoffset": "latest"}
+    )
+    assert options[SMALL_FILE_LIMIT] == 7
+    assert options[STREAMING_START_OFFSET] == "latest"
+
+
+def test_words_take_the_spelling_of_the_catalogue() -> None:
+    options = read_options(
+        {OPERATION.key: "UPSERT", TABLE_TYPE.key: "copy_on_write", "hoodie.clean.automatic": "False"}
+    )
+    assert options.raw == {OPERATION.key: "upsert", TABLE_TYPE.key: "COPY_ON_WRITE", "hoodie.clean.automatic": "false"}
+
+
+def test_an_alias_and_its_key_may_agree() -> None:
+    options = read_options({"hoodie.datasource.write.storage.type": "copy_on_write", TABLE_TYPE.key: "COPY_ON_WRITE"})
+    assert options.raw == {TABLE_TYPE.key: "COPY_ON_WRITE"}
+
+
+def test_an_alias_and_its_key_with_different_values_are_an_error() -> None:
+    new, old = "hoodie.keygen.timebased.output.dateformat", "hoodie.deltastreamer.keygen.timebased.output.dateformat"
+    with pytest.raises(OptionError, match=rf"{old}='yyyy' and {new}='MM'"):
+        read_options({old: "yyyy", new: "MM"})
+
+
+@pytest.mark.parametrize(("old", "new"), [("read_optimized", "snapshot"), ("REALTIME", "snapshot")])
+def test_the_old_view_type_is_translated(old: str, new: str) -> None:
+    assert read_options({"hoodie.datasource.view.type": old})[QUERY_TYPE] == new
+
+
+def test_the_values_of_an_alias_mean_nothing_under_the_key_itself() -> None:
+    assert read_options({QUERY_TYPE.key: "read_optimized"})[QUERY_TYPE] == "read_optimized"
+    with pytest.raises(OptionError, match="allowed: snapshot"):
+        read_options({QUERY_TYPE.key: "realtime"})
+
+
+@pytest.mark.parametrize(("flag", "source"), [(True, "path"), (False, "stored")])
+def test_hudis_switch_for_partition_values_is_ours(flag: bool, source: str) -> None:
+    options = read_options({"hoodie.datasource.read.extract.partition.values.from.path": flag})
+    assert options[READ_PARTITION_VALUES] == source
+
+
+def test_an_unknown_key_warns_with_the_nearest_known_one() -> None:
+    with pytest.warns(
+        UnknownOptionWarning, match=r"did you mean 'hoodie\.datasource\.write\.recordkey\.field'\?"
+    ) as caught:
+        options = read_options({"hoodie.datasource.write.recordkey.fields": "id"})
+    assert options.raw == {"hoodie.datasource.write.recordkey.fields": "id"}
+    assert not options[RECORD_KEY_FIELD]
+    assert caught[0].filename == __file__
+
+
+def test_an_unknown_key_like_no_other_warns_without_a_guess() -> None:
+    with pytest.warns(UnknownOptionWarning, match=r"'penstock\.zzz' has no effect$"):
+        read_options({"penstock.zzz": "1"})
+
+
+def test_keys_of_others_pass_untouched() -> None:
+    given = {"_My.Key": " Value ", "spark.sql.shuffle.partitions": "4", "mergeSchema": "true"}
+    assert read_options(given).raw == given
+
+
+@pytest.mark.parametrize("family", [one for area in AREAS for one in area.families], ids=lambda one: one.prefix)
+def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
+    assert read_options({f"{family.prefix}some.thing": "1"}).raw == {f"{family.prefix}some.thing": "1"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
+        ("hoodie.datasource.write.storage.type", "mor"),
+        ("hoodie.datasource.write.operation", "insert_overwrite"),
+        ("hoodie.datasource.write.operation", "delete_partition"),
+        ("hoodie.index.type", "BUCKET"),
+        ("hoodie.index.type", "record_index"),
+        ("hoodie.index.type", "HBASE"),
+        ("hoodie.index.type", "INMEMORY"),
+        ("hoodie.index.class", "com.acme.Index"),
+        ("hoodie.table.base.file.format", "ORC"),
+        ("hoodie.table.ro.file.format", "HFILE"),
+        ("hoodie.table.cdc.enabled", True),
+        ("hoodie.schema.on.read.enable", True),
+        ("hoodie.metadata.record.index.enable", True),
+        ("hoodie.metadata.index.column.stats.enable", True),
+        ("hoodie.datasource.hive_sync.enable", True),
+        ("hoodie.datasource.meta.sync.enable", "TRUE"),
+        ("hoodie.write.commit.callback.on", True),
+        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.InProcessLockProvider"),
+        ("hoodie.compact.inline", True),
+        ("hoodie.clustering.inline", True),
+        ("hoodie.datasource.clustering.async.enable", True),
+        ("hoodie.datasource.query.type", "incremental"),
+        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
+        ("hoodie.datasource.write.keygenerator.class", "com.acme.Keys"),
+        ("hoodie.parquet.compression.codec", "lzo"),
+        ("hoodie.metrics.on", True),
+        ("penstock.index", "auto"),
+    ],
+)
+def test_what_penstock_does_not_do_is_refused(key: str, value: object) -> None:
+    if value == "mor":
+        with pytest.raises(OptionError, match="allowed: COPY_ON_WRITE, MERGE_ON_READ"):
+            read_options({key: value})
+        return
+    option = lookup(key)
+    assert option is not None
+    with pytest.raises(Unsupported, match=re.escape(f"'{option.key}'")) as caught:
+        read_options({key: value})
+    assert option.instead[1:] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hoodie.datasource.write.operation": "bulk_insert"},
+        {"hoodie.index.type": "GLOBAL_BLOOM"},
+        {"hoodie.write.markers.type": "DIRECT"},
+        {"hoodie.write.markers.type": "timeline_server_based"},
+        {"hoodie.metadata.enable": True},
+        {"hoodie.metadata.enable": False},
+        {"hoodie.datasource.hive_sync.enable": False, "hoodie.datasource.hive_sync.password": "x"},
+        {"hoodie.cleaner.policy.failed.writes": "LAZY"},
+        {"hoodie.compact.inline": "false", "hoodie.compact.inline.max.delta.commits": 3},
+        {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"},
+        {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"},
+        {"hoodie.index.class": ""},
+    ],
+)
+def test_what_penstock_does_passes_without_a_word(given: dict[str, object]) -> None:
+    assert len(read_options(given)) == len(given)
+
+
+def test_options_of_cleaning_warn_once_that_nothing_is_cleaned_yet() -> None:
+    given = {"hoodie.clean.automatic": True, "hoodie.cleaner.commits.retained": 5, "hoodie.cleaner.parallelism": 2}
+    with pytest.warns(NotYetWarning, match="does not clean yet") as caught:
+        options = read_options(given)
+    assert len(caught) == 1
+    assert "(hoodie.clean.automatic, hoodie.cleaner.commits.retained)" in str(caught[0].message)
+    assert options[CLEANER_COMMITS_RETAINED] == 5
+
+
+def test_options_of_archiving_warn_that_nothing_is_archived_yet() -> None:
+    with pytest.warns(NotYetWarning, match="does not archive yet"):
+        read_options({"hoodie.keep.max.commits": 40})
+
+
+def test_cleaning_and_archiving_turned_off_do_not_warn() -> None:
+    read_options({"hoodie.clean.automatic": "false", "hoodie.cleaner.commits.retained": 5})
+    read_options({"hoodie.archive.automatic": "false", "hoodie.keep.max.commits": 40})
+    read_options(
+        {"hoodie.table.services.enabled": "false", "hoodie.keep.max.commits": 40, "hoodie.clean.automatic": True}
+    )
+
+
+def test_every_option_has_a_status_that_the_page_explains() -> None:
+    words = {status(one).partition(":")[0].partition(" `")[0] for one in ALL}
+    assert words == {"yes", "only", "refused", "idle", "warns", "no effect"}
