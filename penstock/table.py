@@ -148,9 +148,14 @@ def table_schema(table: TableState, as_of: str | None = None) -> str | None:
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:
-    """Whether there is a Hudi table at this path: its properties, or the copy an interrupted update left."""
+    """Whether there is a Hudi table at this path, be it a damaged one.
+
+    Its properties make it one, or the copy an interrupted update left, or a timeline that has lost them.
+    """
     folder = join(base_path, FOLDER)
-    return any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP))
+    if any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP)):
+        return True
+    return bool(load_timeline(storage, base_path).instants)
 
 
 def open_table(path: str, options: Options | None = None) -> TableState:
@@ -178,9 +183,11 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
             problem = problem or e
     if problem:
         raise problem
-    raise TableNotFound(
-        f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first"
-    )
+    if load_timeline(storage, base_path).instants:
+        raise CorruptFile(
+            f"{base_path} has a timeline but no {FOLDER}/{PROPERTIES}; restore that file from a copy, or remove the folder"
+        )
+    raise TableNotFound(f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first")
 
 
 def _checked(raw: dict[str, str], base_path: str) -> TableConfig:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.filegroup import markers
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError
+from penstock.filegroup import markers
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State

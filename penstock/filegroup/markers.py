@@ -16,7 +16,8 @@ from penstock.storage import Storage, join, walk
 from penstock.timeline.store import FOLDER
 
 TEMP = ".temp"
-SEAL = "penstock.sealed"
+#: No folder of a partition can have this name.
+SEAL = ".hoodie_sealed"
 _INFIX = ".marker."
 
 
@@ -47,7 +48,7 @@ def create_marker(storage: Storage, base_path: str, instant: str, file_path: str
     try:
         storage.create(join(folder, f"{file_path}{_INFIX}{kind.value}")).close()
     except AlreadyExists:
-        raise AlreadyExists(0, "another attempt of this task announced the same file", file_path) from None
+        raise AlreadyExists(f"another attempt of this task announced the same file: {file_path}") from None
     check_open(storage, base_path, instant)
 
 
@@ -59,7 +60,7 @@ def seal(storage: Storage, base_path: str, instant: str) -> None:
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
     """Raises StorageError if the write has been sealed: this task is a leftover whose work is not wanted."""
     if storage.stat(join(markers_folder(base_path, instant), SEAL)) is not None:
-        raise StorageError(0, "this write has already been finished by another attempt of the task", instant)
+        raise StorageError(f"write {instant} was finished without this attempt of a task; its files are not wanted")
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 
-_LOG = re.compile(r"^\.(.+)_([^_]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
-_BASE = re.compile(r"^([^_.][^_]*)_([^_]*)_(\d+)(\.[A-Za-z]+)$")
+_LOG = re.compile(r"\.(.+)_([^_]*)\.log\.([0-9]+)(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?")
+_BASE = re.compile(r"([^_.][^_]*)_([^_]*)_([0-9]+)(\.[A-Za-z]+)")
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ def write_token(task: int, stage: int, attempt: int) -> str:
 
 def parse_base_name(name: str) -> BaseName | None:
     """The parts of a base file's name, or None."""
-    match = _BASE.match(name)
+    match = _BASE.fullmatch(name)
     return BaseName(*match.groups()) if match else None
 
 
 def parse_log_name(name: str) -> LogName | None:
     """The parts of a log file's name, or None."""
-    match = _LOG.match(name)
+    match = _LOG.fullmatch(name)
     if not match:
         return None
     file_id, base, version, token, cdc = match.groups()

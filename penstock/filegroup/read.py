@@ -22,7 +22,9 @@ def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
         raise CorruptFile(f"base file {path} cannot be read as Parquet: {e}") from e
 
 
-def read_row_groups(file: pq.ParquetFile, path: str, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def read_row_groups(
+    file: pq.ParquetFile, path: str, schema: pa.Schema, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
     """A base file's rows, row group by row group, fitted to `schema` (its columns only, or `columns` of them)."""
     wanted = [n for n in (columns or schema.names) if n in file.schema_arrow.names]
     target = schema if columns is None else pa.schema([schema.field(c) for c in columns])

@@ -9,21 +9,19 @@ import contextlib
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock import clock
 from penstock.errors import AlreadyExists
 from penstock.filegroup.markers import MarkerType, check_open, create_marker
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, partition_metafile
-from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, open_writer
+from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
+from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
 from penstock.schema import META_COLUMNS
 from penstock.storage import Storage, join
 from penstock.timeline.contents import WriteStat
-
-KEY_COLUMN = "_hoodie_record_key"
-FILE_NAME_COLUMN = "_hoodie_file_name"
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,8 @@ class FileSettings:
     storage: Storage
     base_path: str
     instant: str
+    #: The data columns as they are stored, and the same with meta columns as Avro JSON.
+    schema: pa.Schema
     avro_schema: str
     codec: str = "gzip"
     bloom: BloomSettings | None = field(default_factory=BloomSettings)
@@ -57,9 +57,9 @@ class Output:
 
     def make_keys(self, count: int) -> pa.ChunkedArray:
         """Record keys for rows that have none: `<instant>_<task>_<row>`."""
-        keys = sequence_numbers(self.settings.instant, self.task, self._keys, count)
+        numbers = np.arange(self._keys, self._keys + count)
         self._keys += count
-        return pa.chunked_array([keys])
+        return pa.chunked_array([numbered(self.settings.instant, self.task, numbers)])
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
         """Announce a data file (path relative to the table), then open it."""
@@ -89,13 +89,17 @@ class Output:
 class BaseFileWriter:
     """One base file. Rows come with their meta columns; they are cut into row groups as they arrive."""
 
-    def __init__(self, output: Output, partition_path: str, file_id: str, kind: MarkerType) -> None:
+    def __init__(
+        self, output: Output, partition_path: str, file_id: str, kind: MarkerType, old: pq.ParquetFile | None = None
+    ) -> None:
         settings = output.settings
         self.settings, self.partition_path, self.file_id = settings, partition_path, file_id
         self.name = base_file_name(file_id, output.write_token, settings.instant)
         self.path = join(partition_path, self.name) if partition_path else self.name
         self.rows = 0
-        self._footer = KeyFooter(settings.bloom if settings.populate_meta else None)
+        self._task = output.task
+        bloom = settings.bloom if settings.populate_meta else None
+        self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._parquet: pq.ParquetWriter | None = None
@@ -117,12 +121,30 @@ class BaseFileWriter:
         written = self.rows - self._waiting_rows
         return self.written_bytes / written if written else None
 
-    def write(self, rows: pa.Table, new_keys: pa.ChunkedArray | None = None) -> None:
-        """Add rows; `new_keys` are the keys to enter in the footer, all of them if not given."""
+    def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
+        """New rows with the meta columns that are theirs, as `keep` takes them."""
+        return stamped(rows, keys, instant=self.settings.instant, task=self._task, numbers=numbers)
+
+    def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
+        """Write new rows, data columns only; `numbers` count them for their sequence numbers."""
+        if self.settings.populate_meta:
+            self._footer.add(keys)
+            self._write(placed(self.stamp(rows, keys, numbers), self.partition_path, self.name))
+        else:
+            self._write(unstamped(rows))
+
+    def keep(self, body: pa.Table) -> None:
+        """Write rows of the old version of this file, changed or not; they carry their own meta columns."""
+        if not self.settings.populate_meta:
+            self._write(unstamped(body.drop_columns(list(META_COLUMNS[:3]))))
+            return
+        if not self._footer.resumes:
+            self._footer.add(body[KEY_COLUMN])
+        self._write(placed(body, self.partition_path, self.name))
+
+    def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        if self.settings.populate_meta:
-            self._footer.add(rows[KEY_COLUMN] if new_keys is None else new_keys)
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         self.rows += rows.num_rows
@@ -139,12 +161,16 @@ class BaseFileWriter:
             self._parquet = open_writer(self._sink, rows, self.settings.codec)
         self._parquet.write_table(rows, row_group_size=ROW_GROUP_ROWS)
 
-    def close(self, empty: pa.Schema) -> int:
-        """Finish the file (one without rows gets the schema `empty`) and give its size."""
+    def close(self) -> int:
+        """Finish the file, which may have no rows at all, and give its size."""
         self.flush()
         if self._parquet is None:
-            self._parquet = open_writer(self._sink, empty.empty_table(), self.settings.codec)
-        footer = {"parquet.avro.schema": self.settings.avro_schema, "writer.model.name": "avro", **self._footer.metadata()}
+            self._parquet = open_writer(self._sink, with_meta(self.settings.schema).empty_table(), self.settings.codec)
+        footer = {
+            "parquet.avro.schema": self.settings.avro_schema,
+            "writer.model.name": "avro",
+            **self._footer.metadata(),
+        }
         self._parquet.add_key_value_metadata(footer)
         self._parquet.close()
         size = self.written_bytes
@@ -171,7 +197,6 @@ class GroupWriter:
         self._output, self._settings, self._partition = output, output.settings, partition_path
         self._prefix, self._files = clock.new_uuid(), 0
         self._open: BaseFileWriter | None = None
-        self._schema: pa.Schema | None = None
         self._bytes_per_row: float | None = None
         self.stats: list[WriteStat] = []
 
@@ -191,18 +216,8 @@ class GroupWriter:
         while start < rows.num_rows:
             writer = self._open or self._next()
             count = min(rows.num_rows - start, self._room(writer))
-            part = add_meta_columns(
-                rows.slice(start, count),
-                keys.slice(start, count),
-                instant=self._settings.instant,
-                task=self._output.task,
-                first_row=self._output.take_rows(count),
-                partition_path=self._partition,
-                file_name=writer.name,
-                populate=self._settings.populate_meta,
-            )
-            self._schema = part.schema
-            writer.write(part)
+            first = self._output.take_rows(count)
+            writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
             start += count
             self._roll_if_full(writer)
 
@@ -227,8 +242,7 @@ class GroupWriter:
             self._finish(writer)
 
     def _finish(self, writer: BaseFileWriter) -> None:
-        assert self._schema is not None
-        size = writer.close(self._schema)
+        size = writer.close()
         self.stats.append(writer.stat(size, num_inserts=writer.rows))
         self._open = None
 
@@ -237,40 +251,3 @@ class GroupWriter:
         if self._open:
             self._finish(self._open)
         return self.stats
-
-
-def add_meta_columns(
-    rows: pa.Table,
-    keys: pa.ChunkedArray,
-    *,
-    instant: str,
-    task: int,
-    first_row: int,
-    partition_path: str,
-    file_name: str,
-    populate: bool = True,
-) -> pa.Table:
-    """Rows with the five meta columns in front; nulls where the table does not populate them."""
-    count = rows.num_rows
-    if populate:
-        meta: list[pa.Array | pa.ChunkedArray] = [
-            constant(instant, count),
-            sequence_numbers(instant, task, first_row, count),
-            keys,
-            constant(partition_path, count),
-            constant(file_name, count),
-        ]
-    else:
-        meta = [pa.nulls(count, pa.string())] * len(META_COLUMNS)
-    return pa.table([*meta, *rows.columns], names=[*META_COLUMNS, *rows.column_names])
-
-
-def constant(text: str, count: int) -> pa.Array:
-    """One text for every row, as a dictionary of one: cheap to hold and to encode."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
-
-
-def sequence_numbers(instant: str, task: int, first_row: int, count: int) -> pa.Array:
-    """`<instant>_<task>_<row>` for consecutive rows."""
-    numbers = pc.cast(pa.array(np.arange(first_row, first_row + count)), pa.string())
-    return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}_"), numbers, pa.scalar(""))

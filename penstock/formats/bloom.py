@@ -23,7 +23,7 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,7 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
-if TYPE_CHECKING:
-    Keys = pa.Array[Any] | pa.ChunkedArray[Any]
+Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 _M = np.int32(0x5BD1E995)
 _MURMUR = 1  # hash type on disk

@@ -24,7 +24,7 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
         return column
     try:
         if _same_shape(column.type, field.type):
-            return column.cast(field.type)
+            return _cast(column, field.type)
         return _nested(column.combine_chunks(), field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         raise SchemaError(f"column {field.name!r} is stored as {column.type} and cannot become {field.type}: {e}") from e
@@ -53,16 +53,19 @@ def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
         have = {f.name: i for i, f in enumerate(array.type)}
-        children = [
-            _nested(array.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(array), f.type) for f in kind
-        ]
+        children = [_nested(array.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(array), f.type) for f in kind]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=pc.is_null(array))
     if pa.types.is_map(kind) and pa.types.is_map(array.type):
         keys, items = _nested(array.keys, kind.key_type), _nested(array.items, kind.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind)
     if pa.types.is_list(kind) and pa.types.is_list(array.type):
         return pa.ListArray.from_arrays(_offsets(array), _nested(array.values, kind.value_type), type=kind)
-    return array.cast(kind)
+    return _cast(array, kind)
+
+
+def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """A cast that refuses to lose anything but the last digits of a whole number that becomes floating point."""
+    return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 
 def _offsets(array: pa.Array) -> pa.Array:

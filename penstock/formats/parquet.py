@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.formats.bloom import BloomFilter
+from penstock.formats.bloom import BloomFilter, read_bloom
 
 FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
 FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"
@@ -72,13 +72,29 @@ class KeyFooter:
     Keys are kept until there are as many as the filter is configured for; a file that ends before gets a smaller filter.
     """
 
-    def __init__(self, settings: BloomSettings | None) -> None:
+    def __init__(self, settings: BloomSettings | None, old: Mapping[str, str] | None = None, old_rows: int = 0) -> None:
         self._settings = settings
+        #: Whether the old file's entries stand, so that only keys that are new have to be added.
+        self.resumes = False
         self._waiting: list[pa.ChunkedArray] = []
         self._count = 0
         self._low: str | None = None
         self._high: str | None = None
         self._bloom: BloomFilter | None = None
+        if old is not None and settings is not None:
+            self._resume(settings, old, old_rows)
+
+    def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
+        """Go on from the old file's footer, unless its filter is missing or was made for far fewer keys."""
+        text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
+        if not text or (old_rows and FOOTER_MIN_KEY not in old):
+            return
+        bloom = read_bloom(text, old.get(FOOTER_BLOOM_TYPE), settings.max_entries)
+        made_for = getattr(bloom, "row_entries", settings.entries)
+        if made_for < settings.entries and old_rows > 2 * made_for:
+            return
+        self._bloom, self.resumes = bloom, True
+        self._low, self._high = old.get(FOOTER_MIN_KEY), old.get(FOOTER_MAX_KEY)
 
     def add(self, keys: pa.ChunkedArray) -> None:
         """Take in the keys of some more rows."""

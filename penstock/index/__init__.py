@@ -1,0 +1,40 @@
+"""Where a key lives. One line per index; the lookup itself is shared.
+
+An index that reads base files is described by what it may use of their footers and by whether it looks at partitions
+other than the incoming row's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock import options as o
+from penstock.errors import Unsupported
+from penstock.index.lookup import Pruning
+from penstock.options import Options
+
+
+@dataclass(frozen=True)
+class Index:
+    """How incoming keys are located."""
+
+    name: str
+    is_global: bool
+    pruning: Pruning
+    #: A row whose partition changed moves; otherwise it is updated where it is. Global indexes only.
+    moves: bool = False
+
+
+def index_of(options: Options) -> Index:
+    """The index that the options ask for."""
+    name = options[o.INDEX_TYPE].upper()
+    ranges = options[o.BLOOM_PRUNE_BY_RANGES]
+    if name == "SIMPLE":
+        return Index(name, False, Pruning())
+    if name == "BLOOM":
+        return Index(name, False, Pruning(ranges=ranges, blooms=True))
+    if name == "GLOBAL_SIMPLE":
+        return Index(name, True, Pruning(), moves=options[o.SIMPLE_UPDATE_PARTITION_PATH])
+    if name == "GLOBAL_BLOOM":
+        return Index(name, True, Pruning(ranges=ranges, blooms=True), moves=options[o.BLOOM_UPDATE_PARTITION_PATH])
+    raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM")

@@ -36,9 +36,7 @@ class ComplexKeyGenerator:
         )
 
 
-def key_of_all(
-    schema: StructType, settings: KeySettings, *, label_one: bool = False
-) -> tuple[Column | None, str | None]:
+def key_of_all(schema: StructType, settings: KeySettings, *, label_one: bool = False) -> tuple[Column | None, str | None]:
     """Give the key of all key fields and its plain column; a single one is labelled only on demand."""
     fields = settings.record_key_fields
     if not fields:

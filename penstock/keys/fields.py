@@ -64,9 +64,7 @@ def _missing(schema: StructType, name: str, option: str) -> SchemaError:
     known = list(_all_names(schema))
     by_lower_case = {other.lower(): other for other in known}
     near = get_close_matches(name.lower(), by_lower_case, n=3)
-    hint = (
-        f"Nearest: {', '.join(repr(by_lower_case[other]) for other in near)}." if near else f"Columns: {_shown(known)}."
-    )
+    hint = f"Nearest: {', '.join(repr(by_lower_case[other]) for other in near)}." if near else f"Columns: {_shown(known)}."
     return SchemaError(f"{option}={name}: the input has no column {name!r} (names are compared exactly). {hint}")
 
 

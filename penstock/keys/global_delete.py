@@ -24,9 +24,7 @@ class GlobalDeleteKeyGenerator:
 
     def columns(self, schema: StructType) -> KeyColumns:
         if not self.settings.record_key_fields:
-            raise OptionError(
-                f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it."
-            )
+            raise OptionError(f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it.")
         key, _ = key_of_all(schema, self.settings, label_one=True)
         return KeyColumns(
             record_key=key,

@@ -171,9 +171,7 @@ def _whole(number: Column, divisor: int) -> Column:
 # --- reading
 
 
-def read_moment(
-    text: Column, readings: Sequence[Reading], *, zone: Zone | None, shown_in: Zone | None, failure: str
-) -> Column:
+def read_moment(text: Column, readings: Sequence[Reading], *, zone: Zone | None, shown_in: Zone | None, failure: str) -> Column:
     """Give the moment as a struct of `utc`, `wall` and `zone`, seen on the clock of `shown_in`.
 
     Without `shown_in` the clock is that of the text: of its own zone if it names one, else of `zone`. A text that no

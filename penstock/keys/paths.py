@@ -55,9 +55,7 @@ def check_partition_path(path: str) -> None:
         _check_component(path, component)
 
 
-def partition_values(
-    path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool
-) -> dict[str, str | None] | None:
+def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
     """Give the text of each partition field as the path holds it, with None for the default partition.
 
     A table with one partition field may have values with slashes that were not encoded: there, the whole path is the

@@ -79,9 +79,7 @@ def labelled_key(schema: StructType, names: Sequence[str], settings: KeySettings
 # --- partition paths
 
 
-def partition_path(
-    schema: StructType, names: Sequence[str], settings: KeySettings, *, text: TextOf | None = None
-) -> Column:
+def partition_path(schema: StructType, names: Sequence[str], settings: KeySettings, *, text: TextOf | None = None) -> Column:
     """Give the path of these fields, one folder each; `text` says how a field becomes text, if not as usual."""
     if not names:
         return F.lit("")

@@ -100,6 +100,5 @@ def _unknown(name: str, option: str) -> OptionError:
     near = get_close_matches(name, [*available_timezones(), *_SHORT_NAMES], n=2)
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return OptionError(
-        f"{option}={name}: no such time zone.{hint} "
-        "Use a region such as Europe/Berlin, UTC, or an offset such as GMT+8:00."
+        f"{option}={name}: no such time zone.{hint} Use a region such as Europe/Berlin, UTC, or an offset such as GMT+8:00."
     )

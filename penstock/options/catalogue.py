@@ -81,9 +81,7 @@ AREAS: Final = (
     _area("Engine", engine),
     _area("Penstock", own),
 )
-CATALOGUE: Final[Mapping[str, Option[Any]]] = MappingProxyType(
-    {option.key: option for area in AREAS for option in area.options}
-)
+CATALOGUE: Final[Mapping[str, Option[Any]]] = MappingProxyType({option.key: option for area in AREAS for option in area.options})
 FAMILIES: Final = tuple(family for area in AREAS for family in area.families)
 
 _BY_ANY_NAME: Final[Mapping[str, Option[Any]]] = {

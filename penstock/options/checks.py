@@ -85,9 +85,7 @@ def _generated_keys(options: Options) -> str | None:
     clashes += [] if options[POPULATE_META_FIELDS] else [f"{POPULATE_META_FIELDS.key}=false"]
     if not clashes:
         return None
-    return (
-        f"without {RECORD_KEY_FIELD.key} keys are generated, and {' and '.join(clashes)} needs real ones: name the key"
-    )
+    return f"without {RECORD_KEY_FIELD.key} keys are generated, and {' and '.join(clashes)} needs real ones: name the key"
 
 
 def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
@@ -117,9 +115,7 @@ def _key_generator_without_meta_fields(options: Options) -> str | None:
         fits = kind is None or kind in _TYPES_WITHOUT_META_FIELDS
     if fits:
         return None
-    return (
-        f"{POPULATE_META_FIELDS.key}=false works with simple, non-partitioned and complex keys only, not {name or kind}"
-    )
+    return f"{POPULATE_META_FIELDS.key}=false works with simple, non-partitioned and complex keys only, not {name or kind}"
 
 
 def _bucket_hash_fields(options: Options) -> str | None:
@@ -146,9 +142,7 @@ def _delete_marker(options: Options) -> str | None:
 def _transition_time(options: Options) -> str | None:
     if not options[INCREMENTAL_FALLBACK_FULL_SCAN] or options[TIMELINE_HOLES_POLICY] != "USE_TRANSITION_TIME":
         return None
-    return (
-        f"{TIMELINE_HOLES_POLICY.key}=USE_TRANSITION_TIME does not work with {INCREMENTAL_FALLBACK_FULL_SCAN.key}=true"
-    )
+    return f"{TIMELINE_HOLES_POLICY.key}=USE_TRANSITION_TIME does not work with {INCREMENTAL_FALLBACK_FULL_SCAN.key}=true"
 
 
 def _two_names_for_one_thing(options: Options) -> str | None:

@@ -12,9 +12,7 @@ CONSISTENCY_CHECK: Final = Family(
     "hoodie.consistency.check.", "Waiting for object stores to become consistent, which they are by now."
 )
 CONSISTENCY_GUARD: Final = Family("hoodie.optimistic.consistency.guard.", "The same, by waiting a fixed time.")
-WRITE_EXECUTOR: Final = Family(
-    "hoodie.write.executor.", "Queue between the reading and the writing thread of a JVM task."
-)
+WRITE_EXECUTOR: Final = Family("hoodie.write.executor.", "Queue between the reading and the writing thread of a JVM task.")
 WRITE_BUFFER: Final = Family("hoodie.write.buffer.", "Size of that queue.")
 METRICS: Final = Family("hoodie.metrics.", "Reporters of measurements; `hoodie.metrics.on` is refused.")
 METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Measurements of compaction.")

@@ -199,9 +199,7 @@ class Options:
 
 def looks_secret(key: str) -> bool:
     """Whether the value of this key should stay out of messages and logs."""
-    return (
-        re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
-    )
+    return re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
 
 
 def to_raw(value: object) -> str:

@@ -9,9 +9,7 @@ from penstock.options.option import Family, Option, boolean, count, positive, wo
 _STREAM: Final = "hoodie.datasource.write.streaming."
 _WAITS: Final = "structured streaming"
 
-STREAMER: Final = Family(
-    "hoodie.streamer.", "HoodieStreamer, a separate program; no effect on DataFrame writes in Hudi either."
-)
+STREAMER: Final = Family("hoodie.streamer.", "HoodieStreamer, a separate program; no effect on DataFrame writes in Hudi either.")
 DELTA_STREAMER: Final = Family("hoodie.deltastreamer.", "The same program under its old name.")
 
 STREAMING_RETRY_COUNT: Final = Option(

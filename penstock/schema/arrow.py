@@ -34,14 +34,7 @@ def _is_int(kind: pa.DataType) -> bool:
     return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind) or _is_list_view(kind)
-
-
-def _is_list_view(kind: pa.DataType) -> bool:
-    return pt.is_list_view(kind) or pt.is_large_list_view(kind)
-
-
+_LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
 _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
     (pt.is_boolean, m.BOOLEAN),
     (_is_int, m.INT),
@@ -73,7 +66,7 @@ def _type_of(kind: Any, path: Path) -> Type:
         if _type_of(kind.key_type, (*path, "key")) != m.STRING:
             raise SchemaError(MAP_KEYS.format(dotted(path), kind.key_type))
         return Map(_type_of(kind.item_type, (*path, "value")), kind.item_field.nullable)
-    if _is_list(kind):
+    if any(is_list(kind) for is_list in _LISTS):
         return List(_type_of(kind.value_type, (*path, "element")), kind.value_field.nullable)
     for is_kind, simple in _SIMPLE:
         if is_kind(kind):

@@ -79,9 +79,7 @@ def decimal(precision: int, scale: int, path: Path) -> Decimal:
         SchemaError: it has too many digits, or its scale lies outside of them.
     """
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise SchemaError(
-            f"column {dotted(path)} is decimal({precision},{scale}): 38 digits at most, the scale in them"
-        )
+        raise SchemaError(f"column {dotted(path)} is decimal({precision},{scale}): 38 digits at most, the scale in them")
     return Decimal(precision, scale)
 
 
@@ -184,7 +182,5 @@ def _rebuilt(struct: Struct, nullable: Callable[[bool], bool]) -> Struct:
                 return Map(rebuilt(value), nullable(optional))
         return kind
 
-    fields = [
-        replace(column, type=rebuilt(column.type), nullable=nullable(column.nullable)) for column in struct.fields
-    ]
+    fields = [replace(column, type=rebuilt(column.type), nullable=nullable(column.nullable)) for column in struct.fields]
     return Struct(tuple(fields))

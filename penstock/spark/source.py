@@ -36,7 +36,7 @@ class HudiWriter:
         self._notes["format"] = source
         return self if is_hudi(source) else super().format(source)  # type: ignore[misc]
 
-    def mode(self, saveMode: str | None) -> Any:  # noqa: N803  Spark's name
+    def mode(self, saveMode: str | None) -> Any:
         self._notes["mode"] = saveMode or self._notes.get("mode")
         return super().mode(saveMode)  # type: ignore[misc]
 
@@ -48,7 +48,7 @@ class HudiWriter:
         self._notes["options"].update(options)
         return super().options(**options)  # type: ignore[misc]
 
-    def partitionBy(self, *cols: Any) -> Any:  # noqa: N802  Spark's name
+    def partitionBy(self, *cols: Any) -> Any:
         self._notes["partition_by"] = _names(cols)
         return super().partitionBy(*cols)  # type: ignore[misc]
 
@@ -57,7 +57,7 @@ class HudiWriter:
         path: str | None = None,
         format: str | None = None,
         mode: str | None = None,
-        partitionBy: Any = None,  # noqa: N803  Spark's name
+        partitionBy: Any = None,
         **options: Any,
     ) -> None:
         notes = self._notes
@@ -75,19 +75,19 @@ class HudiWriter:
         frame = notes["frame"]
         write(frame.sparkSession, frame, target, given, mode or notes["mode"])
 
-    def saveAsTable(self, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: N802
+    def saveAsTable(self, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> None:
         _refuse_tables(format or self._notes["format"], "saveAsTable")
         super().saveAsTable(name, format, *args, **kwargs)  # type: ignore[misc]
 
-    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         _refuse_tables(self._notes["format"], "insertInto")
         super().insertInto(tableName, overwrite)  # type: ignore[misc]
 
-    def bucketBy(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+    def bucketBy(self, *args: Any, **kwargs: Any) -> Any:
         self._notes["buckets"] = "bucketBy"
         return super().bucketBy(*args, **kwargs)  # type: ignore[misc]
 
-    def sortBy(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+    def sortBy(self, *args: Any, **kwargs: Any) -> Any:
         self._notes["buckets"] = "sortBy"
         return super().sortBy(*args, **kwargs)  # type: ignore[misc]
 
@@ -116,7 +116,7 @@ class HudiReader:
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         notes = self._notes
         if not is_hudi(format or notes["format"]):
-            return super().load(path, format, schema, **options)  # type: ignore[misc, no-any-return]
+            return super().load(path, format, schema, **options)  # type: ignore[misc]
         if schema is not None or notes["schema"] is not None:
             raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
         given = {**notes["options"], **options}
@@ -124,8 +124,8 @@ class HudiReader:
         paths = [path] if isinstance(path, str) else list(path or ([default] if default else []))
         return load(notes["session"], paths, given)
 
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803
-        return super().table(tableName)  # type: ignore[misc, no-any-return]
+    def table(self, tableName: str) -> DataFrame:
+        return super().table(tableName)  # type: ignore[misc]
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
@@ -137,8 +137,9 @@ def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> Dat
 def take_over(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
     """Spark's reader or writer as an object of a subclass that also knows Hudi."""
     kind = type(original)
-    merged = _MERGED.get((mixin, kind)) or _MERGED.setdefault((mixin, kind), type(mixin.__name__, (mixin, kind), {}))
-    made = merged.__new__(merged)
+    if (mixin, kind) not in _MERGED:
+        _MERGED[mixin, kind] = type(mixin.__name__, (mixin, kind), {})
+    made: Any = object.__new__(_MERGED[mixin, kind])
     made.__dict__.update(original.__dict__)
     made._notes = notes
     return made

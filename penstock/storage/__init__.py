@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote
 
 from penstock.errors import OptionError, Unsupported
 from penstock.storage.base import FileInfo, Storage, join, walk
@@ -31,5 +30,5 @@ def locate(path: str) -> tuple[Storage, str]:
     if scheme == "file":
         if rest.startswith("//") and not rest.startswith("///"):
             raise OptionError(f"the path {path!r} names a host; write file:///folder for a local folder")
-        rest = unquote(re.sub("^/+", "/", rest))
+        rest = re.sub("^/+", "/", rest)  # and literally from there on, as Spark takes it: a % is a %
     return LocalStorage(), os.path.abspath(rest)

@@ -5,6 +5,7 @@ What every implementation promises (and `tests/contract/test_storage.py` holds e
 
 - `write_new` makes the whole file visible at once, durably, or not at all; if the name is taken it raises
   `AlreadyExists` and changes nothing. It is the commit primitive.
+- `list` gives every file that is there all the time while it runs, whatever others create or remove beside it.
 - `replace` swaps a file's content in one step: a reader sees the old bytes or the new ones.
 - `create` streams a data file. A file that was not closed may be there in part; markers exist for that.
 - A storage is a small picklable value, so that it can travel to Spark's workers.
@@ -69,6 +70,9 @@ class Storage(Protocol):
 
     def delete_tree(self, path: str) -> None:
         """Remove a folder and everything below it; nothing happens if it is not there."""
+
+    def move_tree(self, path: str, to: str) -> None:
+        """Rename a folder with everything below it, in one step. Raises AlreadyExists if `to` is taken."""
 
     def make_dirs(self, path: str) -> None:
         """Make a folder and those above it, where the storage knows folders."""

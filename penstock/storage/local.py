@@ -8,8 +8,8 @@ and rejects the file when the two differ, so that whatever changes or removes a 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,9 +19,10 @@ from penstock.clock import new_uuid
 from penstock.errors import AlreadyExists, StorageError
 from penstock.storage.base import FileInfo
 
-
 #: Above this many files one `sync` of everything is cheaper than one per file.
 _SYNC_ALL = 8
+#: How often a folder that fills up again is emptied before giving up.
+_DELETE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -29,60 +30,61 @@ class LocalStorage:
     """Files of this machine, or of a network file system mounted here."""
 
     def read(self, path: str) -> bytes:
-        with _named(path), open(path, "rb") as file:
+        with _reading(path), open(path, "rb") as file:
             return file.read()
 
     def open(self, path: str) -> pa.NativeFile:
-        with _named(path):
+        with _reading(path):
             return pa.OSFile(path, "rb")
 
     def create(self, path: str) -> pa.NativeFile:
-        with _named(path):
+        with _writing(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             return pa.OSFile(path, "wb")
 
     def map(self, path: str) -> pa.NativeFile:
-        with _named(path):
+        with _reading(path):
             return pa.memory_map(path, "rb")
 
     def sync(self, paths: Sequence[str]) -> None:
         if len(paths) > _SYNC_ALL:
             os.sync()
             return
-        for path in paths:
-            with _named(path):
+        for path in [*paths, *sorted({os.path.dirname(p) for p in paths})]:
+            with _writing(path):
                 _sync_path(path)
 
     def write_new(self, path: str, data: bytes) -> None:
-        with _named(path), _temporary(path, data) as temporary:
+        with _writing(path), _temporary(path, data) as temporary:
             os.link(temporary, path)
             _drop_crc(path)
-        _sync_path(os.path.dirname(path))
+            _sync_path(os.path.dirname(path))
 
     def replace(self, path: str, data: bytes) -> None:
-        with _named(path), _temporary(path, data) as temporary:
+        with _writing(path), _temporary(path, data) as temporary:
             _drop_crc(path)
             os.replace(temporary, path)
-        _sync_path(os.path.dirname(path))
+            _sync_path(os.path.dirname(path))
 
     def list(self, path: str) -> list[FileInfo]:
         try:
-            with _named(path), os.scandir(path) as entries:
-                return sorted((_info(e.path, e.stat()) for e in entries), key=lambda f: f.path)
-        except (FileNotFoundError, NotADirectoryError):
+            with _reading(path), os.scandir(path) as entries:
+                found = [info for e in entries if (info := _entry(e)) is not None]
+        except FileNotFoundError:
             return []
+        return sorted(found, key=lambda f: f.path)
 
     def stat(self, path: str) -> FileInfo | None:
         try:
-            with _named(path):
+            with _reading(path):
                 return _info(path, os.stat(path))
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
 
     def delete(self, path: str) -> bool:
         try:
-            with _named(path):
+            with _reading(path):
                 os.remove(path)
         except FileNotFoundError:
             return False
@@ -90,25 +92,63 @@ class LocalStorage:
         return True
 
     def delete_tree(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError), _named(path):
-            shutil.rmtree(path)
+        with contextlib.suppress(FileNotFoundError), _reading(path):
+            _delete_tree(path)
+
+    def move_tree(self, path: str, to: str) -> None:
+        with _writing(to):
+            if os.path.lexists(to):
+                raise FileExistsError(errno.EEXIST, "the folder exists already", to)
+            os.rename(path, to)
+            _sync_path(os.path.dirname(to))
 
     def make_dirs(self, path: str) -> None:
-        with _named(path):
+        with _writing(path):
             os.makedirs(path, exist_ok=True)
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours; a missing file stays a FileNotFoundError."""
+def _reading(path: str) -> Iterator[None]:
+    """Turn the operating system's errors into ours; what is not there is a FileNotFoundError."""
     try:
         yield
-    except (FileNotFoundError, NotADirectoryError, StorageError):
+    except (FileNotFoundError, StorageError):
+        raise
+    except NotADirectoryError as e:
+        raise FileNotFoundError(e.errno, e.strerror, path) from e
+    except OSError as e:
+        raise StorageError(e.errno, e.strerror or str(e), path) from e
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """The same for what creates or changes a file: every failure is ours, a name that is taken has its own error."""
+    try:
+        yield
+    except StorageError:
         raise
     except FileExistsError as e:
         raise AlreadyExists(e.errno, "the file exists already", path) from e
     except OSError as e:
-        raise StorageError(e.errno, e.strerror, path) from e
+        raise StorageError(e.errno, e.strerror or str(e), path) from e
+
+
+def _delete_tree(path: str) -> None:
+    """Remove a folder although others may still add to it or take from it."""
+    for attempt in range(_DELETE_ATTEMPTS):
+        with os.scandir(path) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        _delete_tree(entry.path)
+                    else:
+                        os.remove(entry.path)
+        try:
+            os.rmdir(path)
+            return
+        except OSError as e:
+            if e.errno != errno.ENOTEMPTY or attempt == _DELETE_ATTEMPTS - 1:
+                raise
 
 
 @contextlib.contextmanager
@@ -126,6 +166,14 @@ def _temporary(path: str, data: bytes) -> Iterator[str]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+
+
+def _entry(entry: os.DirEntry[str]) -> FileInfo | None:
+    """An entry of a listing, unless it has vanished since."""
+    try:
+        return _info(entry.path, entry.stat())
+    except FileNotFoundError:
+        return None
 
 
 def _info(path: str, stat: os.stat_result) -> FileInfo:

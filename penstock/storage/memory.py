@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.clock import now_ms
-from penstock.errors import AlreadyExists
+from penstock.errors import AlreadyExists, StorageError
 from penstock.storage.base import FileInfo
 
 _FILES: dict[str, dict[str, tuple[bytes, int]]] = {}
@@ -83,6 +83,17 @@ class MemoryStorage:
         with _LOCK:
             for name in [n for n in self._files if n.startswith(path.rstrip("/") + "/")]:
                 del self._files[name]
+
+    def move_tree(self, path: str, to: str) -> None:
+        old, new = path.rstrip("/") + "/", to.rstrip("/") + "/"
+        with _LOCK:
+            if any(name == to or name.startswith(new) for name in self._files):
+                raise AlreadyExists(errno.EEXIST, "the folder exists already", to)
+            moved = [name for name in self._files if name.startswith(old)]
+            if not moved:
+                raise StorageError(errno.ENOENT, "no such folder", path)
+            for name in moved:
+                self._files[new + name[len(old) :]] = self._files.pop(name)
 
     def make_dirs(self, path: str) -> None:
         pass

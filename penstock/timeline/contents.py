@@ -148,9 +148,7 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
     return WriteStat(**known, log={k: stat[k] for k in _LOG_FIELDS if k in stat})
 
 
-def workload_profile(
-    operation: str, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
-) -> CommitMetadata:
+def workload_profile(operation: str, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]) -> CommitMetadata:
     """What a write is about to do, for the inflight file.
 
     Args:

@@ -75,14 +75,14 @@ class Instant:
         return Instant(self.time, self.action, state)
 
 
-_NAME = re.compile(r"^(\d+)\.(\w+)(?:\.(requested|inflight))?$")
+_NAME = re.compile(r"([0-9]+)\.(\w+)(?:\.(requested|inflight))?")
 _STATES = {"requested": State.REQUESTED, "inflight": State.INFLIGHT, None: State.COMPLETED}
 _ACTIONS = {a.value: a for a in Action}
 
 
 def parse_instant(file_name: str) -> Instant | None:
     """The instant that a file name stands for, or None if it is not one."""
-    match = _NAME.match(file_name)
+    match = _NAME.fullmatch(file_name)
     if not match:
         return None
     time, word, state = match.groups()
@@ -113,10 +113,21 @@ def time_after(last: str | None, now: str) -> str:
     return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))
 
 
+def _is_time(text: str) -> bool:
+    """Whether a text is an instant's time, of this or an older Hudi."""
+    if not re.fullmatch("[0-9]{17}|[0-9]{14}", text):
+        return False
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return True
+
+
 def query_time(text: str) -> str:
     """A time as users write it for time travel, as an instant's time."""
     text = text.strip()
-    if re.fullmatch(r"\d{17}|\d{14}", text):
+    if _is_time(text):
         return text
     for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", "999"), ("%Y-%m-%d", "000")):
         try:

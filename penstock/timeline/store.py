@@ -6,7 +6,7 @@ Creating `<time>.commit` is the moment a commit becomes visible; everything here
 from __future__ import annotations
 
 from penstock import clock
-from penstock.errors import AlreadyExists, CorruptFile
+from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
 from penstock.timeline.contents import CommitMetadata, read_commit
 from penstock.timeline.instant import Action, Instant, State, format_time, time_after
@@ -31,9 +31,11 @@ def request(
 ) -> Instant:
     """Take a new instant: later than every other one, and shared with nobody.
 
-    The requested file is created exclusively. Another action could still have taken the same time in the same
-    moment, so the timeline is looked at once more afterwards; whoever sees the other one steps back.
+    The requested file is created exclusively. Between our look at the timeline and that, somebody else could have
+    taken the same time for another action, or a later one, so the timeline is looked at once more: whoever finds
+    itself not to be the last steps back.
     """
+    last = None
     for _ in range(_ATTEMPTS):
         last = load_timeline(storage, base_path).last_time
         known = max(t for t in (last, after, "") if t is not None)
@@ -44,7 +46,8 @@ def request(
             storage.write_new(path, content)
         except AlreadyExists:
             continue
-        if all(i.action is action for i in load_timeline(storage, base_path).instants if i.time == instant.time):
+        others = [i for i in load_timeline(storage, base_path).instants if i != instant]
+        if all(i.time < instant.time for i in others):
             return instant
         storage.delete(path)
         clock.sleep_s(0.001)
@@ -52,10 +55,26 @@ def request(
 
 
 def transition(storage: Storage, base_path: str, instant: Instant, to: State, content: bytes = b"") -> Instant:
-    """Take an instant to its next state by creating that state's file. Raises AlreadyExists if somebody did."""
+    """Take an instant to its next state by creating that state's file.
+
+    Raises:
+        AlreadyExists: somebody did so before.
+        WriteConflict: the instant was rolled back meanwhile, so that its data files are gone.
+    """
     after = instant.at(to)
+    require_pending(storage, base_path, instant)
     storage.write_new(instant_path(base_path, after), content)
     return after
+
+
+def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
+    """Raises WriteConflict if another writer took the instant for dead and rolled it back."""
+    requested = instant.at(State.REQUESTED)
+    if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
+        raise WriteConflict(
+            f"another writer took this write for dead and rolled it back: {requested.file_name} of {base_path} is gone. "
+            "Run the write again, one writer at a time"
+        )
 
 
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:

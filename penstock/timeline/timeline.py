@@ -59,14 +59,23 @@ class Timeline:
         """Times of instants that are not completed."""
         return frozenset(i.time for i in self.pending)
 
+    @cached_property
+    def start(self) -> str | None:
+        """Where the active timeline begins: what was written before has been archived.
+
+        Archival may leave a savepointed commit behind and go on after it, so that one does not count.
+        """
+        kept = {i.time for i in self.of(Action.SAVEPOINT)}
+        return next((i.time for i in self.writes if i.time not in kept), self.writes[0].time if self.writes else None)
+
     def is_visible(self, time: str) -> bool:
         """Whether files written at this time belong to the table.
 
-        A time before the first write on the active timeline was archived, so it did complete.
+        A time before the start of the active timeline was archived, so it did complete.
         """
         if time in self.completed_times:
             return True
-        return bool(self.writes) and time < self.writes[0].time and time not in self.pending_times
+        return self.start is not None and time < self.start and time not in self.pending_times
 
     def until(self, time: str) -> Timeline:
         """The timeline as it stood at a time, that instant included."""

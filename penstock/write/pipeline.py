@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from tempfile import gettempdir
 
 from pyspark.sql import SparkSession
 
 from penstock import options as o
 from penstock.commit.change import Change, begin
+from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
+from penstock.index import index_of
+from penstock.merge.mergers import AlwaysDelete
+from penstock.merge.payloads import merger_of
 from penstock.metadata.listing import latest_slices
 from penstock.options import Options
 from penstock.schema import avro_text, with_meta_columns
@@ -24,8 +29,10 @@ from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
 from penstock.write.prepare import Prepared
 from penstock.write.settings import WriteSettings
+from penstock.write.share import ShareSettings
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
+from penstock.write.upsert import Rules, plan_work, run_task
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,61 @@ def insert(write: Write) -> Commit:
         return complete(write, change, stats, "INSERT")
 
 
-OPERATIONS: dict[str, Callable[[Write], Commit]] = {"bulk_insert": bulk_insert, "insert": insert}
+def upsert(write: Write) -> Commit:
+    """Insert new keys and merge known ones."""
+    return _merge(write, "UPSERT")
+
+
+def delete(write: Write) -> Commit:
+    """Remove rows by key; keys that are not in the table are ignored."""
+    return _merge(write, "DELETE")
+
+
+def _merge(write: Write, operation: str) -> Commit:
+    with begin(write.table, Action.COMMIT) as change:
+        staging = staging_of(write.table.storage, write.table.base_path, change.time)
+        pieces = stage(write.prepared, staging)
+        rules = rules_of(write, change, staging)
+        run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+        work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+        change.start(work.profile)
+        stats = stats_of(run(run_task, work.tasks))
+        return complete(write, change, stats, operation)
+
+
+OPERATIONS: dict[str, Callable[[Write], Commit]] = {
+    "bulk_insert": bulk_insert,
+    "insert": insert,
+    "upsert": upsert,
+    "delete": delete,
+}
+
+
+def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
+    """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
+    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
+    return latest_slices(write.table, partitions)
+
+
+def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
+    """What holds for every task of this upsert or delete."""
+    options, is_delete = write.options, write.settings.operation == "delete"
+    combines = options[o.COMBINE_BEFORE_UPSERT] and not is_delete
+    ordering = write.settings.ordering_field if combines else None
+    share = ShareSettings(
+        staging=staging,
+        ordering=ordering,
+        memory_bytes=options[o.MERGE_MAX_BYTES],
+        spill_folder=options[o.SPILLABLE_MAP_PATH] or gettempdir(),
+    )
+    return Rules(
+        settings=file_settings(write, change),
+        share=share,
+        merger=AlwaysDelete() if is_delete else merger_of(write.settings.payload_class, write.settings.ordering_field),
+        sizing=sizing_of(write.table, options),
+        index=index_of(options),
+        drops_unknown=is_delete,
+    )
 
 
 def assign(write: Write, pieces: Sequence[Piece]) -> list[Bucket]:
@@ -92,8 +153,8 @@ def insert_profile(operation: str, buckets: Sequence[Bucket]) -> CommitMetadata:
 
 def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Bucket]) -> list[WriteStat]:
     """Write every bucket: in Spark tasks, or here when the batch is small."""
-    settings, schema = file_settings(write, change), write.prepared.layout.schema
-    tasks = [StoreTask(bucket, settings, staging, schema) for bucket in buckets]
+    settings = file_settings(write, change)
+    tasks = [StoreTask(bucket, settings, staging) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     return stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
 
@@ -117,6 +178,7 @@ def file_settings(write: Write, change: Change) -> FileSettings:
         storage=write.table.storage,
         base_path=write.table.base_path,
         instant=change.time,
+        schema=write.prepared.stored,
         avro_schema=avro_text(with_meta_columns(write.prepared.avro)),
         codec=options[o.COMPRESSION_CODEC],
         bloom=bloom,
@@ -135,5 +197,3 @@ def extra_metadata(options: Options) -> dict[str, str]:
     """Options that the user wants kept in the commit."""
     prefix = options[o.COMMIT_METADATA_KEY_PREFIX]
     return dict(options.prefixed(prefix)) if prefix else {}
-
-

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
@@ -18,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from penstock import options as o
 from penstock.errors import SchemaError
 from penstock.keys import KeyColumns, key_generator
-from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, evolve, spark_of_avro
+from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, avro_text, evolve, spark_of_avro
 from penstock.write.layout import KEY, PATH, Layout
 from penstock.write.settings import WriteSettings
 
@@ -29,8 +30,9 @@ class Prepared:
 
     rows: DataFrame
     layout: Layout
-    #: The table's schema after this write, without meta columns, as JSON.
+    #: The table's schema after this write, without meta columns, as JSON; and as its data files hold it.
     avro: str
+    stored: pa.Schema
     keys: KeyColumns
 
 
@@ -39,19 +41,37 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     incoming = _without_meta(incoming)
     struct = incoming.schema
     check_columns(struct)
-    avro = writer_schema(struct, settings, table_schema)
     columns = key_generator(settings.keys).columns(struct)
-    stored = stored_schema(avro, settings)
+    if settings.operation == "delete" and table_schema is not None:
+        return _prepare_keys(incoming, columns, settings, json.loads(table_schema))
+    avro = writer_schema(struct, settings, table_schema)
+    kept = stored_schema(avro, settings)
+    stored = arrow_for_storage(arrow_of_avro(kept))
+    layout = _layout(columns, stored, settings)
+    crossing = {*stored.names, layout.key, layout.path}
     target = StructType.fromJson(spark_of_avro(avro))
-    selected = [_fitted(struct, field.name, field.dataType).alias(field.name) for field in target]
-    crossing, layout = _layout(columns, stored, settings)
-    selected = [c for c, f in zip(selected, target, strict=True) if f.name in crossing]
-    extra = []
-    if layout.key == KEY:
-        extra.append(columns.record_key.alias(KEY))  # type: ignore[union-attr]
+    selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
+    rows = incoming.select(*selected, *_made_columns(columns, layout))
+    return Prepared(rows, layout, avro_text(kept), stored, columns)
+
+
+def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
+    """For a delete: only what locates a row crosses, and the table keeps its schema."""
+    stored = arrow_for_storage(arrow_of_avro(table_schema))
+    layout = _layout(columns, pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())]), settings)
+    plain = [F.col(quoted(c)) for c in dict.fromkeys((layout.key, layout.path)) if c not in (None, KEY, PATH)]
+    rows = incoming.select(*plain, *_made_columns(columns, layout))
+    return Prepared(rows, layout, avro_text(table_schema), stored, columns)
+
+
+def _made_columns(columns: KeyColumns, layout: Layout) -> list[Column]:
+    """Record key and partition path where no column of the rows is one as it stands."""
+    made = []
+    if layout.key == KEY and columns.record_key is not None:
+        made.append(columns.record_key.alias(KEY))
     if layout.path == PATH:
-        extra.append(columns.partition_path.alias(PATH))
-    return Prepared(incoming.select(*selected, *extra), layout, json.dumps(stored), columns)
+        made.append(columns.partition_path.alias(PATH))
+    return made
 
 
 def _without_meta(incoming: DataFrame) -> DataFrame:
@@ -94,18 +114,14 @@ def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[s
     return {**avro, "fields": [f for f in avro["fields"] if f["name"] not in dropped]}
 
 
-def _layout(columns: KeyColumns, stored: Mapping[str, Any], settings: WriteSettings) -> tuple[set[str], Layout]:
-    schema = arrow_for_storage(arrow_of_avro(stored))
-    key = columns.plain_record_key or (KEY if columns.record_key is not None else None)
-    path = (columns.plain_partition_path or PATH) if settings.keys.partition_path_fields else None
-    layout = Layout(
-        schema=schema,
-        key=key,
-        path=path,
+def _layout(columns: KeyColumns, crossing: pa.Schema, settings: WriteSettings) -> Layout:
+    return Layout(
+        schema=crossing,
+        key=columns.plain_record_key or (KEY if columns.record_key is not None else None),
+        path=(columns.plain_partition_path or PATH) if settings.keys.partition_path_fields else None,
         key_is_plain=columns.plain_record_key is not None,
         path_is_plain=columns.plain_partition_path is not None,
     )
-    return {*schema.names, *(c for c in (key, path) if c)}, layout
 
 
 def _fitted(struct: StructType, name: str, kind: DataType) -> Column:
@@ -138,5 +154,3 @@ def conform(value: Column, source: DataType, target: DataType) -> Column:
         inner, wanted = source.valueType, target.valueType
         return F.transform_values(value, lambda _, x: conform(x, inner, wanted))
     return value.cast(target)
-
-

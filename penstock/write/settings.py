@@ -73,7 +73,7 @@ def _with_table(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    settings = KeySettings(
+    return KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
         generator_class=options[o.KEY_GENERATOR_CLASS],
@@ -83,7 +83,6 @@ def _key_settings(options: Options) -> KeySettings:
         consistent_logical_timestamp=options[o.CONSISTENT_LOGICAL_TIMESTAMP],
         timebased=timebased_settings(options),
     )
-    return settings
 
 
 def timebased_settings(options: Options) -> Mapping[str, str]:

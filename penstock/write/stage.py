@@ -93,7 +93,8 @@ class _StagedFile:
         self._pieces: list[Piece] = []
 
     def add(self, rows: Rows) -> None:
-        table = rows.table if rows.keys is None else rows.table.append_column(KEY, rows.keys)
+        has_key = rows.keys is None or KEY in rows.table.column_names
+        table = rows.table if has_key else rows.table.append_column(KEY, rows.keys)
         self._waiting.setdefault(rows.path, []).append(table)
         self._waiting_bytes += table.nbytes
         if self._waiting_bytes >= _FLUSH_BYTES:

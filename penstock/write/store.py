@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
-from penstock.filegroup.write import BaseFileWriter, FileSettings, GroupWriter, Output, add_meta_columns, constant
-from penstock.schema import META_COLUMNS
+from penstock.filegroup.rows import body_of
+from penstock.filegroup.write import BaseFileWriter, FileSettings, GroupWriter, Output
 from penstock.spread import this_task
 from penstock.timeline.contents import WriteStat
 from penstock.write.assign import Bucket
@@ -68,7 +69,6 @@ class StoreTask:
     bucket: Bucket
     settings: FileSettings
     staging: Staging
-    schema: pa.Schema
 
 
 def store_bucket(task: StoreTask) -> list[Any]:
@@ -82,7 +82,7 @@ def store_bucket(task: StoreTask) -> list[Any]:
             writer.write(part.table, _keys_of(part, output))
         stats = writer.close()
     else:
-        stats = [append_rows(output, task.bucket.path, task.bucket.base, task.schema, rows)]
+        stats = [append_rows(output, task.bucket.path, task.bucket.base, rows)]
     output.finish()
     return [asdict(s) for s in stats]
 
@@ -93,55 +93,21 @@ def _unstaged(path: str, table: pa.Table) -> Rows:
     return Rows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def append_rows(output: Output, path: str, base: BaseFile, schema: pa.Schema, rows: Iterable[Rows]) -> WriteStat:
+def append_rows(output: Output, path: str, base: BaseFile, rows: Iterable[Rows]) -> WriteStat:
     """A new version of a file group: its old rows unchanged, new ones behind them."""
-    settings = output.settings
-    writer = BaseFileWriter(output, path, base.file_id, MarkerType.MERGE)
-    stored = stored_with_meta(schema)
+    settings, inserts = output.settings, 0
     file = open_base_file(settings.storage, base.path)
-    for old in read_row_groups(file, base.path, stored):
-        writer.write(moved(old, path, writer.name, settings.populate_meta))
-    first, inserts = output.take_rows(writer.rows) + writer.rows, 0
+    writer = BaseFileWriter(output, path, base.file_id, MarkerType.MERGE, old=file)
+    for old in read_row_groups(file, base.path, body_of(settings.schema)):
+        writer.keep(old)
     for part in rows:
         count = part.table.num_rows
-        new = add_meta_columns(
-            part.table,
-            _keys_of(part, output),
-            instant=settings.instant,
-            task=output.task,
-            first_row=first + inserts,
-            partition_path=path,
-            file_name=writer.name,
-            populate=settings.populate_meta,
-        )
-        writer.write(_plain_commit_time(new))
+        writer.add(part.table, _keys_of(part, output), writer.rows + np.arange(count))
         inserts += count
-    size = writer.close(stored)
-    return writer.stat(size, num_inserts=inserts, prev_commit=base.instant)
+    return writer.stat(writer.close(), num_inserts=inserts, prev_commit=base.instant)
 
 
-def stored_with_meta(schema: pa.Schema) -> pa.Schema:
-    """The data columns with the five meta columns in front."""
-    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
-
-
-def moved(rows: pa.Table, path: str, file_name: str, populate: bool) -> pa.Table:
-    """Old rows in a new file: everything as it was but the file's name."""
-    if not populate:
-        return rows
-    count = rows.num_rows
-    for name, text in (("_hoodie_partition_path", path), ("_hoodie_file_name", file_name)):
-        rows = rows.set_column(rows.schema.get_field_index(name), name, constant(text, count))
-    return rows
-
-
-def _plain_commit_time(rows: pa.Table) -> pa.Table:
-    """New rows with the commit time as plain text, as old rows have it."""
-    name = META_COLUMNS[0]
-    return rows.set_column(0, name, rows[name].cast(pa.string()))
-
-
-def stats_of(results: Sequence[Sequence[Any]] | Sequence[Any]) -> list[WriteStat]:
-    """Write stats as workers gave them back."""
-    flat = [s for r in results for s in (r if isinstance(r, list) else [r])]
-    return [WriteStat(**s) for s in flat]
+def stats_of(results: Sequence[Any]) -> list[WriteStat]:
+    """Write stats as workers gave them back: one each, or a list of them from every task."""
+    flat = [stat for result in results for stat in (result if isinstance(result, list) else [result])]
+    return [WriteStat(**stat) for stat in flat]

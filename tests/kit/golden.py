@@ -16,7 +16,7 @@ def golden_names() -> list[str]:
 def unpack_golden(name: str, folder: Path) -> Path:
     """Unpack a table into a folder, where it may be written on; give its base path."""
     with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
-        archive.extractall(folder)
+        archive.extractall(folder, [name for name in archive.namelist() if not name.startswith("__MACOSX/")])
     found = sorted(path.parent for path in folder.rglob(".hoodie") if ".hoodie" not in path.parent.parts)
     if len(found) != 1:
         raise ValueError(f"{name}.zip holds {len(found)} tables, not one")

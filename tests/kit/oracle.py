@@ -118,9 +118,7 @@ class Oracle:
         pq.write_table(rows, file, coerce_timestamps="us", allow_truncated_timestamps=True)
         wanted = {**(TABLE_VERSION_6 if self.hudi.startswith("1.") else {}), **_texts(options)}
         try:
-            self._ask(
-                "write", path=str(path), rows=str(file), options=wanted, mode=mode, partition_by=list(partition_by)
-            )
+            self._ask("write", path=str(path), rows=str(file), options=wanted, mode=mode, partition_by=list(partition_by))
         finally:
             file.unlink()
 
@@ -184,9 +182,7 @@ class Oracle:
     def __enter__(self) -> Oracle:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
     def _ask(self, operation: str, **arguments: Any) -> Any:
@@ -226,15 +222,11 @@ def _spawn(python: Path, hudi: str, folder: Path) -> subprocess.Popen[bytes]:
     for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH"):
         environment.pop(name, None)
     with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=folder, env=environment
-        )
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=folder, env=environment)
 
 
 def _java_home(python: Path) -> str:
-    done = subprocess.run(
-        [str(python), "-m", "penstock.spark.java"], capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    done = subprocess.run([str(python), "-m", "penstock.spark.java"], capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode != 0:
         raise OracleUnavailable(f"real Hudi has no Java to run on: {done.stderr.strip()}")
     return done.stdout.strip()

@@ -1,8 +1,8 @@
 """Spark sessions of every kind that Penstock promises to work on.
 
 `classic` has the JVM in this process's hands, `connect` talks to a Connect server of its own and has no JVM at all,
-`local-cluster` has executors in processes of their own, `standalone` a real master with two workers. Classic and Connect
-do not share a process, so a test run has one kind, named by `PENSTOCK_TEST_SESSION`, and one session.
+`local-cluster` has executors in processes of their own, `standalone` a real master with two workers. Classic and
+Connect do not share a process, so a test run has one kind, named by `PENSTOCK_TEST_SESSION`, and one session.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from penstock.spark.java import use_java
 
 KINDS = ("classic", "connect", "local-cluster", "standalone")
 START_SECONDS_MAX = 120
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class SessionUnavailable(Exception):
@@ -75,12 +77,13 @@ def _open_standalone(servers: ExitStack, folder: Path, conf: Mapping[str, str]) 
     port, page = _free_port(), _free_port()
     master = f"spark://127.0.0.1:{port}"
     at_home = ["--host", "127.0.0.1", "--webui-port"]
-    _start_daemon(servers, folder, "master.Master", [*at_home, str(page), "--port", str(port)])
-    _await("the master", lambda: _workers_alive(page) is not None)
+    _start_daemon(servers, folder, "master.Master", [*at_home, str(page), "--port", str(port)]).wait_until(
+        lambda: _workers_alive(page) is not None
+    )
     for i in range(2):
         room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{i}")]
-        _start_daemon(servers, folder, "worker.Worker", [*at_home, "0", *room, master])
-    _await("two workers", lambda: _workers_alive(page) == 2)
+        worker = _start_daemon(servers, folder, "worker.Worker", [*at_home, "0", *room, master])
+    worker.wait_until(lambda: _workers_alive(page) == 2)
     return _build(master, {"spark.executor.memory": "768m", "spark.executor.cores": "1", **conf})
 
 
@@ -92,16 +95,9 @@ def _open_connect(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> 
 
     port = _free_port()
     settings = {**conf, "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
-    command = [
-        "spark-submit",
-        "--master",
-        "local[2]",
-        "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer",
-    ]
+    command = ["spark-submit", "--master", "local[2]", "--class", CONNECT_SERVER]
     command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    _start(servers, folder, "connect", [*command, "spark-internal"])
-    _await("the Connect server", lambda: _answers(port))
+    _start(servers, folder, "connect", [*command, "spark-internal"]).wait_until(lambda: _answers(port))
     return SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
 
 
@@ -122,46 +118,59 @@ def _build(master: str, conf: Mapping[str, str]) -> Any:
     return builder.getOrCreate()
 
 
-def _start_daemon(servers: ExitStack, folder: Path, name: str, arguments: list[str]) -> None:
-    _start(servers, folder, name, ["spark-class", f"org.apache.spark.deploy.{name}", *arguments])
+@dataclass(frozen=True)
+class Server:
+    """A process that was started for a session, in a process group of its own."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        """Return once it is ready; raise, with the end of its log, when it died or takes too long."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+                raise RuntimeError(f"{self.name} did not start; its log ends:\n{tail}")
+            time.sleep(0.2)
+
+    def end(self) -> None:
+        """End it and what it started: executors are in its process group."""
+        for how, seconds in ((signal.SIGTERM, 15), (signal.SIGKILL, 5)):
+            try:
+                os.killpg(self.process.pid, how)
+                self.process.wait(timeout=seconds)
+            except ProcessLookupError:
+                return
+            except subprocess.TimeoutExpired:
+                continue
 
 
-def _start(servers: ExitStack, folder: Path, name: str, command: list[str]) -> None:
-    """Start one of Spark's own scripts in a process group of its own, ended with `servers`."""
+def _start_daemon(servers: ExitStack, folder: Path, name: str, arguments: list[str]) -> Server:
+    command = ["spark-class", f"org.apache.spark.deploy.{name}", *arguments]
+    return _start(servers, folder, name, command, SPARK_DAEMON_MEMORY="256m")
+
+
+def _start(servers: ExitStack, folder: Path, name: str, command: list[str], **environment: str) -> Server:
+    """Start one of Spark's own scripts, to be ended with `servers`."""
     home = _spark_home()
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("SPARK_REMOTE", None)
-    with (folder / f"{name}.log").open("ab") as log:
+    variables = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **environment}
+    variables.pop("SPARK_REMOTE", None)
+    log = folder / f"{name}.log"
+    with log.open("ab") as out:
         process = subprocess.Popen(
             [str(home / "bin" / command[0]), *command[1:]],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=out,
+            stderr=out,
             cwd=folder,
-            env=environment,
+            env=variables,
             start_new_session=True,
         )
-    servers.callback(_end_group, process)
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a server and what it started: executors are in its process group."""
-    for how, seconds in ((signal.SIGTERM, 15), (signal.SIGKILL, 5)):
-        try:
-            os.killpg(process.pid, how)
-            process.wait(timeout=seconds)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def _await(what: str, ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while not ready():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not start within {START_SECONDS_MAX} s")
-        time.sleep(0.2)
+    server = Server(name, process, log)
+    servers.callback(server.end)
+    return server
 
 
 def _workers_alive(page: int) -> int | None:

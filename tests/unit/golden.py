@@ -1,18 +1,18 @@
-"""Golden tables for unit tests: the files of a table that real Hudi wrote, straight from its zip."""
+"""Golden tables for unit tests: files of a table that real Hudi wrote, straight from its zip."""
 
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "tables"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.zip"))
+from tests.kit.golden import FOLDER, golden_names
+
+NAMES = golden_names()
 
 
 def golden_files(name: str, pattern: str) -> dict[str, bytes]:
-    """Give the files of a table whose path within it fits the pattern, without what macOS put beside them."""
+    """Give the files of a table whose path fits the pattern (from the right), by their path within the table."""
     with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
         paths = [PurePosixPath(path) for path in archive.namelist() if not path.startswith("__MACOSX/")]
-        inside = {str(path): str(path.relative_to(path.parts[0])) for path in paths if len(path.parts) > 1}
-        chosen = {path: short for path, short in inside.items() if PurePosixPath(path).match(pattern)}
-        return {short: archive.read(path) for path, short in sorted(chosen.items())}
+        chosen = [path for path in paths if path.match(pattern)]
+        return {str(path.relative_to(path.parts[0])): archive.read(str(path)) for path in sorted(chosen)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import math
 import random
@@ -76,9 +77,7 @@ class SlowFilter:
     def to_text(self) -> str:
         head = struct.pack(">iibi", -1, self.hashes, 1, self.bits)
         rows = [head + self._packed(row) for row in self.rows]
-        return base64.b64encode(
-            head + struct.pack(">iii", self.entries, self.count, len(rows)) + b"".join(rows)
-        ).decode()
+        return base64.b64encode(head + struct.pack(">iii", self.entries, self.count, len(rows)) + b"".join(rows)).decode()
 
     def _packed(self, row: set[int]) -> bytes:
         packed = bytearray((self.bits + 7) // 8)
@@ -158,6 +157,21 @@ def test_every_filter_of_a_golden_table_is_rebuilt_bit_for_bit(name: str) -> Non
         assert stored.to_text() == text
 
 
+@pytest.mark.parametrize(
+    ("kind", "digest"),
+    [
+        ("DYNAMIC_V0", "c50bd1d5537d7cef8eca8589b31f877b8a0555cb9549fee5b95274ed8521d1d0"),
+        ("SIMPLE", "950410dd792397d01da02f4ea56674974c1bd92c0dc4063731f401264e6cdd41"),
+    ],
+)
+def test_ten_times_as_many_keys_as_planned_give_the_filter_that_hudi_wrote(kind: str, digest: str) -> None:
+    """The digests are of the footers of files that Hudi 0.15.0 wrote with these keys and settings."""
+    made = BloomFilter.create(kind, 100, 0.001, 250)
+    made.add(pa.array([f"key-{number:04d}-{'é€x'[number % 3] * (number % 5)}" for number in range(1000)]))
+
+    assert hashlib.sha256(made.to_text().encode()).hexdigest() == digest
+
+
 @settings(deadline=None)
 @given(
     keys=st.lists(keys_of_all_kinds, max_size=40),
@@ -193,9 +207,7 @@ def test_the_first_key_too_many_goes_to_row_0_and_the_next_one_too() -> None:
     assert fast.to_text() == slow.to_text()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda keys: keys, lambda keys: [f"{key[: number % 31]}#" for number, key in enumerate(keys)]]
-)
+@pytest.mark.parametrize("make", [lambda keys: keys, lambda keys: [f"{key[: number % 31]}#" for number, key in enumerate(keys)]])
 def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = pa.array(make(uuids(1000).to_pylist()))  # type: ignore[operator]
     whole = BloomFilter.create("DYNAMIC_V0", 300, 1e-3, 500)
@@ -213,9 +225,7 @@ def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> No
     assert (murmur(keys, 5) == [slow_murmur(key, 5) for key in keys.to_pylist()]).all()
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.binary()]
-)
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.binary()])
 def test_keys_of_any_string_type_are_the_same_keys(kind: pa.DataType) -> None:
     keys = pa.array(["a", "bé", "ccc€", "a"])
     plain, other = (BloomFilter.create("SIMPLE", 10, 0.01, 0) for _ in range(2))

@@ -46,9 +46,7 @@ def test_a_partition_metadata_file_is_read(name: str) -> None:
         ("", "hudi-v6-table-mor_table", 1066950656),
     ],
 )
-def test_the_checksum_of_a_table_without_database_keeps_the_dot(
-    database: str | None, table: str, checksum: int
-) -> None:
+def test_the_checksum_of_a_table_without_database_keeps_the_dot(database: str | None, table: str, checksum: int) -> None:
     assert table_checksum(database, table) == checksum
 
 

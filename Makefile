@@ -1,0 +1,66 @@
+# Penstock's commands. `make` alone lists them; each builds what it needs first, so that a fresh machine
+# needs Python 3.10 to 3.13 and make, nothing else.
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+READY := .venv/.ready
+READY35 := .venv-spark35/.ready
+TESTS := $(RUN) scripts/run_tests.py
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-interop bench docs pins clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) $(READY35) ## build both environments: newest PySpark, and PySpark 3.5
+
+$(READY): pyproject.toml constraints.txt scripts/environment.py
+	@$(PYTHON) scripts/environment.py newest
+
+$(READY35): pyproject.toml constraints-spark35.txt scripts/environment.py
+	@$(PYTHON) scripts/environment.py spark35
+
+demo: $(READY) ## write a trips table, change it, read it back, and show what happened
+	@$(RUN) examples/demo.py
+
+test: setup ## run every test, on every kind of session, beside real Hudi
+	@$(TESTS)
+
+check: $(READY) ## lint, formatting and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/mypy scripts tests/kit tests/conftest.py
+
+format: $(READY) ## put the code into shape
+	.venv/bin/ruff check --fix-only --quiet .
+	.venv/bin/ruff format .
+
+test-unit: $(READY) ## run the tests that start no JVM
+	@$(TESTS) unit
+
+test-table: $(READY) ## run the table tests on the newest PySpark
+	@$(TESTS) table
+
+test-sessions: $(READY) ## run the session tests on Connect, local-cluster and a standalone cluster
+	@$(TESTS) connect local-cluster standalone
+
+test-spark35: setup ## run unit and table tests on PySpark 3.5 with the oldest libraries
+	@$(TESTS) spark35
+
+test-interop: setup ## play ping-pong with real Hudi and hudi-rs
+	@$(TESTS) interop
+
+bench: setup ## measure, beside real Hudi on the same machine
+	@$(RUN) -m bench
+
+docs: $(READY) ## render the pages that are made from the code
+	@$(RUN) scripts/render_options.py
+
+pins: $(READY) ## write the constraints files anew
+	@$(RUN) scripts/pin.py
+
+clean: ## remove environments, caches and what builds leave behind
+	rm -rf .venv .venv-spark35 .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

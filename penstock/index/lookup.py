@@ -1,0 +1,141 @@
+"""Which of the incoming keys are in a base file, and at which rows; with as little reading as the footers allow.
+
+1. The footer's key range: keys outside are not in the file. Keys are sorted once, a range is two binary searches.
+2. The footer's bloom filter: a file that no key can be in is not read.
+3. The key column, read row group by row group.
+
+Steps 1 and 2 are the bloom indexes'; the simple ones go straight to step 3. Both give the same answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.filegroup.model import BaseFile
+from penstock.filegroup.read import open_base_file, read_row_groups
+from penstock.filegroup.rows import KEY_COLUMN
+from penstock.formats.bloom import read_bloom
+from penstock.formats.parquet import (
+    FOOTER_BLOOM,
+    FOOTER_BLOOM_OLD,
+    FOOTER_BLOOM_TYPE,
+    FOOTER_MAX_KEY,
+    FOOTER_MIN_KEY,
+    footer_of,
+)
+from penstock.merge.pair import Positions, positions_in
+from penstock.storage import Storage
+
+#: Keys that are asked of a filter first; if one of them may be there, asking the others saves nothing.
+_SAMPLE = 1_000
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What the footers may be used for."""
+
+    ranges: bool = False
+    blooms: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of a file whose keys were looked for: row numbers, and positions among the keys."""
+
+    old: Positions
+    key: Positions
+    #: How much had to be looked at, for reports.
+    candidates: int
+    opened: bool
+
+
+class Keys:
+    """Keys to look for. Sorting them waits until a range asks for it."""
+
+    def __init__(self, keys: pa.Array) -> None:
+        self.keys = keys
+        self._order: npt.NDArray[np.int64] | None = None
+        self._sorted: pa.Array | None = None
+
+    def between(self, low: str, high: str) -> Positions | None:
+        """Positions of the keys in a range, or None for all of them."""
+        if len(self.keys) == 0:
+            return np.empty(0, np.int64)
+        if self._order is None:
+            self._order = np.asarray(pc.sort_indices(self.keys), dtype=np.int64)
+            self._sorted = self.keys.take(pa.array(self._order))
+        text = _Texts(self._sorted)
+        start, end = bisect_left(text, low), bisect_right(text, high)
+        if start == 0 and end == len(self.keys):
+            return None
+        return self._order[start:end]
+
+
+class _Texts:
+    """An Arrow array as `bisect` wants it: a few scalars are looked at, never all."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, at: int) -> str:
+        return str(self._texts[at].as_py())
+
+
+def look_up(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> Found:
+    """Find keys in a base file."""
+    file = open_base_file(storage, base.path)
+    chosen = _candidates(file, keys, pruning)
+    wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
+    nothing = np.empty(0, np.int64)
+    if len(wanted) == 0:
+        return Found(nothing, nothing, 0, opened=False)
+    old, key, first = [nothing], [nothing], 0
+    schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
+    for group in read_row_groups(file, base.path, schema):
+        at = positions_in(group[KEY_COLUMN], wanted)
+        rows = np.flatnonzero(at >= 0)
+        old.append(rows + first)
+        key.append(at[rows] if chosen is None else chosen[at[rows]])
+        first += group.num_rows
+    return Found(np.concatenate(old), np.concatenate(key), len(wanted), opened=True)
+
+
+def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> bool:
+    """Whether a file holds any of the keys; stops at the first one."""
+    file = open_base_file(storage, base.path)
+    chosen = _candidates(file, keys, pruning)
+    wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
+    schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
+    groups = read_row_groups(file, base.path, schema) if len(wanted) else iter(())
+    return any(bool((positions_in(g[KEY_COLUMN], wanted) >= 0).any()) for g in groups)
+
+
+def _candidates(file: pq.ParquetFile, keys: Keys, pruning: Pruning) -> Positions | None:
+    """Positions of the keys that the footer does not rule out, or None for all of them."""
+    if not (pruning.ranges or pruning.blooms):
+        return None
+    footer = footer_of(file)
+    chosen: Positions | None = None
+    if file.metadata.num_rows == 0:
+        return np.empty(0, np.int64)
+    if pruning.ranges and FOOTER_MIN_KEY in footer and FOOTER_MAX_KEY in footer:
+        chosen = keys.between(footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY])
+    text = footer.get(FOOTER_BLOOM) or footer.get(FOOTER_BLOOM_OLD)
+    if not pruning.blooms or not text or (chosen is not None and len(chosen) == 0):
+        return chosen
+    bloom = read_bloom(text, footer.get(FOOTER_BLOOM_TYPE))
+    wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
+    if bloom.might_contain(wanted.slice(0, _SAMPLE)).any():
+        return chosen
+    rest = np.flatnonzero(bloom.might_contain(wanted.slice(_SAMPLE))) + min(_SAMPLE, len(wanted))
+    return rest if chosen is None else chosen[rest]

@@ -1,0 +1,146 @@
+"""A new version of a file group: its old rows merged with a share of the incoming ones, one row group at a time.
+
+1. Each row group of the old base file is read once; its keys are looked up in the share.
+2. The merger decides for every pair; rows that are not touched are copied as they are, but for the file's name.
+3. Incoming rows that met nobody, and are meant for this file, are added at the end.
+
+Counts are Hudi's: a row that the merger keeps is neither update nor write error; a delete that met nobody but came to this
+file counts as delete and as insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.model import BaseFile
+from penstock.filegroup.read import open_base_file, read_row_groups
+from penstock.filegroup.rows import KEY_COLUMN, body_of
+from penstock.filegroup.write import BaseFileWriter, Output
+from penstock.merge.mergers import DELETE, TAKE_NEW, Merger
+from penstock.merge.pair import Positions, positions_in
+from penstock.timeline.contents import WriteStat
+from penstock.write.layout import KEY
+from penstock.write.share import Share
+
+
+@dataclass
+class _Counts:
+    updates: int = 0
+    deletes: int = 0
+    inserts: int = 0
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Which old rows of a file meet which incoming ones: pairs of row numbers."""
+
+    old: Positions
+    new: Positions
+    #: Pairs whose old row leaves this file because the new one goes to another partition.
+    moves: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FileMerge:
+    """What is done to one file group."""
+
+    path: str
+    base: BaseFile
+    merger: Merger
+    #: None: to be found by key.
+    hits: Hits | None = None
+
+
+@dataclass
+class Merged:
+    """A finished merge: its write stat, and the numbers of incoming rows that met an old one."""
+
+    stat: WriteStat
+    met: Positions = field(repr=False)
+
+
+def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Positions | int = 0) -> Merged:
+    """Write the next version of a file group.
+
+    Args:
+        inserts: numbers of incoming rows that are added to this file; or how many of those that meet nobody, from the front.
+    """
+    file = open_base_file(output.settings.storage, merge.base.path)
+    writer = BaseFileWriter(output, merge.path, merge.base.file_id, MarkerType.MERGE, old=file)
+    counts, met = _Counts(), [np.empty(0, np.int64)]
+    for old, hits in _old_rows(file, merge, share, output.settings.schema):
+        _write_group(writer, merge.merger, share, old, hits, counts)
+        met.append(hits.new)
+    known = np.unique(np.concatenate(met))
+    chosen = np.setdiff1d(share.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
+    if len(chosen):
+        _write_inserts(writer, merge.merger, share, chosen, counts)
+    stat = writer.stat(
+        writer.close(),
+        prev_commit=merge.base.instant,
+        num_update_writes=counts.updates,
+        num_deletes=counts.deletes,
+        num_inserts=counts.inserts,
+    )
+    return Merged(stat, known)
+
+
+def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
+    """Old rows, numbered from `first`, whose key is in the share."""
+    at = positions_in(keys, share.keys)
+    old = np.flatnonzero(at >= 0)
+    return Hits(old + first, share.rows[at[old]], np.zeros(len(old), np.bool_))
+
+
+def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
+    """Row groups of the old file with their hits; old rows are numbered within the row group."""
+    first = 0
+    for old in read_row_groups(file, merge.base.path, body_of(schema)):
+        if merge.hits is None:
+            yield old, find_hits(share, old[KEY_COLUMN])
+        else:
+            start, end = np.searchsorted(merge.hits.old, [first, first + old.num_rows])
+            part = slice(int(start), int(end))
+            yield old, Hits(merge.hits.old[part] - first, merge.hits.new[part], merge.hits.moves[part])
+        first += old.num_rows
+
+
+def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.Table, hits: Hits, counts: _Counts) -> None:
+    """One row group: rows that meet nobody are copied, the merger decides about the others."""
+    if len(hits.old):
+        new = share.take(hits.new).drop_columns([KEY])
+        needed = old.select([c for c in merger.needs if c in old.column_names])
+        choices = merger.resolve(needed.take(pa.array(hits.old)), new)
+        choices[hits.moves] = DELETE
+        taken, gone = hits.old[choices == TAKE_NEW], hits.old[choices == DELETE]
+        counts.updates += len(taken)
+        counts.deletes += len(gone)
+        kept = np.ones(old.num_rows, np.bool_)
+        kept[gone] = False
+        if len(taken):
+            numbers = writer.rows + np.cumsum(kept)[taken] - 1
+            keys = old[KEY_COLUMN].take(pa.array(taken))
+            updates = writer.stamp(new.filter(pa.array(choices == TAKE_NEW)), keys, numbers)
+            order = np.arange(old.num_rows)
+            order[taken] = old.num_rows + np.arange(len(taken))
+            old = pa.concat_tables([old, updates]).take(pa.array(order[kept]))
+        elif len(gone):
+            old = old.filter(pa.array(kept))
+    writer.keep(old)
+
+
+def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen: Positions, counts: _Counts) -> None:
+    """Rows that met nobody, behind the others."""
+    rows = share.take(chosen)
+    gone = merger.is_delete(rows)
+    counts.inserts += len(chosen)
+    counts.deletes += int(gone.sum())
+    rows = rows.filter(pa.array(~gone)) if gone.any() else rows
+    writer.add(rows.drop_columns([KEY]), rows[KEY], writer.rows + np.arange(rows.num_rows))

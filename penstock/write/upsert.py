@@ -1,0 +1,269 @@
+"""How an upsert or delete is carried out: which tasks there are, and what each does.
+
+A partition with one file group and a moderate share is one task, which opens the base file once, finds the keys, merges and
+adds the new rows. Where a partition has several file groups, or keys are looked for in all partitions, the keys are located
+first (`tag.py`), new rows are assigned, and then every touched file group is one task. Either way a task reads its rows from
+the staged files; nothing crosses from the JVM a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.write import FileSettings, GroupWriter, Output
+from penstock.index import Index
+from penstock.index.lookup import Keys, may_hold
+from penstock.merge.mergers import Merger
+from penstock.merge.pair import Positions
+from penstock.storage import join
+from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
+from penstock.write.assign import Sizing, small_files
+from penstock.write.layout import KEY
+from penstock.write.merge_file import FileMerge, merge_file
+from penstock.write.share import Share, ShareSettings, load_share, whole_share
+from penstock.write.stage import Piece
+from penstock.write.store import open_output
+from penstock.write.tag import InsertsTask, TagTask, find_inserts, read_hits, read_inserts, tag_files
+
+#: Base files that one tagging task looks into.
+_FILES_PER_TAG = 10
+#: A share beyond this goes through tagging, so that its new rows spread over several tasks.
+_SHARE_BYTES_PER_TASK = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every task of one upsert or delete."""
+
+    settings: FileSettings
+    share: ShareSettings
+    merger: Merger
+    sizing: Sizing
+    index: Index
+    #: Rows with unknown keys are dropped, not inserted: the delete operation.
+    drops_unknown: bool = False
+
+
+@dataclass(frozen=True)
+class PartitionTask:
+    """A whole partition: at most one file group, and all incoming rows."""
+
+    rules: Rules
+    path: str
+    pieces: tuple[Piece, ...]
+    base: BaseFile | None
+
+
+@dataclass(frozen=True)
+class GroupTask:
+    """One file group whose changes are known: hits of tagging, and new rows by their place in the list of inserts."""
+
+    rules: Rules
+    path: str
+    pieces: tuple[Piece, ...]
+    base: BaseFile | None = None
+    hits: tuple[str, int] | None = None
+    inserts: tuple[str, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The tasks of an upsert, and what they are expected to do."""
+
+    tasks: tuple[PartitionTask | GroupTask, ...]
+    profile: CommitMetadata
+    #: Figures of the index, for reports.
+    tagging: Mapping[str, int] = field(default_factory=dict)
+
+
+def run_task(task: PartitionTask | GroupTask) -> list[Any]:
+    """Kernel: write what a task is about; gives its write stats."""
+    output = open_output(task.rules.settings)
+    stats = _run_partition(output, task) if isinstance(task, PartitionTask) else _run_group(output, task)
+    output.finish()
+    return [asdict(s) for s in stats]
+
+
+def _run_partition(output: Output, task: PartitionTask) -> list[WriteStat]:
+    """Tag, assign and merge in one read of the base file."""
+    rules, share = task.rules, load_share(task.rules.share, task.pieces)
+    stats: list[WriteStat] = []
+    left = share.rows
+    if task.base is not None:
+        room = 0 if rules.drops_unknown else _room(task.base, rules.sizing)
+        if room or may_hold(rules.settings.storage, task.base, Keys(share.keys), rules.index.pruning):
+            merged = merge_file(output, FileMerge(task.path, task.base, rules.merger), share, room)
+            stats.append(merged.stat)
+            left = np.setdiff1d(left, merged.met, assume_unique=True)[room:]
+    if len(left) and not rules.drops_unknown:
+        stats += _new_groups(output, task.path, rules, share, left)
+    return stats
+
+
+def _room(base: BaseFile, sizing: Sizing) -> int:
+    """Rows that a base file still takes."""
+    if sizing.small_file_limit <= 0 or base.size_bytes >= sizing.small_file_limit:
+        return 0
+    return max(0, sizing.max_file_bytes - base.size_bytes) // sizing.record_bytes
+
+
+def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
+    rules, storage = task.rules, task.rules.share.staging.storage
+    share = whole_share(rules.share, task.pieces)
+    inserts: Positions = read_inserts(storage, *task.inserts) if task.inserts else np.empty(0, np.int64)
+    if task.base is None:
+        return _new_groups(output, task.path, rules, share, inserts)
+    hits = read_hits(storage, *task.hits) if task.hits else None
+    merge = FileMerge(task.path, task.base, rules.merger, hits)
+    return [merge_file(output, merge, share, inserts).stat]
+
+
+def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: Positions) -> list[WriteStat]:
+    """New rows to new file groups; deletes of unknown keys are only counted."""
+    stats: list[WriteStat] = []
+    for start in range(0, len(numbers), rules.sizing.rows_per_group):
+        rows = share.take(numbers[start : start + rules.sizing.rows_per_group])
+        gone = rules.merger.is_delete(rows)
+        rows = rows.filter(pa.array(~gone)) if gone.any() else rows
+        if rows.num_rows:
+            writer = GroupWriter(output, path)
+            writer.write(rows.drop_columns([KEY]), rows[KEY])
+            stats += writer.close()
+    return stats
+
+
+def plan_work(
+    rules: Rules,
+    pieces: Sequence[Piece],
+    slices: Mapping[str, Sequence[FileSlice]],
+    operation: str,
+    run: Any,
+) -> Work:
+    """Decide on the tasks; locates keys first where that is needed.
+
+    Args:
+        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
+    """
+    shares = _by_path(pieces)
+    together = {} if rules.index.is_global else {p: its for p, its in shares.items() if _is_one_task(its, slices.get(p, ()))}
+    tasks: list[PartitionTask | GroupTask] = [
+        PartitionTask(rules, path, tuple(its), _only(slices.get(path, ()))) for path, its in together.items()
+    ]
+    inserts = {path: sum(p.rows for p in its) for path, its in together.items() if not slices.get(path)}
+    updates = [
+        (path, base.file_id, base.instant, sum(p.rows for p in its))
+        for path, its in together.items()
+        if (base := _only(slices.get(path, ()))) is not None
+    ]
+    apart = [tuple(its) for path, its in shares.items() if path not in together]
+    if rules.index.is_global and pieces:
+        apart = [tuple(pieces)]
+    tagging: dict[str, int] = {}
+    for number, share in enumerate(apart):
+        located = _locate(rules, share, slices, number, run)
+        tasks += located.tasks
+        inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
+        updates += located.updates
+        tagging = {k: tagging.get(k, 0) + v for k, v in located.tagging.items()}
+    tasks.sort(key=_weight, reverse=True)
+    return Work(tuple(tasks), workload_profile(operation, inserts, updates), tagging)
+
+
+def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
+    found: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        found.setdefault(piece.path, []).append(piece)
+    return found
+
+
+def _is_one_task(pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
+    return len(slices) <= 1 and sum(p.size_bytes for p in pieces) <= _SHARE_BYTES_PER_TASK
+
+
+def _only(slices: Sequence[FileSlice]) -> BaseFile | None:
+    return slices[0].base_file if slices else None
+
+
+def _weight(task: PartitionTask | GroupTask) -> int:
+    return (task.base.size_bytes if task.base else 0) + sum(p.size_bytes for p in task.pieces)
+
+
+@dataclass(frozen=True)
+class _Located:
+    tasks: list[GroupTask]
+    inserts: dict[str, int]
+    updates: list[tuple[str, str, str, int]]
+    tagging: dict[str, int]
+
+
+def _locate(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int, run: Any) -> _Located:
+    """Tag one share, find its new rows and assign them."""
+    folder = rules.share.staging.folder
+    paths = list(slices) if rules.index.is_global else sorted({p.path for p in share})
+    files = [(path, s.base_file) for path in paths for s in slices.get(path, ()) if s.base_file]
+    chunks = [tuple(files[i : i + _FILES_PER_TAG]) for i in range(0, len(files), _FILES_PER_TAG)] or [()]
+    tag_tasks = [
+        TagTask(
+            pieces=share,
+            files=chunk,
+            share=rules.share,
+            pruning=rules.index.pruning,
+            merger=rules.merger,
+            moves=rules.index.moves,
+            out=join(folder, f"tagged-{number}-{i}.arrow"),
+            lists_rows=i == 0,
+        )
+        for i, chunk in enumerate(chunks)
+    ]
+    results = run(tag_files, tag_tasks)
+    groups: dict[tuple[str, str], GroupTask] = {}
+    updates = []
+    for task, result in zip(tag_tasks, results, strict=True):
+        for batch, ((path, base), count) in enumerate(zip(task.files, result["counts"], strict=True)):
+            if count:
+                groups[path, base.file_id] = GroupTask(rules, path, share, base, (task.out, batch))
+                updates.append((path, base.file_id, base.instant, count))
+    inserts: dict[str, int] = {}
+    if not rules.drops_unknown:
+        inserts = _assign_new(rules, share, slices, tag_tasks, groups, join(folder, f"inserts-{number}.arrow"), run)
+    tagging = {
+        "files": len(files),
+        "opened": sum(r["opened"] for r in results),
+        "candidates": sum(r["candidates"] for r in results),
+        "rows": results[0]["rows"],
+    }
+    return _Located(list(groups.values()), inserts, updates, tagging)
+
+
+def _assign_new(
+    rules: Rules,
+    share: tuple[Piece, ...],
+    slices: Mapping[str, Sequence[FileSlice]],
+    tag_tasks: Sequence[TagTask],
+    groups: dict[tuple[str, str], GroupTask],
+    out: str,
+    run: Any,
+) -> dict[str, int]:
+    """Give every new row a file group: small ones first, then new ones. Adds to `groups`."""
+    task = InsertsTask(rules.share.staging.storage, share, tuple(t.out for t in tag_tasks), out)
+    (counts,) = run(find_inserts, [task])
+    offset = 0
+    for path, count in counts:
+        end = offset + count
+        for base in small_files(slices.get(path, ()), rules.sizing):
+            fits = min(_room(base, rules.sizing), end - offset)
+            if fits:
+                known = groups.get((path, base.file_id)) or GroupTask(rules, path, share, base)
+                groups[path, base.file_id] = GroupTask(rules, path, share, base, known.hits, (out, offset, fits))
+                offset += fits
+        while offset < end:
+            rows = min(rules.sizing.rows_per_group, end - offset)
+            groups[path, f"new-{offset}"] = GroupTask(rules, path, share, inserts=(out, offset, rows))
+            offset += rows
+    return {path: count for path, count in counts if count}

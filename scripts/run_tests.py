@@ -1,0 +1,122 @@
+"""Runs the test suites, each with the environment and the kind of Spark session that it is for.
+
+`make test` runs them all, one after the other, goes on after a failure, and ends with one table: a line for each suite,
+the reason of every skip, and the sum. The exit code is 0 only when nothing failed. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / ".cache" / "tests"
+NEWEST, SPARK35 = ".venv", ".venv-spark35"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Some tests, and what they run on."""
+
+    name: str
+    paths: tuple[str, ...]
+    environment: str = NEWEST
+    session: str = "classic"
+
+
+@dataclass
+class Outcome:
+    """What became of a suite."""
+
+    suite: str
+    seconds: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def skipped(self) -> int:
+        """How many tests did not run."""
+        return sum(self.skips.values())
+
+
+ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
+SUITES = (
+    Suite("unit", ("tests/unit", "tests/contract")),
+    Suite("table", ("tests/table",)),
+    Suite("connect", ON_EVERY_SESSION, session="connect"),
+    Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
+    Suite("standalone", ON_EVERY_SESSION, session="standalone"),
+    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35),
+    Suite("interop", ("tests/interop",)),
+)
+
+
+def run(suite: Suite, arguments: list[str]) -> Outcome:
+    """Run one suite, showing what pytest shows."""
+    python = ROOT / suite.environment / "bin" / "python"
+    outcome = Outcome(suite.name)
+    if not (ROOT / suite.environment / ".ready").exists():
+        outcome.skips[f"the environment {suite.environment} is not built (make setup says why)"] += 1
+        return outcome
+    report = REPORTS / f"{suite.name}.xml"
+    report.unlink(missing_ok=True)
+    print(f"\n===== {suite.name}: {suite.environment}, {suite.session} session =====", flush=True)
+    began = time.monotonic()
+    command = [str(python), "-m", "pytest", *suite.paths, f"--junitxml={report}", *arguments]
+    code = subprocess.run(command, cwd=ROOT, env={**os.environ, "PENSTOCK_TEST_SESSION": suite.session}, check=False).returncode
+    outcome.seconds = time.monotonic() - began
+    read_report(report, outcome)
+    if code != 0 and outcome.failed == 0:
+        outcome.failed = 1  # it did not get as far as a report: nothing collected, or an interrupt
+    return outcome
+
+
+def read_report(report: Path, outcome: Outcome) -> None:
+    """Count what pytest reported, and collect the reasons of skips."""
+    if not report.exists():
+        return
+    for case in ElementTree.parse(report).iter("testcase"):
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome.failed += 1
+        elif skip is not None:
+            outcome.skips[skip.get("message") or "no reason given"] += 1
+        else:
+            outcome.passed += 1
+
+
+def show(outcomes: list[Outcome]) -> None:
+    """Print the table, the reasons of skips, and the sum."""
+    print(f"\n{'suite':<15}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for each in outcomes:
+        print(f"{each.suite:<15}{each.passed:>8}{each.failed:>8}{each.skipped:>9}{each.seconds:>9.0f}")
+    for each in outcomes:
+        for reason, count in each.skips.most_common():
+            print(f"skipped in {each.suite}: {count} x {reason}")
+    passed, failed, skipped = (sum(getattr(each, name) for each in outcomes) for name in ("passed", "failed", "skipped"))
+    print(f"\n{passed} passed, {failed} failed, {skipped} skipped in {sum(each.seconds for each in outcomes):.0f} s")
+
+
+def main() -> None:
+    """Run the suites named on the command line (all by default); what follows `--` goes to pytest."""
+    given = sys.argv[1:]
+    cut = given.index("--") if "--" in given else len(given)
+    names, arguments = given[:cut], given[cut + 1 :]
+    unknown = set(names) - {suite.name for suite in SUITES}
+    if unknown:
+        sys.exit(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(suite.name for suite in SUITES)}")
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    outcomes = [run(suite, arguments) for suite in SUITES if not names or suite.name in names]
+    show(outcomes)
+    sys.exit(1 if any(outcome.failed for outcome in outcomes) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Names of data files: what is written is read back, what is something else is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.filegroup.names import (
+    BaseName,
+    LogName,
+    base_file_name,
+    parse_base_name,
+    parse_log_name,
+    partition_metafile,
+    write_token,
+)
+from penstock.formats.properties import read_properties
+from tests.kit.golden import golden_names, unpack_golden
+
+FILE_IDS = st.builds(lambda uuid, n: f"{uuid}-{n}", st.uuids(version=4), st.integers(0, 99))
+TOKENS = st.builds(write_token, st.integers(0, 10**6), st.integers(0, 10**4), st.integers(0, 10**9))
+TIMES = st.from_regex(r"[0-9]{14}([0-9]{3})?", fullmatch=True)
+
+
+@given(FILE_IDS, TOKENS, TIMES)
+def test_a_base_file_name_gives_back_its_parts(file_id: str, token: str, instant: str) -> None:
+    assert parse_base_name(base_file_name(file_id, token, instant)) == BaseName(file_id, token, instant, ".parquet")
+
+
+@given(FILE_IDS, TIMES, st.integers(1, 10**6), TOKENS, st.booleans())
+def test_a_log_file_name_gives_back_its_parts(file_id: str, base: str, version: int, token: str, cdc: bool) -> None:
+    name = f".{file_id}_{base}.log.{version}_{token}{'.cdc' if cdc else ''}"
+    assert parse_log_name(name) == LogName(file_id, base, version, token, cdc)
+    assert parse_base_name(name) is None
+
+
+def test_a_log_file_of_an_old_writer_has_no_token() -> None:
+    assert parse_log_name(".f-0_20240101000000.log.3") == LogName("f-0", "20240101000000", 3, "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hoodie_partition_metadata",
+        "part-00000.snappy.parquet",
+        "f-0_1-0-1_20240101000000000.parquet.crc",
+        ".f-0_1-0-1_20240101000000000.parquet.crc",
+        "f-0_1-0-1_20240101000000000.parquet\n",
+        "f-0_1-0-1_٢٠٢٤.parquet",
+        "f-0_20240101000000000.parquet",
+        "_SUCCESS",
+        "",
+    ],
+)
+def test_what_is_no_data_file_is_left_alone(name: str) -> None:
+    assert parse_base_name(name) is None
+    assert parse_log_name(name) is None
+
+
+def test_every_data_file_of_the_tables_of_hudi_is_known(tmp_path: Path) -> None:
+    seen = 0
+    for name in golden_names():
+        base = unpack_golden(name, tmp_path / name)
+        for path in base.rglob("*"):
+            if ".hoodie" in path.parts or not path.is_file() or path.suffix == ".crc" or path.name == ".DS_Store":
+                continue
+            if path.name == ".hoodie_partition_metadata":
+                continue
+            assert (parse_base_name(path.name) or parse_log_name(path.name)) is not None, path
+            seen += 1
+    assert seen > 20
+
+
+@pytest.mark.parametrize(("path", "depth"), [("", "0"), ("a", "1"), ("a/b=c/d", "3")])
+def test_the_partition_metafile_tells_instant_and_depth(path: str, depth: str) -> None:
+    content = read_properties(partition_metafile("20240101000000000", path, "Mon Jan 01 00:00:00 UTC 2024"))
+    assert content == {"commitTime": "20240101000000000", "partitionDepth": depth}

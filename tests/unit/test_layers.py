@@ -1,0 +1,153 @@
+"""Who may import whom, who opens files, and who asks for the time; read from the source, not from comments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "penstock"
+
+#: Upper layers first. A module imports from layers below its own, and from its own package.
+LAYERS = [
+    {"spark", "cli", "api"},
+    {"write"},
+    {"read", "services"},
+    {"commit", "index", "hooks"},
+    {"metadata"},
+    {"table"},
+    {"filegroup"},
+    {"timeline"},
+    {"spread", "storage"},
+    {"keys", "merge", "formats"},
+    {"options", "schema", "registry"},
+    {"errors", "clock"},
+]
+WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "metadata", "table"}
+#: Modules that look at the machine, not at a table: Java's place is found before there is a session.
+MACHINE = {"spark/java.py"}
+FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob"}
+CLOCK_MODULES = {"time", "uuid", "random", "secrets"}
+OS_FILES = {
+    "open", "remove", "unlink", "rename", "replace", "link", "symlink", "makedirs", "mkdir", "rmdir", "removedirs",
+    "listdir", "scandir", "walk", "stat", "fsync", "sync", "truncate", "chmod",
+}  # fmt: skip
+ARROW_FILES = {"OSFile", "memory_map", "MemoryMappedFile", "input_stream", "output_stream", "LocalFileSystem"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """The layer's name of a module: its package, or its own name."""
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def level_of(part: str) -> int:
+    return next((level for level, parts in enumerate(LAYERS) if part in parts), -1)
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def imports_of(tree: ast.AST, *, typing: bool = False) -> Iterator[tuple[int, str]]:
+    """Lines and full names of what is imported; what only type checkers see if `typing` is set."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not typing:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        else:
+            yield from imports_of(node, typing=typing)
+
+
+def calls_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Lines and dotted names of what is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_imports_only_from_layers_below(path: Path) -> None:
+    part = part_of(path)
+    if path.parent == PACKAGE and part == "__init__":
+        return
+    assert level_of(part) >= 0, f"{part} has no place among the layers; add it here and to the style page"
+    found = [
+        (line, name.split(".")[1])
+        for line, name in imports_of(tree_of(path), typing=True)
+        if name.startswith("penstock.") and name.split(".")[1] != part
+    ]
+    wrong = [f"line {line}: {other}" for line, other in found if level_of(other) <= level_of(part)]
+    assert wrong == [], f"{part} may not import these"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in WITHOUT_SPARK], ids=name_of)
+def test_kernels_and_ports_do_not_know_spark(path: Path) -> None:
+    wrong = [line for line, name in imports_of(tree_of(path)) if name.split(".")[0] in ("pyspark", "py4j")]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_uses_what_spark_connect_does_not_have(path: Path) -> None:
+    forbidden = {"_jvm", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext", "_jwrite", "_jreader"}
+    wrong = [
+        f"line {node.lineno}: {node.attr}"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and node.attr in forbidden
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) != "storage"], ids=name_of)
+def test_only_storage_opens_files(path: Path) -> None:
+    if name_of(path) in MACHINE:
+        return
+    tree = tree_of(path)
+    wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in FILE_MODULES]
+    for line, name in calls_of(tree):
+        head, _, last = name.rpartition(".")
+        if name in ("open", "io.open") or (head == "os" and last in OS_FILES) or (head in ("pa", "pyarrow") and last in ARROW_FILES):
+            wrong.append(f"line {line}: {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) != "clock"], ids=name_of)
+def test_only_the_clock_asks_for_time_random_numbers_and_ids(path: Path) -> None:
+    if name_of(path) in MACHINE:
+        return
+    tree = tree_of(path)
+    wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in CLOCK_MODULES]
+    asked = {"now", "utcnow", "today"}
+    wrong += [
+        f"line {line}: {name}()"
+        for line, name in calls_of(tree)
+        if name.rpartition(".")[2] in asked and name.split(".")[0] in ("datetime", "date")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_module_says_what_it_is(path: Path) -> None:
+    tree = tree_of(path)
+    assert ast.get_docstring(tree) or not tree.body, "no docstring"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_is_imported_or_run_by_a_name_from_data(path: Path) -> None:
+    """A table's files can name classes; none of those names may ever be loaded."""
+    allowed = {"__init__.py", "keys/__init__.py", "spark/compat.py", "registry.py"}
+    risky = {"eval", "exec", "__import__", "importlib.import_module", "import_module", "pickle.loads", "pickle.load"}
+    wrong = [f"line {line}: {name}" for line, name in calls_of(tree_of(path)) if name in risky]
+    assert wrong == [] or name_of(path) in allowed
