@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock import errors
 from penstock.errors import PenstockError
+from penstock.keys.failures import typed_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,12 +112,22 @@ def _answers(work: Callable[[], Iterable[Any]]) -> pa.RecordBatch:
 
 def _collect(frame: DataFrame) -> list[Any]:
     results = []
-    for row in frame.collect():  # one small text per task
+    for row in _rows(frame):
         answer = json.loads(row[0])
         if "error" in answer:
             raise _error(answer["error"], answer["message"])
         results.append(answer["ok"])
     return results
+
+
+def _rows(frame: DataFrame) -> list[Any]:
+    """One small text per task; an error that a row caused inside a Spark expression comes out typed."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.collect()
+    except PySparkException as e:
+        raise (typed_error(str(e)) or e) from e
 
 
 def _error(name: str, message: str) -> PenstockError:

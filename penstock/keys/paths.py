@@ -45,13 +45,17 @@ def check_partition_path(path: str) -> None:
     """Let pass only a path that names a folder below the table's base path; the empty path is the base itself.
 
     Raises:
-        RecordKeyError: a component is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character.
+        RecordKeyError: a component is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or
+            the first one has a colon.
     """
     if not path:
         return
     if path.startswith(SEPARATOR) or path.endswith(SEPARATOR):
         raise _refusal(path, "it starts or ends with a slash", _ENCODE)
-    for component in path.split(SEPARATOR):
+    components = path.split(SEPARATOR)
+    if ":" in components[0]:  # Hadoop takes what is before it for the scheme of a URL, so Hudi could not open the folder
+        raise _refusal(path, "its first folder name has a colon, and real Hudi cannot open such a folder", _ENCODE)
+    for component in components:
         _check_component(path, component)
 
 

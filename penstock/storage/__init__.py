@@ -7,10 +7,10 @@ import re
 
 from penstock.errors import OptionError, Unsupported
 from penstock.storage.base import FileInfo, Storage, join, walk
-from penstock.storage.local import LocalStorage
+from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
 
-__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "Storage", "join", "locate", "walk"]
+__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "Storage", "join", "locate", "temporary_folder", "walk"]
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -193,3 +194,8 @@ def _sync_path(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def temporary_folder() -> str:
+    """Where this machine keeps files that may go at any time."""
+    return tempfile.gettempdir()

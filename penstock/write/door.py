@@ -6,21 +6,23 @@ Everything that can be found wrong without looking at rows is found here, before
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import OptionError, PenstockError, TableExists, TableNotFound
-from penstock.keys.failures import typed_error
+from penstock.errors import CommitUnknown, OptionError, PenstockError, TableExists, TableNotFound
 from penstock.options import Options, read_options
-from penstock.storage import Storage, locate
+from penstock.services.rollback import roll_back_failed
+from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema
+from penstock.timeline.store import FOLDER
 from penstock.write.create import create_table
 from penstock.write.pipeline import OPERATIONS, Commit, Write
-from penstock.write.prepare import prepare
-from penstock.write.settings import check_against_table, resolve
+from penstock.write.prepare import Prepared, prepare
+from penstock.write.settings import WriteSettings, check_against_table, resolve
+from penstock.write.swap import fresh_path, recover, swap
 
 _MODES = {
     "append": "append",
@@ -42,6 +44,8 @@ def write(
     """
     storage, base_path = locate(path)
     options = read_options(raw_options)
+    if not table_exists(storage, base_path):
+        recover(storage, base_path)
     exists = table_exists(storage, base_path)
     save_mode = _save_mode(mode)
     if exists and save_mode == "ignore":
@@ -49,34 +53,43 @@ def write(
     if exists and save_mode == "error":
         raise TableExists(f"hoodie table at {base_path} already exists.; use mode('append') to add to it")
     _check_mode(options, save_mode, exists, base_path)
-    replaces = exists and save_mode == "overwrite"
-    table = open_table(path, options) if exists and not replaces else None
-    if table is not None:
-        check_against_table(options, table.config, base_path)
-    return _run(spark, incoming, storage, base_path, options, table, replaces)
+    if not exists:
+        return _create(spark, incoming, storage, base_path, options)
+    if save_mode == "overwrite":
+        return _overwrite(spark, incoming, storage, base_path, options)
+    table = open_table(path, options)
+    check_against_table(options, table.config, base_path)
+    settings = resolve(options, table.config, frozenset(incoming.columns))
+    return _run(spark, table, settings, prepare(incoming, settings, table_schema(table)))
 
 
-def _run(
-    spark: SparkSession,
-    incoming: DataFrame,
-    storage: Storage,
-    base_path: str,
-    options: Options,
-    table: TableState | None,
-    replaces: bool,
-) -> Commit:
-    settings = resolve(options, table.config if table else None, frozenset(incoming.columns))
-    prepared = prepare(incoming, settings, table_schema(table) if table else None)
-    if table is None:
-        if replaces:
-            storage.delete_tree(base_path)
-        table = create_table(storage, base_path, settings)
-    table = turn_off_metadata_table(table)
-    operation = OPERATIONS[settings.operation]
+def _create(spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options) -> Commit:
+    """Make the table with its first write; an error leaves nothing of it."""
+    settings = resolve(options, None, frozenset(incoming.columns))
+    prepared = prepare(incoming, settings, None)
+    was_there = storage.stat(base_path) is not None
+    table = create_table(storage, base_path, settings)
     try:
-        return operation(Write(spark, table, settings, prepared))
-    except PySparkException as e:
-        raise (typed_error(str(e)) or e) from e
+        return _run(spark, table, settings, prepared)
+    except CommitUnknown:
+        raise
+    except PenstockError:
+        storage.delete_tree(base_path if not was_there else join(base_path, FOLDER))
+        raise
+
+
+def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options) -> Commit:
+    """Write a new table beside the old one, and put it in its place."""
+    fresh = fresh_path(base_path)
+    commit = _create(spark, incoming, storage, fresh, options)
+    swap(storage, fresh, base_path)
+    return commit
+
+
+def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
+    table = replace(table, options=settings.options)
+    table = roll_back_failed(turn_off_metadata_table(table))
+    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared))
 
 
 def _save_mode(mode: str | None) -> str:
@@ -93,6 +106,3 @@ def _check_mode(options: Options, mode: str, exists: bool, base_path: str) -> No
             raise OptionError("Append is the only save mode applicable for DELETE operation; use mode('append')")
         if not exists:
             raise TableNotFound(f"hoodie table at {base_path} does not exist; there is nothing to delete from")
-
-
-__all__ = ["PenstockError", "write"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from tempfile import gettempdir
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +20,7 @@ from penstock.metadata.listing import latest_slices
 from penstock.options import Options
 from penstock.schema import avro_text, with_meta_columns
 from penstock.spread import run_over_rows, run_tasks
+from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
@@ -125,7 +125,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
         staging=staging,
         ordering=ordering,
         memory_bytes=options[o.MERGE_MAX_BYTES],
-        spill_folder=options[o.SPILLABLE_MAP_PATH] or gettempdir(),
+        spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
     )
     return Rules(
         settings=file_settings(write, change),

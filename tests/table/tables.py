@@ -62,8 +62,13 @@ def literal(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return "decode(X'" + value.encode().hex() + "', 'UTF-8')"
+        return "'" + "".join(c if c.isascii() and c.isalnum() else _escape(c) for c in value) + "'"
     return str(value)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
 def write(frame: Any, path: str, options: dict[str, Any] | None = None, mode: str = "append") -> None:

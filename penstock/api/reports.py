@@ -1,0 +1,308 @@
+"""What a table tells about itself: a commit, its history, its files. Frozen values that print as tables.
+
+A report is a sequence of small dataclasses, newest or first one first. `print` and a Python prompt show it as a table of
+text, rich and notebooks as one of theirs, and `to_arrow` and `to_pandas` hand it on. Made by `table.py`; nothing here reads.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from penstock.timeline.contents import CommitMetadata
+
+T = TypeVar("T")
+
+_SHORT_ID = 8
+
+
+@dataclass(frozen=True, repr=False)
+class Commit:
+    """A write that is part of the table, summed up. Rows are counted as Hudi counts them.
+
+    Example:
+        >>> commit = table.upsert(trips)
+        >>> commit.operation, commit.rows_inserted, commit.rows_updated
+        ('upsert', 0, 3)
+        >>> commit
+        Commit(... upsert: 0 inserted, 3 updated, 0 deleted; 2 files, ...)
+    """
+
+    instant: str
+    operation: str
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    files_written: int = 0
+    bytes_written: int = 0
+    #: How long the write took; None where that is not known.
+    seconds: float | None = None
+
+    @staticmethod
+    def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
+        """The sum of a commit's write stats."""
+        stats = metadata.stats
+        return Commit(
+            instant=instant,
+            operation=metadata.operation.lower(),
+            rows_inserted=sum(s.num_inserts for s in stats),
+            rows_updated=sum(s.num_update_writes for s in stats),
+            rows_deleted=sum(s.num_deletes for s in stats),
+            files_written=sum(s.path is not None for s in stats),
+            bytes_written=metadata.bytes_written,
+            seconds=seconds,
+        )
+
+    def __repr__(self) -> str:
+        rows = f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
+        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {size_text(self.bytes_written)}"
+        took = "" if self.seconds is None else f", {self.seconds:.2f} s"
+        return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
+
+    def _repr_html_(self) -> str:
+        return _html(f"Commit {self.instant}", _COMMIT_COLUMNS, [self])
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One instant of the timeline. Counts are None for what is not a completed write.
+
+    Example:
+        >>> entry = table.history()[0]
+        >>> entry.action, entry.state, entry.operation, entry.rows_inserted
+        ('commit', 'completed', 'insert', 3)
+    """
+
+    instant: str
+    #: The instant as wall-clock time, in the zone that the table's timeline is kept in.
+    time: datetime
+    action: str
+    state: str
+    operation: str | None = None
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    files_written: int | None = None
+    bytes_written: int | None = None
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """The current base file of a file group.
+
+    Example:
+        >>> file = table.files("berlin")[0]
+        >>> file.partition, file.rows, file.log_files
+        ('berlin', 2, 0)
+    """
+
+    partition: str
+    file_group: str
+    instant: str
+    #: None where the commit that wrote it has left the active timeline.
+    rows: int | None
+    size_bytes: int
+    log_files: int
+    path: str
+
+
+class Column(NamedTuple):
+    """How one field of an entry is shown."""
+
+    title: str
+    text: Callable[[Any], str]
+    right: bool = False
+
+
+class Report(Sequence[T], Generic[T]):
+    """A sequence of entries that prints as a table."""
+
+    title: ClassVar[str]
+    columns: ClassVar[tuple[Column, ...]]
+    schema: ClassVar[pa.Schema]
+
+    def __init__(self, entries: Sequence[T], about: str) -> None:
+        self._entries = tuple(entries)
+        self._about = about
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        return self._entries[at]
+
+    def to_arrow(self) -> pa.Table:
+        """The entries as an Arrow table, a column per field."""
+        names = self.schema.names
+        return pa.table([[getattr(e, name) for e in self._entries] for name in names], schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """The entries as a pandas DataFrame, a column per field."""
+        return self.to_arrow().to_pandas()
+
+    def __rich__(self) -> RichTable:
+        table = RichTable(title=self._heading, title_justify="left", box=box.ROUNDED, header_style="bold")
+        for column in self.columns:
+            table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+        for entry in self._entries:
+            table.add_row(*(Text(column.text(entry)) for column in self.columns))
+        return table
+
+    def __str__(self) -> str:
+        table, console = self.__rich__(), Console(file=io.StringIO(), width=10_000)
+        width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
+        with console.capture() as captured:
+            console.print(table, width=width)
+        return captured.get().rstrip("\n")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self._heading, self.columns, self._entries)
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.title} of {self._about}"
+
+
+def size_text(size_bytes: int) -> str:
+    """A number of bytes as people read it."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            break
+        size /= 1024
+    else:
+        unit = "TiB"
+    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+
+
+def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
+    def cell(tag: str, column: Column, text: str) -> str:
+        return f'<{tag} style="text-align:{"right" if column.right else "left"}">{html.escape(text)}</{tag}>'
+
+    head = "".join(cell("th", c, c.title) for c in columns)
+    rows = "".join(f"<tr>{''.join(cell('td', c, c.text(e)) for c in columns)}</tr>" for e in entries)
+    return f"<table><caption>{html.escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _number(name: str) -> Callable[[Any], str]:
+    """A count, or nothing where there is none."""
+
+    def text(entry: Any) -> str:
+        value = getattr(entry, name)
+        return "" if value is None else f"{value:,}"
+
+    return text
+
+
+def _size(name: str) -> Callable[[Any], str]:
+    def text(entry: Any) -> str:
+        value = getattr(entry, name)
+        return "" if value is None else size_text(value)
+
+    return text
+
+
+def _short_id(file_group: str) -> str:
+    """The start of a file group's id, which is what people compare."""
+    return file_group if len(file_group) <= _SHORT_ID + 1 else f"{file_group[:_SHORT_ID]}…"
+
+
+_ROWS = (
+    Column("inserted", _number("rows_inserted"), right=True),
+    Column("updated", _number("rows_updated"), right=True),
+    Column("deleted", _number("rows_deleted"), right=True),
+    Column("files", _number("files_written"), right=True),
+    Column("size", _size("bytes_written"), right=True),
+)
+_COMMIT_COLUMNS = (
+    Column("operation", lambda c: str(c.operation)),
+    *_ROWS,
+    Column("seconds", lambda c: "" if c.seconds is None else f"{c.seconds:.2f}", right=True),
+)
+
+
+class History(Report[HistoryEntry]):
+    """What happened to a table, newest first.
+
+    Example:
+        >>> [entry.operation for entry in table.history()]
+        ['insert']
+        >>> table.history().to_arrow().num_rows
+        1
+    """
+
+    title = "History"
+    columns = (
+        Column("instant", lambda e: str(e.instant)),
+        Column("time", lambda e: e.time.strftime("%Y-%m-%d %H:%M:%S")),
+        Column("action", lambda e: e.operation or e.action),
+        Column("state", lambda e: str(e.state)),
+        *_ROWS,
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("time", pa.timestamp("ms")),
+            ("action", pa.string()),
+            ("state", pa.string()),
+            ("operation", pa.string()),
+            ("rows_inserted", pa.int64()),
+            ("rows_updated", pa.int64()),
+            ("rows_deleted", pa.int64()),
+            ("files_written", pa.int64()),
+            ("bytes_written", pa.int64()),
+        ]
+    )
+
+
+class Files(Report[DataFile]):
+    """The files that a read of the whole table opens, by partition.
+
+    Example:
+        >>> sum(file.rows for file in table.files())
+        3
+        >>> table.files().to_arrow().column_names[:2]
+        ['partition', 'file_group']
+    """
+
+    title = "Files"
+    columns = (
+        Column("partition", lambda f: f.partition or "(none)"),
+        Column("file group", lambda f: _short_id(f.file_group)),
+        Column("written at", lambda f: str(f.instant)),
+        Column("rows", _number("rows"), right=True),
+        Column("size", _size("size_bytes"), right=True),
+    )
+    schema = pa.schema(
+        [
+            ("partition", pa.string()),
+            ("file_group", pa.string()),
+            ("instant", pa.string()),
+            ("rows", pa.int64()),
+            ("size_bytes", pa.int64()),
+            ("log_files", pa.int64()),
+            ("path", pa.string()),
+        ]
+    )
