@@ -1,9 +1,18 @@
 """Apache Hudi tables, written and read in Python on Spark, with no Hudi jar.
 
->>> import penstock
->>> penstock.enable(spark)                                                             # doctest: +SKIP
->>> df.write.format("hudi").options(**hoodie_options).mode("append").save(path)        # doctest: +SKIP
->>> spark.read.format("hudi").load(path)                                               # doctest: +SKIP
+Spark's own way, after `penstock.enable(spark)`:
+
+>>> spark = penstock.enable(spark)
+>>> hoodie = {"hoodie.table.name": "trips", "hoodie.datasource.write.recordkey.field": "id"}
+>>> trips.write.format("hudi").options(**hoodie).mode("append").save(path)
+>>> spark.read.format("hudi").load(path).count()
+3
+
+and a typed one, for people who would rather not write option strings:
+
+>>> table = penstock.Table.open(path)
+>>> table.upsert(trips).rows_updated
+3
 """
 
 from __future__ import annotations
@@ -13,16 +22,25 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.api import Commit, Table
+    from penstock.bundle import bundle
     from penstock.spark.session import disable, enable, session
 
 try:
     __version__ = _version("penstock")
-except PackageNotFoundError:  # shipped to an executor as a plain folder or zip
+except PackageNotFoundError:  # shipped to an executor as a plain folder
     __version__ = "0"
 
-__all__ = ["__version__", "disable", "enable", "session"]
+__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "session"]
 
-_LAZY = {"enable": "penstock.spark.session", "disable": "penstock.spark.session", "session": "penstock.spark.session"}
+_LAZY = {
+    "Commit": "penstock.api",
+    "Table": "penstock.api",
+    "bundle": "penstock.bundle",
+    "disable": "penstock.spark.session",
+    "enable": "penstock.spark.session",
+    "session": "penstock.spark.session",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -31,4 +49,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,6 +20,7 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from penstock.progress import human_bytes
 from penstock.timeline.contents import CommitMetadata
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Commit:
 
     def __repr__(self) -> str:
         rows = f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
-        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {size_text(self.bytes_written)}"
+        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {human_bytes(self.bytes_written)}"
         took = "" if self.seconds is None else f", {self.seconds:.2f} s"
         return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
 
@@ -173,7 +174,7 @@ class Report(Sequence[T], Generic[T]):
         width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
         with console.capture() as captured:
             console.print(table, width=width)
-        return captured.get().rstrip("\n")
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     __repr__ = __str__
 
@@ -183,18 +184,6 @@ class Report(Sequence[T], Generic[T]):
     @property
     def _heading(self) -> str:
         return f"{self.title} of {self._about}"
-
-
-def size_text(size_bytes: int) -> str:
-    """A number of bytes as people read it."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            break
-        size /= 1024
-    else:
-        unit = "TiB"
-    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
@@ -219,7 +208,7 @@ def _number(name: str) -> Callable[[Any], str]:
 def _size(name: str) -> Callable[[Any], str]:
     def text(entry: Any) -> str:
         value = getattr(entry, name)
-        return "" if value is None else size_text(value)
+        return "" if value is None else human_bytes(value)
 
     return text
 
@@ -256,7 +245,6 @@ class History(Report[HistoryEntry]):
     title = "History"
     columns = (
         Column("instant", lambda e: str(e.instant)),
-        Column("time", lambda e: e.time.strftime("%Y-%m-%d %H:%M:%S")),
         Column("action", lambda e: e.operation or e.action),
         Column("state", lambda e: str(e.state)),
         *_ROWS,

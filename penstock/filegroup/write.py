@@ -159,7 +159,8 @@ class BaseFileWriter:
         self._waiting, self._waiting_rows = [], 0
         if self._parquet is None:
             self._parquet = open_writer(self._sink, rows, self.settings.codec)
-        self._parquet.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        whole = rows.num_rows < 2 * ROW_GROUP_ROWS
+        self._parquet.write_table(rows, row_group_size=rows.num_rows if whole else ROW_GROUP_ROWS)
 
     def close(self) -> int:
         """Finish the file, which may have no rows at all, and give its size."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import OptionError
 
@@ -39,6 +39,7 @@ DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noq
 _PRINTABLE = frozenset("GCyYxweEMdDHkKhamsSZ")
 _READABLE = _PRINTABLE - frozenset("GC")
 _DIGITS_MAX = {"M": 2, "d": 2, "D": 3, "w": 2, "e": 1, "H": 2, "k": 2, "K": 2, "h": 2, "m": 2, "s": 2}
+_FIXED_WIDTHS = {"y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2}
 _YEARS = frozenset("yYx")
 _YEAR_DIGITS_MAX = 9
 
@@ -67,11 +68,16 @@ class Token:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is read: a regular expression for the whole text (Java's dialect), and what each group holds."""
+    """How a text is read: a regular expression for the whole text (Java's dialect), and what each group holds.
+
+    If every part has a fixed width, `fixed_regex` fits texts that fill it, and `starts` says where their groups are.
+    """
 
     pattern: str
     regex: str
     groups: tuple[Token, ...]
+    fixed_regex: str | None = None
+    starts: tuple[int, ...] = ()
 
     def position(self, letters: str) -> int | None:
         """Give the last group that holds one of the letters."""
@@ -105,7 +111,8 @@ def reading_of(pattern: str, *, option: str) -> Reading:
         regexes.append(_regex_of(token, before_number=following.is_number))
         if token.letter not in ("", "E"):
             groups.append(token)
-    return Reading(pattern, rf"(?i)\A{''.join(regexes)}\z", tuple(groups))
+    reading = Reading(pattern, rf"(?i)\A{''.join(regexes)}\z", tuple(groups))
+    return _with_fixed_width(reading, tokens)
 
 
 def _checked(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Token, ...]:
@@ -119,6 +126,29 @@ def _checked(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Tok
                 f"Use {' '.join(sorted(letters))}; put literal text into single quotes, for example 'T'."
             )
     return tokens
+
+
+def _with_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
+    """Add the way by positions, if there are only padded numbers and literal text, and perhaps an offset at the end."""
+    regexes, starts, at = [], [], 0
+    for token in tokens:
+        if token.letter:
+            starts.append(at)
+        if not token.letter:
+            regexes.append(_literal_regex(token.text))
+            at += len(token.text)
+        elif _FIXED_WIDTHS.get(token.letter, 0) == token.width or token.letter == "S":
+            regexes.append(rf"\d{{{token.width}}}")
+            at += token.width
+        elif token.letter == "Z" and token.width <= 2 and token is tokens[-1]:
+            regexes.append(_OFFSET)
+        else:
+            return reading
+    return replace(reading, fixed_regex=rf"(?i)\A{''.join(regexes)}\z", starts=tuple(starts))
+
+
+def _literal_regex(text: str) -> str:
+    return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in text)
 
 
 def _tokens(pattern: str) -> Iterator[Token]:
@@ -138,7 +168,7 @@ def _unquoted(literal: str) -> str:
 def _regex_of(token: Token, *, before_number: bool) -> str:
     """Give the expression for one token. Numbers are possessive: like Joda, they never give a digit back."""
     if not token.letter:
-        return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in token.text)
+        return _literal_regex(token.text)
     if token.letter in _YEARS:
         return _year_regex(token, before_number=before_number)
     if token.letter == "M" and token.width >= 3:

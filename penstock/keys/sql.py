@@ -17,7 +17,7 @@ from penstock.keys.fields import Field, find_field
 from penstock.keys.model import PARTITION_PATH_OPTION, KeyColumns, KeyGenerator, KeySettings
 from penstock.keys.names import COMPLEX, SIMPLE
 from penstock.keys.paths import SEPARATOR
-from penstock.keys.texts import escaped, folder, text_of
+from penstock.keys.texts import folder, text_of
 
 _SECONDS_TEXT = 19
 
@@ -54,4 +54,4 @@ def _folder(field: Field, settings: KeySettings) -> Column:
     if not _is_timestamp(field):
         return folder(field.name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings)
     text = F.substring(field.column.cast("string"), 1, _SECONDS_TEXT)
-    return folder(field.name, escaped(text), replace(settings, url_encode=False))
+    return folder(field.name, text, replace(settings, url_encode=True))

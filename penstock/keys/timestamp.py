@@ -39,9 +39,10 @@ from penstock.keys.model import (
     KeyColumns,
     KeySettings,
 )
-from penstock.keys.moments import MILLIS_MAX, bind, moment_in, moment_of, printed, read_moment
+from penstock.keys.moments import MILLIS_MAX, moment_in, printed
 from penstock.keys.names import TIMESTAMP
 from penstock.keys.paths import DEFAULT_PARTITION
+from penstock.keys.readings import TextReader
 from penstock.keys.simple import single_field, single_key
 from penstock.keys.texts import TEXT_TYPES, fail, folder, micros_of, refused_type
 from penstock.keys.zones import UTC, Zone, zone_named
@@ -225,8 +226,8 @@ def _printed_text(text: Column, form: TimeFormat) -> Column:
         "Unable to parse input partition field: {}. "
         f"Fix: let {TIMEBASED_PREFIX}input.dateformat ({patterns}) list a pattern that fits it, or correct the value."
     )
-    moment = read_moment(given, form.readings, zone=form.input_zone, shown_in=form.output_zone, failure=failure)
-    return bind(moment, lambda struct: printed(moment_of(struct), form.output))
+    reader = TextReader(given, form.readings, zone=form.input_zone, failure=failure)
+    return printed(reader.moment(form.output_zone), form.output)
 
 
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:

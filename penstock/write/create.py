@@ -9,6 +9,7 @@ from penstock.table import (
     LAYOUT_VERSION,
     MERGE_ON_READ,
     TABLE_VERSION,
+    TableConfig,
     TableState,
     write_config,
 )
@@ -28,6 +29,11 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
         raw["hoodie.table.create.schema"] = create_schema
     config = write_config(storage, base_path, raw, new=True)
     return TableState(storage, base_path, config, settings.options)
+
+
+def state_of_new(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:
+    """The table that `create_table` would make."""
+    return TableState(storage, base_path, TableConfig(table_properties(settings)), settings.options)
 
 
 def table_properties(settings: WriteSettings) -> dict[str, str]:

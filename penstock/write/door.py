@@ -14,6 +14,7 @@ from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CommitUnknown, OptionError, PenstockError, TableExists, TableNotFound
 from penstock.options import Options, read_options
+from penstock.progress import Stages
 from penstock.services.rollback import roll_back_failed
 from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema
@@ -89,7 +90,8 @@ def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_
 def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
     table = replace(table, options=settings.options)
     table = roll_back_failed(turn_off_metadata_table(table))
-    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared))
+    stages = Stages(f"{settings.operation} {settings.table_name}", settings.options[o.PROGRESS])
+    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
 
 
 def _save_mode(mode: str | None) -> str:

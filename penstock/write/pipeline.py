@@ -18,6 +18,7 @@ from penstock.merge.mergers import AlwaysDelete
 from penstock.merge.payloads import merger_of
 from penstock.metadata.listing import latest_slices
 from penstock.options import Options
+from penstock.progress import StageNotes, Stages
 from penstock.schema import avro_text, with_meta_columns
 from penstock.spread import run_over_rows, run_tasks
 from penstock.storage import temporary_folder
@@ -43,6 +44,7 @@ class Write:
     table: TableState
     settings: WriteSettings
     prepared: Prepared
+    stages: Stages
 
     @property
     def options(self) -> Options:
@@ -65,16 +67,18 @@ def bulk_insert(write: Write) -> Commit:
         rows, in_runs = arrange(combine(write.prepared, write.settings), write.settings)
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
-        stats = stats_of(run_over_rows(rows, kernel))
+        with write.stages.run("store", "writing new file groups") as notes:
+            stats = stats_of(run_over_rows(rows, kernel))
+            note_stats(notes, stats)
         return complete(write, change, stats, "BULK_INSERT")
 
 
 def insert(write: Write) -> Commit:
     """Add rows without looking for their keys: small files are filled up, then new file groups are opened."""
     with begin(write.table, Action.COMMIT) as change:
-        staging = staging_of(write.table.storage, write.table.base_path, change.time)
-        pieces = stage(combine(write.prepared, write.settings), staging)
-        buckets = assign(write, pieces)
+        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings))
+        with write.stages.run("assign", "filling small files"):
+            buckets = assign(write, pieces)
         change.start(insert_profile("INSERT", buckets))
         stats = store(write, change, staging, buckets)
         return complete(write, change, stats, "INSERT")
@@ -92,13 +96,15 @@ def delete(write: Write) -> Commit:
 
 def _merge(write: Write, operation: str) -> Commit:
     with begin(write.table, Action.COMMIT) as change:
-        staging = staging_of(write.table.storage, write.table.base_path, change.time)
-        pieces = stage(write.prepared, staging)
+        staging, pieces = stage_rows(write, change, write.prepared)
         rules = rules_of(write, change, staging)
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-        work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+        with write.stages.run("tag", "locating keys"):
+            work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
         change.start(work.profile)
-        stats = stats_of(run(run_task, work.tasks))
+        with write.stages.run("store", f"merging into {len(work.tasks)} file groups") as notes:
+            stats = stats_of(run(run_task, work.tasks))
+            note_stats(notes, stats)
         return complete(write, change, stats, operation)
 
 
@@ -108,6 +114,20 @@ OPERATIONS: dict[str, Callable[[Write], Commit]] = {
     "upsert": upsert,
     "delete": delete,
 }
+
+
+def stage_rows(write: Write, change: Change, prepared: Prepared) -> tuple[Staging, list[Piece]]:
+    """Evaluate the incoming rows, once, and keep them beside the markers."""
+    staging = staging_of(write.table.storage, write.table.base_path, change.time)
+    with write.stages.run("stage", "reading the incoming rows") as notes:
+        pieces = stage(prepared, staging)
+        notes.rows, notes.size_bytes = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
+    return staging, pieces
+
+
+def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
+    """Rows and bytes that were written."""
+    notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
 
 
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
@@ -156,7 +176,10 @@ def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Buck
     settings = file_settings(write, change)
     tasks = [StoreTask(bucket, settings, staging) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
-    return stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
+    with write.stages.run("store", f"writing {len(tasks)} file groups") as notes:
+        stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
+        note_stats(notes, stats)
+    return stats
 
 
 def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
@@ -189,7 +212,8 @@ def file_settings(write: Write, change: Change) -> FileSettings:
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
     """Stage 7: publish."""
-    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra_metadata(write.options))
+    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
+    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
     return Commit(change.time, change.instant.action.value, metadata)
 
 

@@ -144,14 +144,19 @@ def plan_work(
     slices: Mapping[str, Sequence[FileSlice]],
     operation: str,
     run: Any,
+    *,
+    apart: bool = False,
 ) -> Work:
     """Decide on the tasks; locates keys first where that is needed.
 
     Args:
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
+        apart: locate all keys first, so that every count is known before anything is written.
     """
     shares = _by_path(pieces)
-    together = {} if rules.index.is_global else {p: its for p, its in shares.items() if _is_one_task(its, slices.get(p, ()))}
+    together = (
+        {} if rules.index.is_global or apart else {p: its for p, its in shares.items() if _is_one_task(its, slices.get(p, ()))}
+    )
     tasks: list[PartitionTask | GroupTask] = [
         PartitionTask(rules, path, tuple(its), _only(slices.get(path, ()))) for path, its in together.items()
     ]
@@ -161,11 +166,11 @@ def plan_work(
         for path, its in together.items()
         if (base := _only(slices.get(path, ()))) is not None
     ]
-    apart = [tuple(its) for path, its in shares.items() if path not in together]
+    located_first = [tuple(its) for path, its in shares.items() if path not in together]
     if rules.index.is_global and pieces:
-        apart = [tuple(pieces)]
+        located_first = [tuple(pieces)]
     tagging: dict[str, int] = {}
-    for number, share in enumerate(apart):
+    for number, share in enumerate(located_first):
         located = _locate(rules, share, slices, number, run)
         tasks += located.tasks
         inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}

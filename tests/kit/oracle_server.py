@@ -30,8 +30,15 @@ SPARK_CONF = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # File system views answer with Java streams, which py4j may only walk when they are opened to it.
-    "spark.driver.extraJavaOptions": "--add-opens=java.base/java.util.stream=ALL-UNNAMED",
+    "spark.driver.extraJavaOptions": " ".join(
+        [
+            # A process that lives for minutes: the optimising compiler costs more than it gives (half of all CPU time).
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            # File system views answer with Java streams, which py4j may only walk when they are opened to it.
+            "--add-opens=java.base/java.util.stream=ALL-UNNAMED",
+        ]
+    ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",

@@ -1,0 +1,332 @@
+"""Engines on Spark: Hudi (and Penstock, which is the same code), Delta, Iceberg."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bench.data import Checksum, checksum_sql, plain
+from bench.workload import TABLES, Engine, file_cap
+
+IVY = Path(os.environ.get("PENSTOCK_IVY") or Path(__file__).resolve().parents[1] / ".cache" / "ivy")
+SHUFFLE_PARTITIONS = 20
+MAX_SPLIT = "100m"
+SESSION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    "spark.sql.files.maxPartitionBytes": MAX_SPLIT,
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+}
+
+
+class SparkEngine(Engine):
+    """A session of its own, with the engine's jars from Maven Central where it has any."""
+
+    PACKAGES = ""
+    EXCLUDES = ""
+    CONF: Mapping[str, str] = {}
+
+    def __init__(self, name: str, root: str, codec: str) -> None:
+        super().__init__(name, root, codec)
+        from penstock.spark.java import use_java
+
+        use_java()
+        conf = {
+            **SESSION,
+            "spark.master": os.environ.get("BENCH_MASTER", "local[2]"),
+            "spark.driver.memory": os.environ.get("BENCH_DRIVER_MEMORY", "8g"),
+            "spark.local.dir": f"{root}/spark",
+            "spark.sql.warehouse.dir": f"{root}/warehouse",
+            "spark.sql.parquet.compression.codec": codec,
+            "spark.pyspark.python": sys.executable,
+            **{k: v.format(root=root) for k, v in self.CONF.items()},
+        }
+        with _one_at_a_time():
+            self.spark: Any = _open_session(name, {**conf, **self._jars()})
+        self.spark.sparkContext.setLogLevel("ERROR")
+
+    def _jars(self) -> dict[str, str]:
+        if not self.PACKAGES:
+            return {}
+        excludes = {"spark.jars.excludes": self.EXCLUDES} if self.EXCLUDES else {}
+        return {"spark.jars.packages": self.PACKAGES, "spark.jars.ivy": str(IVY), **excludes}
+
+    def close(self) -> None:
+        self.spark.stop()
+
+    def source(self, src: str, table: str | None = None) -> Any:
+        """The rows of a folder; for the load of a table with its number of file groups, one Spark task per file."""
+        cost = MAX_SPLIT if table in TABLES and TABLES[table or ""].groups else "4m"
+        self.spark.conf.set("spark.sql.files.openCostInBytes", cost)
+        return self.spark.read.parquet(src)
+
+    def read(self, table: str, **options: str) -> Any:
+        """The table as a DataFrame."""
+        raise NotImplementedError
+
+    def _sum(self, frame: Any, table: str) -> Checksum:
+        frame.createOrReplaceTempView("t")
+        rows = self.spark.sql(f"SELECT {checksum_sql(table, 'spark')} FROM t GROUP BY city").collect()
+        return sorted(plain(r) for r in rows)
+
+    def checksum(self, table: str) -> Checksum:
+        return self._sum(self.read(table), table)
+
+    def count(self, table: str, condition: str) -> int:
+        return int(self.read(table).where(condition).count())
+
+
+def _open_session(name: str, conf: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"bench-{name}")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Ivy's cache is not made for two that fill it."""
+    IVY.mkdir(parents=True, exist_ok=True)
+    with (IVY / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class HudiApi(SparkEngine):
+    """Whatever answers to `format("hudi")`: the public DataFrame API and nothing else."""
+
+    #: Options on every write.
+    OPTIONS: Mapping[str, str] = {}
+
+    def read(self, table: str, **options: str) -> Any:
+        return self.spark.read.format("hudi").options(**options).load(self.path(table))
+
+    def write(self, table: str, src: str, operation: str, index: str = "SIMPLE", **more: str) -> None:
+        """One write to the table, which is created if it is not there."""
+        exists = os.path.exists(self.path(table))
+        self.save(self.source(src, None if exists else table), table, operation, index, **self._sizing(table, src), **more)
+
+    def save(self, frame: Any, table: str, operation: str, index: str = "SIMPLE", **more: str) -> None:
+        """The same with any rows."""
+        options = {
+            "hoodie.table.name": table,
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if self._is_mor(table) else "COPY_ON_WRITE",
+            "hoodie.datasource.write.operation": operation,
+            "hoodie.datasource.write.recordkey.field": "uuid",
+            "hoodie.datasource.write.partitionpath.field": "city",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.index.type": index,
+            "hoodie.parquet.compression.codec": self.codec,
+            **self.OPTIONS,
+            **more,
+        }
+        mode = "append" if os.path.exists(self.path(table)) else "overwrite"
+        frame.write.format("hudi").options(**options).mode(mode).save(self.path(table))
+
+    def _is_mor(self, table: str) -> bool:
+        return table in TABLES and TABLES[table].merge_on_read
+
+    def _sizing(self, table: str, src: str) -> dict[str, str]:
+        """The file size that gives a table its number of file groups; remembered from the load."""
+        if not hasattr(self, "_caps"):
+            self._caps: dict[str, int | None] = {}
+        cap = self._caps.setdefault(self.path(table), file_cap(table, src))
+        return {"hoodie.parquet.max.file.size": str(cap)} if cap else {}
+
+    def bulk_insert(self, table: str, src: str) -> None:
+        self.write(table, src, "bulk_insert")
+
+    def upsert(self, table: str, src: str, index: str = "SIMPLE", cities: list[str] | None = None) -> None:
+        self.write(table, src, "upsert", index)
+
+    def delete(self, table: str, src: str) -> None:
+        self.write(table, src, "delete")
+
+    def compact(self, table: str, src: str) -> None:
+        inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+        self.write(table, src, "upsert", **inline)
+
+    def cluster(self, table: str, src: str) -> None:
+        inline = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+        self.write(table, src, "upsert", **inline, **{"hoodie.clustering.plan.strategy.sort.columns": "rider"})
+
+    def read_optimized(self, table: str) -> Checksum:
+        return self._sum(self.read(table, **{"hoodie.datasource.query.type": "read_optimized"}), table)
+
+    def before(self, step: str, table: str) -> None:
+        if step == "W12":  # a millisecond before the last commit: right by request time and by completion time
+            last = self.read(table).agg({"_hoodie_commit_time": "max"}).first()[0]
+            instant = datetime.strptime(last + "000", "%Y%m%d%H%M%S%f") - timedelta(milliseconds=1)
+            self.since = instant.strftime("%Y%m%d%H%M%S%f")[:17]
+
+    def incremental(self, table: str) -> Checksum:
+        query = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": self.since}
+        return self._sum(self.read(table, **query), table)
+
+
+class Penstock(HudiApi):
+    """`penstock.enable(spark)` on a session with the settings that `penstock.session` gives."""
+
+    def __init__(self, name: str, root: str, codec: str) -> None:
+        import penstock
+        from penstock.spark.session import DEFAULTS
+
+        self.CONF = DEFAULTS
+        super().__init__(name, root, codec)
+        penstock.enable(self.spark)
+
+
+class Hudi015(HudiApi):
+    """Apache Hudi 0.15.0 with its defaults."""
+
+    PACKAGES = "org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0"
+    # The bundle carries these; resolving them again fails where a Maven cache holds a pom without its jar.
+    EXCLUDES = "org.slf4j:slf4j-api,org.apache.hive:hive-storage-api"
+    CONF: Mapping[str, str] = {
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    }
+
+
+class Hudi12(Hudi015):
+    """Apache Hudi 1.2.0 with its defaults."""
+
+    PACKAGES = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+
+
+class Hudi12V6(Hudi12):
+    """Apache Hudi 1.2.0 writing table version 6, ours."""
+
+    OPTIONS: Mapping[str, str] = {"hoodie.write.table.version": "6"}
+
+
+class Merging(SparkEngine):
+    """Delta and Iceberg: MERGE on (city, uuid), with the cities as literals when the batch is known to hold only these."""
+
+    def named(self, table: str) -> str:
+        """The table in SQL."""
+        raise NotImplementedError
+
+    def optimize(self, table: str, column: str | None = None) -> None:
+        """Rewrite everything, sorted by a column if one is given."""
+        raise NotImplementedError
+
+    def merge(self, table: str, src: str, then: str, cities: list[str] | None = None) -> None:
+        """One MERGE statement."""
+        self.source(src).createOrReplaceTempView("s")
+        only = f" AND t.city IN ({', '.join(repr(c) for c in cities)})" if cities else ""
+        on = f"t.city = s.city AND t.uuid = s.uuid{only}"
+        self.spark.sql(f"MERGE INTO {self.named(table)} t USING s ON {on} {then}").collect()
+
+    def upsert(self, table: str, src: str, index: str = "", cities: list[str] | None = None) -> None:
+        self.merge(table, src, "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *", cities)
+
+    def delete(self, table: str, src: str) -> None:
+        self.merge(table, src, "WHEN MATCHED THEN DELETE")
+
+    def compact(self, table: str, src: str) -> None:
+        self.upsert(table, src)
+        self.optimize(table)
+
+    def cluster(self, table: str, src: str) -> None:
+        self.upsert(table, src)
+        self.optimize(table, "rider")
+
+
+class Delta(Merging):
+    """MOR is deletion vectors. Change data feed is on for W3 only, so that W12 has something to read."""
+
+    PACKAGES = "io.delta:delta-spark_2.12:3.3.2"
+    CONF: Mapping[str, str] = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+    def named(self, table: str) -> str:
+        return f"delta.`{self.path(table)}`"
+
+    def read(self, table: str, **options: str) -> Any:
+        return self.spark.read.format("delta").options(**options).load(self.path(table))
+
+    def bulk_insert(self, table: str, src: str) -> None:
+        vectors = str(TABLES[table].merge_on_read).lower()
+        writer = self.source(src, table).write.format("delta").partitionBy("city")
+        writer.option("delta.enableDeletionVectors", vectors).save(self.path(table))
+
+    def optimize(self, table: str, column: str | None = None) -> None:
+        self.spark.sql(f"OPTIMIZE {self.named(table)}" + (f" ZORDER BY ({column})" if column else "")).collect()
+
+    def before(self, step: str, table: str) -> None:
+        if step in ("W3", "W4"):
+            on = str(step == "W3").lower()
+            self.spark.sql(f"ALTER TABLE {self.named(table)} SET TBLPROPERTIES (delta.enableChangeDataFeed = {on})")
+        if step == "W12":
+            self.version = self.spark.sql(f"DESCRIBE HISTORY {self.named(table)} LIMIT 1").first()["version"]
+
+    def incremental(self, table: str) -> Checksum:
+        changes = self.read(table, readChangeFeed="true", startingVersion=str(self.version))
+        return self._sum(changes.where("_change_type IN ('insert', 'update_postimage')"), table)
+
+
+class Iceberg(Merging):
+    """Format version 2; MOR is position deletes. Loads do not shuffle (the input is clustered), merges do."""
+
+    PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
+    CONF: Mapping[str, str] = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": "{root}",
+    }
+
+    def named(self, table: str) -> str:
+        return f"ice.{self.run}.{table}"
+
+    def read(self, table: str, **options: str) -> Any:
+        return self.spark.table(self.named(table))
+
+    def bulk_insert(self, table: str, src: str) -> None:
+        from pyspark.sql.functions import col
+
+        mode = "merge-on-read" if TABLES[table].merge_on_read else "copy-on-write"
+        writer = self.source(src, table).writeTo(self.named(table)).using("iceberg").partitionedBy(col("city"))
+        properties = {
+            "write.parquet.compression-codec": self.codec,
+            "write.distribution-mode": "none",
+            "write.merge.distribution-mode": "hash",
+            "write.merge.mode": mode,
+            "write.delete.mode": mode,
+        }
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        writer.create()
+
+    def optimize(self, table: str, column: str | None = None) -> None:
+        sort = f"strategy => 'sort', sort_order => '{column} ASC NULLS LAST', " if column else ""
+        call = f"table => '{self.named(table)}', {sort}options => map('rewrite-all', 'true')"
+        self.spark.sql(f"CALL ice.system.rewrite_data_files({call})").collect()
+
+    def before(self, step: str, table: str) -> None:
+        if step == "W12":
+            newest = f"SELECT snapshot_id FROM {self.named(table)}.snapshots ORDER BY committed_at DESC LIMIT 2"
+            self.since = self.spark.sql(newest).collect()[1][0]
+
+    def incremental(self, table: str) -> Checksum:
+        since = f"options => map('start-snapshot-id', '{self.since}'), identifier_columns => array('uuid')"
+        call = f"table => '{self.named(table)}', changelog_view => 'changes', {since}"
+        self.spark.sql(f"CALL ice.system.create_changelog_view({call})").collect()
+        return self._sum(self.spark.table("changes").where("_change_type IN ('INSERT', 'UPDATE_AFTER')"), table)

@@ -1,0 +1,242 @@
+"""From raw.jsonl and conditions.json of a folder to results.json, results.md and, when published, a page with plots.
+
+    python -m bench.report OUT [FOLDER]
+
+A cell is the median over all rounds. Wrong answers and errors are shown as such and never as a time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.engines import ENGINES
+from bench.workload import GOALS, IDS, TITLES
+
+Cell = dict[str, Any]
+Results = dict[str, dict[str, Cell]]
+
+#: Other processes had more than this share of the machine during a step: its cell is marked.
+NOISY = 0.10
+OURS = ("penstock", "penstock43")
+BASES = ("hudi015", "limit")
+_PEAKS = ("rss_mb", "rss_driver_mb", "rss_jvm_mb", "rss_worker_mb", "others_cpu")
+_MEDIANS = ("s", "cpu", "cpu_driver", "cpu_jvm", "cpu_worker", "read_mb", "write_mb", "disk_read_mb", "disk_write_mb",
+            "disk_mb", "added_mb", "amplification", "files")  # fmt: skip
+
+
+def read_raw(out: str | Path) -> list[dict[str, Any]]:
+    """All records of the last run of every engine."""
+    records = [json.loads(line) for line in Path(out, "raw.jsonl").read_text().splitlines()]
+    last = {r["engine"]: r["started"] for r in records}
+    return [r for r in records if r["started"] == last[r["engine"]]]
+
+
+def collect(records: Iterable[Mapping[str, Any]]) -> Results:
+    """Cells by engine and step."""
+    samples: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for r in records:
+        if r["run"].startswith("r"):
+            samples.setdefault(r["engine"], {}).setdefault(r["step"], []).append(r)
+    return {engine: {step: cell(rs) for step, rs in steps.items()} for engine, steps in samples.items()}
+
+
+def cell(records: Sequence[Mapping[str, Any]]) -> Cell:
+    """One figure of each kind from all samples of a step; a bad sample spoils it."""
+    bad = [r for r in records if r["status"] != "ok"]
+    if bad:
+        return {"status": bad[0]["status"], "detail": bad[0].get("detail")}
+    found: Cell = {"status": "ok", "samples": [r["s"] for r in records]}
+    for key in _MEDIANS:
+        if all(key in r for r in records):
+            found[key] = round(statistics.median(r[key] for r in records), 3)
+    for key in _PEAKS:
+        if any(key in r for r in records):
+            found[key] = max(r.get(key, 0) for r in records)
+    found["spread"] = round((max(found["samples"]) - min(found["samples"])) / found["s"], 3) if found["s"] else 0.0
+    return found
+
+
+def noisy(c: Cell, cores: int) -> bool:
+    """Whether others used much of the machine in the worst sample."""
+    return bool(c["others_cpu"] > NOISY * cores * c["s"] + 0.1)
+
+
+def ratio(results: Results, engine: str, base: str, step: str, key: str = "s") -> float | None:
+    """An engine's figure over another's."""
+    mine, its = (results.get(e, {}).get(step, {}) for e in (engine, base))
+    return mine[key] / its[key] if mine.get("status") == its.get("status") == "ok" and its.get(key, 0) > 0 else None
+
+
+def engines_of(results: Results) -> list[str]:
+    """The engines that ran, in the usual order."""
+    return [e for e in ENGINES if e in results]
+
+
+def number(value: float) -> str:
+    """Three digits, more or less."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(results: Results, heading: str, write_cell: Callable[[str, str, Cell], str]) -> str:
+    """One line per step, one column per engine."""
+    engines = engines_of(results)
+    lines = [f"| | workload ({heading}) | " + " | ".join(engines) + " |", "|---|---|" + "---:|" * len(engines)]
+    for step in IDS:
+        if not any(step in results[e] for e in engines):
+            continue
+        cells = [results[e].get(step, {"status": "not run"}) for e in engines]
+        texts = [write_cell(e, step, c) if c["status"] == "ok" else c["status"] for e, c in zip(engines, cells, strict=True)]
+        lines.append(f"| {step} | {TITLES[step]} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def figures(results: Results, heading: str, *keys: str) -> str:
+    """A table of plain figures, several to a cell."""
+    return table(results, heading, lambda e, step, c: " / ".join(number(c[k]) if k in c else "·" for k in keys))
+
+
+def ratios(results: Results, conditions: Mapping[str, Any], heading: str, key: str) -> str:
+    """A table of figures with their ratios to the bases."""
+
+    def write_cell(engine: str, step: str, c: Cell) -> str:
+        text = number(c[key]) + ("~" if key == "s" and noisy(c, conditions["cores"]) else "")
+        found = (ratio(results, engine, base, step, key) for base in BASES if base in results)
+        return text + "".join(" · -" if r is None else f" · {number(r)}" for r in found)
+
+    return table(results, heading, write_cell)
+
+
+def goals(results: Results) -> str:
+    """Where we want to be, and where we are: times over the limit's."""
+    ours = [e for e in OURS if e in results]
+    others = [e for e in engines_of(results) if e not in ("limit", *ours)]
+    lines = [f"| | workload (s over the limit's) | goal | {' | '.join([*ours, *others])} |", "|---|---|" + "---:|" * (1 + len(ours + others))]
+    for step, goal in GOALS.items():
+        cells = []
+        for engine in [*ours, *others]:
+            r, known = ratio(results, engine, "limit", step), results[engine].get(step)
+            text = number(r) if r is not None else known["status"] if known and known["status"] != "ok" else ""
+            if r is not None and engine in ours:
+                text = f"**{text}**" if r <= goal else f"{text} missed"
+            cells.append(text)
+        if any(cells):
+            lines.append(f"| {step} | {TITLES[step]} | {goal} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def mean_ratios(results: Results, base: str, key: str) -> str:
+    """Geometric mean over the steps that both have."""
+    parts = []
+    for engine in engines_of(results):
+        each = [r for r in (ratio(results, engine, base, step, key) for step in IDS) if r]
+        if each:
+            parts.append(f"{engine} {statistics.geometric_mean(each):.2f} ({len(each)} steps)")
+    return ", ".join(parts)
+
+
+def problems(results: Results) -> str:
+    """What was wrong or failed, and why a step is missing."""
+    lines = []
+    for engine in engines_of(results):
+        told = set()
+        for step, c in results[engine].items():
+            detail = (c.get("detail") or "").replace("\n", " ")[:300]
+            if c["status"] != "ok" and detail and not detail.startswith("NotImplementedError") and detail not in told:
+                told.add(detail)
+                lines.append(f"- {engine} {step}: {c['status']} {detail}")
+    return "\n".join(lines)
+
+
+def write(out: str) -> None:
+    """Write results.json and results.md of a folder."""
+    if not Path(out, "raw.jsonl").exists():
+        return
+    records, conditions = read_raw(out), json.loads(Path(out, "conditions.json").read_text())
+    results = collect(records)
+    versions = {r["engine"]: r["versions"] for r in records if r["step"] == "start"}
+    content = {"conditions": conditions, "versions": versions, "results": results}
+    Path(out, "results.json").write_text(json.dumps(content, indent=1))
+    Path(out, "results.md").write_text(page(results, conditions, versions))
+
+
+def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str, Any], plots: Sequence[str] = ()) -> str:
+    """Everything as Markdown."""
+    facts = "\n".join(f"- {k.replace('_', ' ')}: {v}" for k, v in conditions.items())
+    engines = "\n".join(
+        f"- `{e}`: {ENGINES[e].about} ({', '.join(f'{k} {v}' for k, v in versions.get(e, {}).items())})" for e in engines_of(results)
+    )
+    parts = [
+        "# Benchmark",
+        "One workload, one input, one machine; every answer checked against one that no engine computed. "
+        "Made by `make bench` or `make bench-full`; the rules are in `bench/README.md`.",
+        facts,
+        engines,
+        *(f"![{name}]({name})" for name in plots),
+        *(["## Goals", "Times over the limit's; **bold** meets the goal.", goals(results)] if "limit" in results else []),
+        "## Time",
+        f"Seconds, then the ratio to {' and to '.join(b for b in BASES if b in results) or 'nothing'} (below 1 is faster). "
+        f"`~`: other processes took more than {NOISY:.0%} of the machine meanwhile. `-`: no equivalent, or not there yet.",
+        ratios(results, conditions, "s" + "".join(f" · ×{b}" for b in BASES if b in results), "s"),
+        *(
+            f"Geometric mean of the {what} ratios to {base}: {mean_ratios(results, base, key)}."
+            for base in BASES
+            if base in results
+            for what, key in (("time", "s"), ("CPU", "cpu"))
+        ),
+        *_spread(results),
+        "## CPU",
+        "CPU seconds of the process tree, which other load disturbs less:",
+        ratios(results, conditions, "CPU s" + "".join(f" · ×{b}" for b in BASES if b in results), "cpu"),
+        "## Memory",
+        "Peak resident memory of the process tree, in MB: all / JVM / Python workers (mapped files and shared pages count in every "
+        "process; a heap grows because it may):",
+        figures(results, "MB", "rss_mb", "rss_jvm_mb", "rss_worker_mb"),
+        "## Bytes",
+        "The table on disk after the step, old versions included / what the step added to it, in MB / write amplification: what it "
+        "added over the size of the batch:",
+        figures(results, "MB / MB / ×", "disk_mb", "added_mb", "amplification"),
+        "MB through read calls / through write calls of the process tree (files, pipes; mapped files are not counted) / written to disk:",
+        figures(results, "MB", "read_mb", "write_mb", "disk_write_mb"),
+    ]
+    details = problems(results)
+    return "\n\n".join([*parts, *(["## Not measured", details] if details else [])]) + "\n"
+
+
+def _spread(results: Results) -> list[str]:
+    """How far the samples of a step are apart, if there are several."""
+    if not any(len(c.get("samples", ())) > 1 for steps in results.values() for c in steps.values()):
+        return []
+
+    def write_cell(engine: str, step: str, c: Cell) -> str:
+        low, high = min(c["samples"]), max(c["samples"])
+        return f"{number(low)}-{number(high)} ({c['spread']:.0%})" if len(c["samples"]) > 1 else ""
+
+    return ["Least and most of the samples, and how far apart they are (of the median):", table(results, "s", write_cell)]
+
+
+def publish(out: str, folder: str) -> None:
+    """Write the page with plots, its figures as JSON beside it; growth curves that are there join the page."""
+    from bench.plots import plot_results
+
+    write(out)
+    target, content = Path(folder), json.loads(Path(out, "results.json").read_text())
+    target.mkdir(parents=True, exist_ok=True)
+    names = plot_results(content["results"], target)
+    shutil.copy(Path(out, "results.json"), target / "results.json")
+    text = page(content["results"], content["conditions"], content["versions"], names)
+    growth = target / "growth.md"
+    text += "\n[How time grows](growth.md) with batch, table, file groups, columns and commits.\n" if growth.exists() else ""
+    (target / "README.md").write_text(text)
+    print(f"page written to {target}", flush=True)
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])
+    if len(sys.argv) > 2:
+        publish(sys.argv[1], sys.argv[2])

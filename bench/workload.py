@@ -1,0 +1,227 @@
+"""What is measured: the tables, the steps in order, and what an engine has to offer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.data import GROUPS, ONE_CITY, Checksum, Truth
+from bench.meter import Meter, growth_of, sizes_below
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table of the workload."""
+
+    #: The section of the input that its batches are in.
+    section: str
+    merge_on_read: bool = False
+    #: All rows are in one partition of this many file groups; 0: a partition per city, sizes as the engine likes.
+    groups: int = 0
+    #: Keys grow with time, and file groups are in their order.
+    ordered: bool = False
+
+
+TABLES = {
+    "cow": TableSpec("core"),
+    "mor": TableSpec("core", merge_on_read=True),
+    "groups": TableSpec("groups", groups=GROUPS),
+    "ordered": TableSpec("ordered", groups=GROUPS, ordered=True),
+    "wide": TableSpec("wide"),
+    "nested": TableSpec("nested"),
+    "many": TableSpec("many"),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured thing. A read returns its answer; after a write the table is read back, untimed."""
+
+    id: str
+    title: str
+    table: str
+    writes: bool
+    run: Callable[[Engine, str], Any]
+    #: Where the right answer is in the truth; for a write also the batch's folder.
+    truth: str
+    #: Seconds over the limit's that we want to reach.
+    goal: float | None = None
+
+
+def _write(id: str, title: str, table: str, method: str, batch: str, *, goal: float | None = None, **more: Any) -> Step:
+    def run(engine: Engine, data: str) -> None:
+        getattr(engine, method)(table, f"{data}/{batch}", **more)
+
+    return Step(id, title, table, True, run, batch, goal)
+
+
+def _read(id: str, title: str, table: str, method: str, truth: str, *arguments: Any, goal: float | None = None) -> Step:
+    return Step(id, title, table, False, lambda engine, data: getattr(engine, method)(table, *arguments), truth, goal)
+
+
+_ONE_CITY = {"index": "SIMPLE", "cities": [ONE_CITY]}
+
+STEPS = [
+    _write("W1", "bulk_insert, all rows", "cow", "bulk_insert", "base", goal=3.0),
+    _write("W2", "COW upsert, 10 % updates + 1 % inserts, all files, BLOOM", "cow", "upsert", "up1", goal=1.3, index="BLOOM"),
+    _write("W3", "COW upsert, the same size again, SIMPLE", "cow", "upsert", "up2", goal=1.3, index="SIMPLE"),
+    _read("W12", "incremental read of that commit", "cow", "incremental", "up2.batch", goal=2.0),
+    _write("W4", "COW upsert, 1 % of rows, one partition", "cow", "upsert", "city", goal=1.8, **_ONE_CITY),
+    *(
+        _write("W5", "COW upsert, 1,000 rows, one partition", "cow", "upsert", f"tiny{i}", goal=1.5, **_ONE_CITY)
+        for i in (1, 2, 3)
+    ),
+    _read("W11a", "COW snapshot, full aggregation", "cow", "checksum", "tiny3", goal=3.4),
+    _read("W11b", "COW snapshot, selective count", "cow", "count", "selective", "rider = 'rider-777'"),
+    _write("W13", "COW delete, 1 % of rows, all files", "cow", "delete", "delete", goal=1.3),
+    _write("W14", "COW upsert of 1 row + clustering, sorted by rider", "cow", "cluster", "one_cow", goal=1.8),
+    _write("load17", "bulk_insert into one partition of 40 file groups (sets the stage)", "groups", "bulk_insert", "groups"),
+    _write("W17", "COW upsert, 10 % + 1 %, one partition of 40 file groups, BLOOM", "groups", "upsert", "groups_up", goal=2.0,
+           index="BLOOM", cities=[ONE_CITY]),
+    _write("load18", "bulk_insert of time-ordered keys, 40 file groups (sets the stage)", "ordered", "bulk_insert", "ordered"),
+    _write("W18", "COW upsert, time-ordered keys, the newest tenth of 40 file groups, BLOOM", "ordered", "upsert", "ordered_up",
+           index="BLOOM", cities=[ONE_CITY]),
+    _write("W19a", "bulk_insert, 200 columns", "wide", "bulk_insert", "wide"),
+    _write("W19b", "COW upsert, 10 % + 1 %, 200 columns, SIMPLE", "wide", "upsert", "wide_up", index="SIMPLE"),
+    _write("W20a", "bulk_insert, nested columns", "nested", "bulk_insert", "nested"),
+    _write("W20b", "COW upsert, 10 % + 1 %, nested columns, SIMPLE", "nested", "upsert", "nested_up", index="SIMPLE"),
+    _write("load", "bulk_insert into MOR (sets the stage)", "mor", "bulk_insert", "base"),
+    _write("W6", "MOR upsert, 10 % updates", "mor", "upsert", "mor1", goal=3.0, index="SIMPLE"),
+    _write("W7", "MOR second upsert, 10 % updates", "mor", "upsert", "mor2", goal=3.0, index="SIMPLE"),
+    _read("W8", "MOR snapshot over logs, full aggregation", "mor", "checksum", "mor2", goal=2.2),
+    _read("W9", "MOR read-optimized, full aggregation", "mor", "read_optimized", "base"),
+    _write("W10", "MOR upsert of 1 row + compaction of everything", "mor", "compact", "one_mor", goal=1.4),
+    *(
+        _write("W16", "MOR upsert, 1,000 rows, all files", "mor", "upsert", f"mor_tiny{i}", goal=4.0, index="SIMPLE")
+        for i in (1, 2, 3)
+    ),
+    _write("W15a", "bulk_insert, many partitions of 100 rows", "many", "bulk_insert", "many", goal=6.0),
+    _read("W15b", "snapshot count over all of them", "many", "count", "many", "seq >= 0", goal=5.0),
+    _read("W15c", "snapshot count of one of them", "many", "count", "many.one", "city = 'p00007'"),
+]  # fmt: skip
+IDS = list(dict.fromkeys(s.id for s in STEPS))
+TITLES = {s.id: s.title for s in STEPS}
+GOALS = {s.id: s.goal for s in STEPS if s.goal}
+
+
+def sections_of(steps: Collection[str]) -> list[str]:
+    """The input that these steps need."""
+    return list(dict.fromkeys(TABLES[s.table].section for s in STEPS if s.id in steps))
+
+
+class Engine:
+    """What an engine offers; a missing method is a workload it has no equivalent for. `src` is a folder of Parquet files."""
+
+    def __init__(self, name: str, root: str, codec: str) -> None:
+        self.name, self.root, self.codec = name, root, codec
+        self.run = ""  # the repetition; each has its own tables
+
+    def path(self, table: str) -> str:
+        """Where a table is."""
+        return f"{self.root}/{self.run}/{table}"
+
+    def before(self, step: str, table: str) -> None:
+        """Untimed preparation of a step."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+    def bulk_insert(self, table: str, src: str) -> None:
+        """Create the table with these rows."""
+        raise NotImplementedError
+
+    def upsert(self, table: str, src: str, index: str = "SIMPLE", cities: list[str] | None = None) -> None:
+        """Insert new keys, replace known ones; all rows are of `cities`, if given."""
+        raise NotImplementedError
+
+    def delete(self, table: str, src: str) -> None:
+        """Remove rows by key."""
+        raise NotImplementedError
+
+    def cluster(self, table: str, src: str) -> None:
+        """Upsert, then rewrite everything sorted by rider."""
+        raise NotImplementedError
+
+    def compact(self, table: str, src: str) -> None:
+        """Upsert, then rewrite everything without logs."""
+        raise NotImplementedError
+
+    def checksum(self, table: str) -> Checksum:
+        """What the table holds."""
+        raise NotImplementedError
+
+    def count(self, table: str, condition: str) -> int:
+        """How many rows meet a condition."""
+        raise NotImplementedError
+
+    def read_optimized(self, table: str) -> Checksum:
+        """What the base files hold."""
+        raise NotImplementedError
+
+    def incremental(self, table: str) -> Checksum:
+        """What the last commit wrote."""
+        raise NotImplementedError
+
+
+def run(engine: Engine, data: str, truth: Truth, steps: Collection[str], meter: Meter, emit: Callable[[dict[str, Any]], None]) -> None:
+    """All steps on new tables; `emit` gets one record per step. A write that is not done ends its table."""
+    ended: dict[str, str] = {}
+    for step in STEPS:
+        if step.id not in steps:
+            continue
+        record: dict[str, Any] = {"step": step.id, "table": step.table, "status": ended.get(step.table)}
+        try:
+            if not record["status"]:
+                record.update(_measure(engine, step, data, truth, meter))
+        except Exception as e:  # the other tables still count
+            record["status"] = "-" if _is_missing(e) else "ERROR"
+            record["detail"] = f"{type(e).__name__}: {e}"[:1500]
+        if step.writes and record["status"] in ("-", "ERROR"):
+            ended[step.table] = record["status"]
+        emit(record)
+
+
+def _measure(engine: Engine, step: Step, data: str, truth: Truth, meter: Meter) -> dict[str, Any]:
+    engine.before(step.id, step.table)
+    before = sizes_below(engine.path(step.table)) if step.writes else {}
+    answer, measured = meter.measure(lambda: step.run(engine, data))
+    if step.writes:
+        measured.update(_written(before, sizes_below(engine.path(step.table)), f"{data}/{step.truth}"))
+        answer = engine.count("many", "seq >= 0") if step.table == "many" else engine.checksum(step.table)
+    if answer != truth[step.truth]:
+        detail = f"got {str(answer)[:400]} want {str(truth[step.truth])[:400]}"
+        return {**measured, "status": "WRONG", "detail": detail}
+    return {**measured, "status": "ok"}
+
+
+def _written(before: Mapping[str, int], after: Mapping[str, int], batch: str) -> dict[str, float]:
+    """Size of the table, what the step added to it, and how many times the size of its batch that is."""
+    added, incoming = growth_of(before, after), sum(sizes_below(batch).values())
+    return {
+        "disk_mb": round(sum(after.values()) / 2**20, 1),
+        "added_mb": round(added / 2**20, 2),
+        "amplification": round(added / max(1, incoming), 2),
+        "files": len(after.keys() - before.keys()),
+    }
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether an engine says that it does not do this (yet)."""
+    kinds = {(kind.__module__, kind.__name__) for kind in type(error).__mro__}
+    return isinstance(error, NotImplementedError) or ("penstock.errors", "Unsupported") in kinds
+
+
+def file_cap(table: str, src: str) -> int | None:
+    """The file size to ask for so that a table gets its number of file groups; None where that is left to the engine.
+
+    Twice the input's share: a stored row takes about half as much again as an incoming one, and a file shall not roll early.
+    """
+    groups = TABLES[table].groups if table in TABLES else 0
+    return 2 * sum(sizes_below(src).values()) // groups if groups else None
+
+
+def rows_below(folder: str) -> list[str]:
+    """Parquet files of a folder, sorted."""
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".parquet"))

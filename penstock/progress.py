@@ -1,0 +1,108 @@
+"""What a long operation is doing, for people; and how long each stage took, for the commit.
+
+Silent unless somebody looks: a terminal or a notebook, or `penstock.progress=on`. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from penstock import clock
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """A finished stage."""
+
+    name: str
+    seconds: float
+    rows: int = 0
+    size_bytes: int = 0
+
+
+class Stages:
+    """The stages of one operation, shown as they run and kept for the commit."""
+
+    def __init__(self, title: str, mode: str = "auto") -> None:
+        self.title, self.done = title, list[StageTime]()
+        self._display = _Display(title) if mode == "on" or (mode == "auto" and _somebody_looks()) else None
+
+    @contextmanager
+    def run(self, name: str, doing: str) -> Iterator[StageNotes]:
+        """One stage; the block may note how many rows and bytes it was about."""
+        notes, started = StageNotes(), clock.monotonic_s()
+        if self._display:
+            self._display.begin(doing)
+        try:
+            yield notes
+        finally:
+            seconds = clock.monotonic_s() - started
+            self.done.append(StageTime(name, round(seconds, 3), notes.rows, notes.size_bytes))
+            if self._display:
+                self._display.end(doing, seconds, notes)
+
+    def to_text(self) -> str:
+        """Seconds, rows and bytes of every stage, as a commit keeps them."""
+        return json.dumps({s.name: {"seconds": s.seconds, "rows": s.rows, "bytes": s.size_bytes} for s in self.done})
+
+
+@dataclass
+class StageNotes:
+    """How much a stage was about."""
+
+    rows: int = 0
+    size_bytes: int = 0
+
+
+class _Display:
+    """One line a stage: a spinner while it runs, its time when it is done."""
+
+    def __init__(self, title: str) -> None:
+        from rich.console import Console
+
+        self._console: Any = Console(stderr=True)
+        self._title = title
+        self._status: Any = None
+
+    def begin(self, doing: str) -> None:
+        self._status = self._console.status(f"[bold]{self._title}[/bold]  {doing}")
+        self._status.start()
+
+    def end(self, doing: str, seconds: float, notes: StageNotes) -> None:
+        self._status.stop()
+        what = f"  {notes.rows:,} rows" if notes.rows else ""
+        self._console.print(f"[dim]{self._title}[/dim]  {doing}  [green]{seconds:.2f} s[/green]{what}", highlight=False)
+
+
+def _somebody_looks() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def human_bytes(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def table_text(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
+    """A table as text, as it would look in a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for i, name in enumerate(headers):
+        table.add_column(name, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(table)
+    return console.export_text().rstrip()

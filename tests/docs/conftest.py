@@ -1,0 +1,32 @@
+"""What examples in documentation may name: a session, a folder, a few trips, and a table that holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+from tests.table.tables import trips as some_trips
+
+
+@pytest.fixture
+def names(spark: Any, tmp_path: Any) -> dict[str, Any]:
+    """The names that an example starts with."""
+    path = str(tmp_path / "trips")
+    return {"penstock": penstock, "spark": spark, "path": path, "trips": three_trips(spark)}
+
+
+@pytest.fixture
+def names_with_table(names: dict[str, Any], tmp_path: Any) -> dict[str, Any]:
+    """The same, and a table with the trips in it."""
+    table = penstock.Table.create(
+        tmp_path / "known", names["trips"], name="trips", record_key="id", partition_by="city", ordering="ts"
+    )
+    table.insert(names["trips"])
+    return {**names, "table": table}
+
+
+def three_trips(spark: Any) -> Any:
+    """Two trips in Berlin, one in Paris."""
+    return some_trips(spark, ("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5))

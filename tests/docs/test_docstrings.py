@@ -1,0 +1,55 @@
+"""Every public name has an example in its docstring, and every example runs as written."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock
+import penstock.api
+from penstock.api import reports, table
+from penstock.bundle import bundle
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def examples() -> Iterator[doctest.DocTest]:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
+    for thing in (reports, table, bundle):
+        yield from (found for found in finder.find(thing) if found.examples)
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    for name in penstock.api.__all__:
+        thing = getattr(penstock.api, name)
+        if inspect.isclass(thing):
+            yield name, thing
+    for name, thing in vars(penstock.Table).items():
+        if not name.startswith("_") and (callable(thing) or isinstance(thing, classmethod | staticmethod | property)):
+            yield f"Table.{name}", thing
+    yield "bundle", bundle
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)
+def test_the_example_runs_as_written(example: doctest.DocTest, names_with_table: dict[str, Any]) -> None:
+    example.globs = dict(names_with_table)
+    said: list[str] = []
+    failed, tried = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=said.append, clear_globs=False)
+    assert tried > 0
+    assert failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize(("name", "thing"), list(public_names()), ids=lambda v: v if isinstance(v, str) else "")
+def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
+    assert ">>> " in (inspect.getdoc(thing) or ""), f"{name} has no example"
+
+
+def test_everything_that_is_exported_can_be_had() -> None:
+    for name in penstock.__all__:
+        assert getattr(penstock, name) is not None
+        assert name in dir(penstock)
