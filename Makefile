@@ -8,7 +8,7 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-interop bench docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-interop docs pins clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ $(READY35): pyproject.toml constraints-spark35.txt scripts/environment.py
 demo: $(READY) ## write a trips table, change it, read it back, and show what happened
 	@$(RUN) examples/demo.py
 
-test: setup ## run every test, on every kind of session, beside real Hudi
+test: setup ## run the unit and table tests on the newest PySpark
 	@$(TESTS)
 
 check: $(READY) ## lint, formatting and types
@@ -49,11 +49,13 @@ test-sessions: $(READY) ## run the session tests on Connect, local-cluster and a
 test-spark35: setup ## run unit and table tests on PySpark 3.5 with the oldest libraries
 	@$(TESTS) spark35
 
+test-services: $(READY) ## run the tests of table services, of crashes, and of the benchmark's counts
+	@$(TESTS) services
+
 test-interop: setup ## play ping-pong with real Hudi and hudi-rs
 	@$(TESTS) interop
 
-bench: setup ## measure, beside real Hudi on the same machine
-	@$(RUN) -m bench
+include bench/bench.mk
 
 docs: $(READY) ## render the pages that are made from the code
 	@$(RUN) scripts/render_options.py
@@ -62,5 +64,5 @@ pins: $(READY) ## write the constraints files anew
 	@$(RUN) scripts/pin.py
 
 clean: ## remove environments, caches and what builds leave behind
-	rm -rf .venv .venv-spark35 .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse artifacts
+	rm -rf .venv .venv-spark35 .venv-bench bench/out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -34,6 +34,7 @@ WARM_PARTITIONS = 20
 
 def main() -> None:
     """Measure; in a child process, one engine."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that what was started is ended too
     a = arguments()
     if a.child:
         run_child(a)

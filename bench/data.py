@@ -301,7 +301,7 @@ def load_groups(make: Maker, name: str, rows: int, groups: int = GROUPS) -> pa.T
 
 def make_core(folder: Path, rows: int, partitions: int) -> Truth:
     """Input of the tables `cow` and `mor`."""
-    make, truth = Maker(folder), {}
+    make, truth = Maker(folder), Truth()
     base = load_by_city(make, "base", rows)
     truth["base"] = checksum(base)
     tiny = min(TINY, max(1, rows // len(CITIES) // 10))
@@ -337,7 +337,7 @@ def make_many(folder: Path, rows: int, partitions: int) -> Truth:
 
 def make_groups(folder: Path, rows: int, partitions: int) -> Truth:
     """Input of one partition with many file groups, random keys."""
-    make, truth = Maker(folder, seed=13), {}
+    make, truth = Maker(folder, seed=13), Truth()
     base = load_groups(make, "groups", rows)
     truth["groups"] = checksum(base)
     batch = pa.concat_tables([make.update(base, 0.10), make.insert(rows // 100, [ONE_CITY])])
@@ -347,7 +347,7 @@ def make_groups(folder: Path, rows: int, partitions: int) -> Truth:
 
 def make_ordered(folder: Path, rows: int, partitions: int) -> Truth:
     """The same with half the rows and time-ordered keys; updates are of the newest tenth."""
-    make, truth, n = OrderedMaker(folder, seed=17), {}, rows // 2
+    make, truth, n = OrderedMaker(folder, seed=17), Truth(), rows // 2
     base = load_groups(make, "ordered", n)
     truth["ordered"] = checksum(base)
     newest = base.slice(len(base) - len(base) // 10)

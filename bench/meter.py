@@ -68,7 +68,7 @@ class Meter:
             peak[kind] = max(peak.get(kind, 0), size)
 
     def _io(self) -> dict[str, int]:
-        """Bytes that went through read and write calls, and those that reached the disk; what a finished child did is its parent's."""
+        """Bytes through read and write calls, and those that reached the disk; a finished child's are its parent's."""
         found: dict[str, int] = {}
         for process in tree(self.me):
             with contextlib.suppress(psutil.Error, AttributeError):

@@ -159,7 +159,7 @@ class Limit(Engine):
 
     def groups(self, table: str) -> int:
         """How many file groups a partition has; 0: a partition is one."""
-        return TABLES[table].groups if table in TABLES else 0
+        return TABLES[table].groups
 
     def bulk_insert(self, table: str, src: str) -> None:
         work = t_load_many if table == "many" else t_load
@@ -170,7 +170,7 @@ class Limit(Engine):
     def upsert(self, table: str, src: str, index: str = "", cities: list[str] | None = None, delete: bool = False) -> None:
         commit = self.commit()
         tasks = [(t, f"{self.path(table)}/{g}", commit, self.codec) for g, t in self.split(table, src).items()]
-        if table in TABLES and TABLES[table].merge_on_read:
+        if TABLES[table].merge_on_read:
             self.each(t_append, tasks)
         else:
             self.each(t_upsert, [(*t, delete) for t in tasks])

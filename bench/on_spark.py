@@ -42,6 +42,7 @@ class SparkEngine(Engine):
         from penstock.spark.java import use_java
 
         use_java()
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         conf = {
             **SESSION,
             "spark.master": os.environ.get("BENCH_MASTER", "local[2]"),
@@ -67,7 +68,7 @@ class SparkEngine(Engine):
 
     def source(self, src: str, table: str | None = None) -> Any:
         """The rows of a folder; for the load of a table with its number of file groups, one Spark task per file."""
-        cost = MAX_SPLIT if table in TABLES and TABLES[table or ""].groups else "4m"
+        cost = MAX_SPLIT if table is not None and TABLES[table].groups else "4m"
         self.spark.conf.set("spark.sql.files.openCostInBytes", cost)
         return self.spark.read.parquet(src)
 
@@ -111,6 +112,10 @@ class HudiApi(SparkEngine):
     #: Options on every write.
     OPTIONS: Mapping[str, str] = {}
 
+    def __init__(self, name: str, root: str, codec: str) -> None:
+        super().__init__(name, root, codec)
+        self._caps: dict[str, int | None] = {}
+
     def read(self, table: str, **options: str) -> Any:
         return self.spark.read.format("hudi").options(**options).load(self.path(table))
 
@@ -123,7 +128,7 @@ class HudiApi(SparkEngine):
         """The same with any rows."""
         options = {
             "hoodie.table.name": table,
-            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if self._is_mor(table) else "COPY_ON_WRITE",
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if TABLES[table].merge_on_read else "COPY_ON_WRITE",
             "hoodie.datasource.write.operation": operation,
             "hoodie.datasource.write.recordkey.field": "uuid",
             "hoodie.datasource.write.partitionpath.field": "city",
@@ -136,13 +141,8 @@ class HudiApi(SparkEngine):
         mode = "append" if os.path.exists(self.path(table)) else "overwrite"
         frame.write.format("hudi").options(**options).mode(mode).save(self.path(table))
 
-    def _is_mor(self, table: str) -> bool:
-        return table in TABLES and TABLES[table].merge_on_read
-
     def _sizing(self, table: str, src: str) -> dict[str, str]:
         """The file size that gives a table its number of file groups; remembered from the load."""
-        if not hasattr(self, "_caps"):
-            self._caps: dict[str, int | None] = {}
         cap = self._caps.setdefault(self.path(table), file_cap(table, src))
         return {"hoodie.parquet.max.file.size": str(cap)} if cap else {}
 

@@ -116,7 +116,10 @@ def goals(results: Results) -> str:
     """Where we want to be, and where we are: times over the limit's."""
     ours = [e for e in OURS if e in results]
     others = [e for e in engines_of(results) if e not in ("limit", *ours)]
-    lines = [f"| | workload (s over the limit's) | goal | {' | '.join([*ours, *others])} |", "|---|---|" + "---:|" * (1 + len(ours + others))]
+    lines = [
+        f"| | workload (s over the limit's) | goal | {' | '.join([*ours, *others])} |",
+        "|---|---|" + "---:|" * (1 + len(ours + others)),
+    ]
     for step, goal in GOALS.items():
         cells = []
         for engine in [*ours, *others]:
@@ -169,7 +172,8 @@ def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str,
     """Everything as Markdown."""
     facts = "\n".join(f"- {k.replace('_', ' ')}: {v}" for k, v in conditions.items())
     engines = "\n".join(
-        f"- `{e}`: {ENGINES[e].about} ({', '.join(f'{k} {v}' for k, v in versions.get(e, {}).items())})" for e in engines_of(results)
+        f"- `{e}`: {ENGINES[e].about} ({', '.join(f'{k} {v}' for k, v in versions.get(e, {}).items())})"
+        for e in engines_of(results)
     )
     parts = [
         "# Benchmark",
@@ -194,14 +198,14 @@ def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str,
         "CPU seconds of the process tree, which other load disturbs less:",
         ratios(results, conditions, "CPU s" + "".join(f" · ×{b}" for b in BASES if b in results), "cpu"),
         "## Memory",
-        "Peak resident memory of the process tree, in MB: all / JVM / Python workers (mapped files and shared pages count in every "
-        "process; a heap grows because it may):",
+        "Peak resident memory of the process tree, in MB: all / JVM / Python workers (mapped files and shared pages count in "
+        "every process; a heap grows because it may):",
         figures(results, "MB", "rss_mb", "rss_jvm_mb", "rss_worker_mb"),
         "## Bytes",
-        "The table on disk after the step, old versions included / what the step added to it, in MB / write amplification: what it "
-        "added over the size of the batch:",
+        "The table on disk after the step, old versions included / what the step added to it, in MB / write amplification: "
+        "what it added over the size of the batch:",
         figures(results, "MB / MB / ×", "disk_mb", "added_mb", "amplification"),
-        "MB through read calls / through write calls of the process tree (files, pipes; mapped files are not counted) / written to disk:",
+        "MB through read calls / through write calls of the process tree (files and pipes, without mapped files) / to disk:",
         figures(results, "MB", "read_mb", "write_mb", "disk_write_mb"),
     ]
     details = problems(results)

@@ -165,7 +165,9 @@ class Engine:
         raise NotImplementedError
 
 
-def run(engine: Engine, data: str, truth: Truth, steps: Collection[str], meter: Meter, emit: Callable[[dict[str, Any]], None]) -> None:
+def run(
+    engine: Engine, data: str, truth: Truth, steps: Collection[str], meter: Meter, emit: Callable[[dict[str, Any]], None]
+) -> None:
     """All steps on new tables; `emit` gets one record per step. A write that is not done ends its table."""
     ended: dict[str, str] = {}
     for step in STEPS:
@@ -218,7 +220,7 @@ def file_cap(table: str, src: str) -> int | None:
 
     Twice the input's share: a stored row takes about half as much again as an incoming one, and a file shall not roll early.
     """
-    groups = TABLES[table].groups if table in TABLES else 0
+    groups = TABLES[table].groups
     return 2 * sum(sizes_below(src).values()) // groups if groups else None
 
 

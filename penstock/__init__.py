@@ -17,21 +17,17 @@ and a typed one, for people who would rather not write option strings:
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
     from penstock.spark.session import disable, enable, session
+    from penstock.write.explain import explain_write
 
-try:
-    __version__ = _version("penstock")
-except PackageNotFoundError:  # shipped to an executor as a plain folder
-    __version__ = "0"
+    __version__: str
 
-__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "session"]
+__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "session"]
 
 _LAZY = {
     "Commit": "penstock.api",
@@ -39,18 +35,31 @@ _LAZY = {
     "bundle": "penstock.bundle",
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
+    "explain_write": "penstock.write.explain",
     "session": "penstock.spark.session",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Doors are loaded when they are used: a worker imports kernels only."""
+    if name == "__version__":
+        return globals().setdefault(name, _installed_version())
     if name not in _LAZY:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
 
     found = globals()[name] = getattr(import_module(_LAZY[name]), name)
     return found
+
+
+def _installed_version() -> str:
+    """The package's version; looking it up is slow enough to leave it to those who ask."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("penstock")
+    except PackageNotFoundError:  # a plain folder on Python's path
+        return "0"
 
 
 def __dir__() -> list[str]:

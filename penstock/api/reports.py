@@ -37,7 +37,7 @@ class Commit:
         >>> commit.operation, commit.rows_inserted, commit.rows_updated
         ('upsert', 0, 3)
         >>> commit
-        Commit(... upsert: 0 inserted, 3 updated, 0 deleted; 2 files, ...)
+        Commit(... upsert: 3 updated; 2 files, ...)
     """
 
     instant: str
@@ -66,7 +66,8 @@ class Commit:
         )
 
     def __repr__(self) -> str:
-        rows = f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
+        counts = {"inserted": self.rows_inserted, "updated": self.rows_updated, "deleted": self.rows_deleted}
+        rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
         files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {human_bytes(self.bytes_written)}"
         took = "" if self.seconds is None else f", {self.seconds:.2f} s"
         return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
@@ -161,12 +162,19 @@ class Report(Sequence[T], Generic[T]):
         """The entries as a pandas DataFrame, a column per field."""
         return self.to_arrow().to_pandas()
 
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that say something about these entries."""
+        return self.columns
+
     def __rich__(self) -> RichTable:
-        table = RichTable(title=self._heading, title_justify="left", box=box.ROUNDED, header_style="bold")
-        for column in self.columns:
+        table = RichTable(
+            title=self._heading, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+        )
+        for column in self.shown:
             table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
         for entry in self._entries:
-            table.add_row(*(Text(column.text(entry)) for column in self.columns))
+            table.add_row(*(Text(column.text(entry)) for column in self.shown))
         return table
 
     def __str__(self) -> str:
@@ -179,7 +187,7 @@ class Report(Sequence[T], Generic[T]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html(self._heading, self.columns, self._entries)
+        return _html(self._heading, self.shown, self._entries)
 
     @property
     def _heading(self) -> str:
@@ -263,6 +271,13 @@ class History(Report[HistoryEntry]):
             ("bytes_written", pa.int64()),
         ]
     )
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The state only where an instant is not completed."""
+        if any(entry.state != "completed" for entry in self):
+            return self.columns
+        return tuple(c for c in self.columns if c.title != "state")
 
 
 class Files(Report[DataFile]):

@@ -20,6 +20,7 @@ import penstock
 from penstock import clock
 from penstock import options as o
 from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry
+from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
 from penstock.filegroup.model import FileSlice
 from penstock.keys import key_generator
@@ -36,9 +37,9 @@ from penstock.timeline.instant import WRITE_ACTIONS, Instant, format_time, parse
 from penstock.timeline.store import read_metadata
 from penstock.write.create import create_table
 from penstock.write.door import write
+from penstock.write.explain import WritePlan, explain_write
 from penstock.write.prepare import check_columns, quoted, stored_schema, writer_schema
 from penstock.write.settings import WriteSettings, resolve
-from penstock.write.swap import recover
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Names: TypeAlias = "str | Sequence[str]"
@@ -61,7 +62,7 @@ class Table:
         >>> table = penstock.Table.create(path, "id string, city string, ts long, fare double",
         ...                               name="trips", record_key="id", partition_by="city", ordering="ts")
         >>> table.insert(trips)
-        Commit(... insert: 3 inserted, 0 updated, 0 deleted; ...)
+        Commit(... insert: 3 inserted; 2 files, ...)
         >>> table.read(columns=["id", "fare"]).orderBy("id").collect()
         [Row(id='a', fare=1.5), Row(id='b', fare=2.5), Row(id='c', fare=3.5)]
     """
@@ -94,7 +95,7 @@ class Table:
             name: the table's name.
             record_key: column or columns that tell rows apart; None lets the writer make keys up.
             partition_by: column or columns whose values name the folders.
-            ordering: column that decides between two rows of one key: the greater value wins.
+            ordering: column that decides between two rows of one key: the greater value wins. None: the last one does.
             spark: the session to use; by default the active one.
             options: more options, by their keys. The table keeps those that are its properties (hive-style folders, key
                 generator and so on); all of them hold for writes through the object given back. Also as `**{key: value}`.
@@ -145,6 +146,7 @@ class Table:
             >>> penstock.Table.open(table.path).name
             'trips'
         """
+        recover(*locate(os.fspath(path)))
         state = open_table(os.fspath(path))
         found = spark or SparkSession.getActiveSession()
         return cls(state.base_path, penstock.enable(found) if found else None, _own_options(options, {}))
@@ -221,7 +223,7 @@ class Table:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
             3
         """
-        return self._write("upsert", rows, options)
+        return self._write("upsert", rows, options, self._unordered(options))
 
     def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Remove rows by key. Keys that the table does not have are ignored.
@@ -236,6 +238,16 @@ class Table:
             2
         """
         return self._write("delete", keys, options)
+
+    def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
+        """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
+
+        Example:
+            >>> plan = table.plan_upsert(trips.where("id = 'a'"))
+            >>> [(group.partition_path, group.rows_changed, group.rows_new) for group in plan.groups]
+            [('berlin', 1, 0)]
+        """
+        return explain_write(rows, self.path, {**self._given("upsert", options), **self._unordered(options)})
 
     def read(
         self,
@@ -254,7 +266,7 @@ class Table:
 
         Raises:
             SchemaError: a column that the table does not have.
-            OptionError: a time that cannot be answered, or a partition path that leaves the table.
+            OptionError: a time that cannot be answered, or a partition that the table does not have.
 
         Example:
             >>> first = table.history()[0].instant
@@ -284,12 +296,10 @@ class Table:
             >>> _ = table.delete(trips.where("id = 'a'"))
             >>> print(table.history())
             History of trips
-            ╭─...─╮
-            │ instant           │ action │ state     │ inserted │ updated │ deleted │ files │    size │
-            ├─...─┤
-            │ ... │ delete │ completed │        0 │       0 │       1 │     1 │ ... kB │
-            │ ... │ insert │ completed │        3 │       0 │       0 │     2 │ ... kB │
-            ╰─...─╯
+            instant            action  inserted  updated  deleted  files     size
+            ─────────────────────────────────────────────────────────────────────
+            ...                delete         0        0        1      1  ... kB
+            ...                insert         3        0        0      2  ... kB
             >>> len(table.history(limit=1))
             1
         """
@@ -332,13 +342,24 @@ class Table:
         self, operation: str, rows: DataFrame, options: Mapping[str, object] | None, more: Mapping[str, object] | None = None
     ) -> Commit:
         """Run one operation of the pipeline. The verb decides which; the table has to be there."""
-        given = {**self.options, **_own_options(options, {}), **(more or {}), o.OPERATION.key: operation}
-        if not Table.exists(self.path):
-            raise TableNotFound(f"there is no table at {self.path} any more; make it with Table.create")
+        given = {**self._given(operation, options), **(more or {})}
         began = clock.monotonic_s()
         done = write(rows.sparkSession, rows, self.path, given, "append")
         assert done is not None  # only mode `ignore` writes nothing
         return Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+
+    def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
+        """For a table without ordering field: of several rows of a key in one batch the last one counts."""
+        given = {**self.options, **_own_options(options, {})}
+        if {o.PRECOMBINE_FIELD.key, o.COMBINE_BEFORE_UPSERT.key} & given.keys() or self.config.precombine_field:
+            return {}
+        return {o.COMBINE_BEFORE_UPSERT.key: False}
+
+    def _given(self, operation: str, options: Mapping[str, object] | None) -> dict[str, object]:
+        """All options of a write. Raises TableNotFound, because a write would make the table anew."""
+        if not Table.exists(self.path):
+            raise TableNotFound(f"there is no table at {self.path} any more; make it with Table.create")
+        return {**self.options, **_own_options(options, {}), o.OPERATION.key: operation}
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

@@ -2,8 +2,8 @@
 
     requested → inflight → (data files, markers first) → completed
 
-`with begin(...)` takes the instant. An error of ours inside the block takes everything back; anything else (a crash, a lost
-executor, Ctrl-C) leaves the instant pending, and the next write rolls it back. Creating the completed file is the only step
+`with begin(...)` takes the instant. An error inside the block takes everything back; a crash (of this process, of the
+machine, Ctrl-C) leaves the instant pending, and the next write rolls it back. Creating the completed file is the only step
 that makes anything visible.
 """
 
@@ -12,21 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from penstock.commit.heartbeat import beating, check_alive, stop_heartbeat
-from penstock.errors import AlreadyExists, CommitUnknown, PenstockError, StorageError
+from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup import markers
+from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, request, transition
+from penstock.timeline.store import instant_path, request, require_pending, transition
 
 
 class Change:
     """A write under way."""
 
-    def __init__(self, table: TableState, instant: Instant) -> None:
+    def __init__(self, table: TableState, instant: Instant, heartbeat: Heartbeat | None = None) -> None:
         self.table, self.instant = table, instant
+        self._heartbeat = heartbeat or Heartbeat(table)
         self._publishing = False
 
     @property
@@ -52,10 +54,14 @@ class Change:
 
         Raises:
             CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
+            WriteConflict: another writer took this one for dead and rolls it back.
         """
         storage, base_path = self.table.storage, self.table.base_path
         check_alive(self.table, self.time)
-        markers.seal(storage, base_path, self.time)
+        if self.table.config.partition_fields and not self.table.config.url_encode:
+            check_not_nested(storage, base_path, {s.partition_path or "" for s in stats if s.prev_commit == "null"})
+        if not markers.seal(storage, base_path, self.time):
+            raise WriteConflict(f"another writer took write {self.time} of {base_path} for dead and rolls it back. Run it again")
         markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
         metadata = CommitMetadata(
             stats=tuple(stats), operation=operation, extra={**(extra or {}), "schema": schema}, replaced=replaced
@@ -63,50 +69,83 @@ class Change:
         self._publish(write_commit(metadata))
         with suppress(StorageError):  # the commit stands; leftovers of it are cleaned up by a later write
             markers.delete_markers(storage, base_path, self.time)
-            stop_heartbeat(storage, base_path, self.time)
+            self._heartbeat.end()
         return metadata
 
     def _publish(self, content: bytes) -> None:
         completed = self.instant.at(State.COMPLETED)
+        storage, path = self.table.storage, instant_path(self.table.base_path, completed)
+        require_pending(storage, self.table.base_path, self.instant)
         self._publishing = True
         try:
-            self.table.storage.write_new(instant_path(self.table.base_path, completed), content)
+            storage.write_new(path, content)
         except AlreadyExists:
-            raise
+            self._check_ours(path, content)
         except StorageError as e:
-            raise CommitUnknown(
-                f"publishing {completed.file_name} failed ({e}); if that file exists the write is done, otherwise run it again"
-            ) from e
+            raise self._unknown(path, e) from e
 
-    def abandon(self, *, tasks_may_run: bool) -> None:
-        """Take everything back, as if the write had never begun; unless it may already have been published.
+    def _check_ours(self, path: str, content: bytes) -> None:
+        """The file may be ours, if the storage repeated a call whose answer was lost; nobody else writes the same."""
+        try:
+            found = self.table.storage.read(path)
+        except (StorageError, FileNotFoundError) as e:
+            raise self._unknown(path, e) from e
+        if found != content:
+            raise WriteConflict(f"{path} was published by somebody else; look at it before running the write again")
 
-        Args:
-            tasks_may_run: a Spark job broke off, so that some of its tasks may still be at work: the seal stays.
-        """
+    @staticmethod
+    def _unknown(path: str, error: Exception) -> CommitUnknown:
+        return CommitUnknown(
+            f"publishing the write failed ({error}). Look for the file {path}: if it is there the write is done, "
+            "otherwise run it again"
+        )
+
+    def abandon(self) -> None:
+        """Take everything back, as if the write had never begun; unless it may already have been published."""
         if self._publishing:
             return
         storage, base_path = self.table.storage, self.table.base_path
         markers.seal(storage, base_path, self.time)
-        for marker in markers.read_markers(storage, base_path, self.time):
-            storage.delete(join(base_path, marker.file_path))
+        announced = [marker.file_path for marker in markers.read_markers(storage, base_path, self.time)]
+        for path in announced:
+            storage.delete(join(base_path, path))
+        if not is_lazy(self.table):
+            for path in sorted({path.rpartition("/")[0] for path in announced}, reverse=True):
+                withdraw_partition(storage, base_path, path, self.time)
         for state in (State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(base_path, self.instant.at(state)))
         markers.delete_markers(storage, base_path, self.time)
-        if tasks_may_run:
-            markers.seal(storage, base_path, self.time)
-        stop_heartbeat(storage, base_path, self.time)
+        self._heartbeat.end()
 
 
 @contextmanager
 def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
-    """Take an instant for a change of the table."""
-    instant = request(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
-    change = Change(table, instant)
-    with beating(table, instant.time):
-        try:
-            yield change
-        except PenstockError as e:
-            with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write
-                change.abandon(tasks_may_run=e.__cause__ is not None)
-            raise
+    """Take an instant for a change of the table.
+
+    Raises:
+        WriteConflict: the table is being restored.
+    """
+    _check_not_restoring(table)
+    storage, base_path, heartbeat = table.storage, table.base_path, Heartbeat(table)
+    utc = table.config.timeline_utc
+    instant = request(storage, base_path, action, utc=utc, content=content, announce=heartbeat.announce)
+    change = Change(table, instant, heartbeat)
+    try:
+        heartbeat.start()
+        markers.open_write(storage, base_path, instant.time)
+        yield change
+    except Exception:
+        with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write
+            change.abandon()
+        raise
+    finally:
+        heartbeat.stop()
+
+
+def _check_not_restoring(table: TableState) -> None:
+    pending = [i for i in table.timeline.of(Action.RESTORE) if not i.is_completed]
+    if pending:
+        raise WriteConflict(
+            f"Found pending restore in active timeline of {table.base_path}: {pending[0].file_name}. Finish the restore with "
+            "Hudi, then run the write again"
+        )

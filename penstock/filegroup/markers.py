@@ -1,8 +1,11 @@
 """Markers: every data file is announced before it is created, so that whatever a dead writer left can be found.
 
-A marker is an empty file `.hoodie/.temp/<instant>/<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. Before a commit
-is published, files that have a marker but no write stat (of tasks that were retried or ran twice) are removed. The
-folder is sealed first: a task that is still running after that cannot publish a file.
+A marker is an empty file `.hoodie/.temp/<instant>/<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. Older releases of
+Hudi take every file in that folder for a marker when they roll a write back, so what else a write keeps is beside it, in
+`.hoodie/.temp/penstock-<instant>`: staged rows, and a file that says the write is open. A task may publish files only while
+that file is there. Before a commit it is removed (the write is sealed), and then the files that have a marker but no write
+stat, of tasks that were retried or ran twice. A task that comes later finds the write sealed, however late it comes, because
+nothing ever opens it again.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from penstock.storage import Storage, join, walk
 from penstock.timeline.store import FOLDER
 
 TEMP = ".temp"
-#: No folder of a partition can have this name.
-SEAL = ".hoodie_sealed"
+#: Before the instant, in the name of the folder that holds what a write keeps beside its markers.
+WORK_PREFIX = "penstock-"
+_OPEN = "open"
 _INFIX = ".marker."
 
 
@@ -38,29 +42,44 @@ class Marker:
 
 
 def markers_folder(base_path: str, instant: str) -> str:
-    """Where the markers of a write are."""
+    """Where the markers of a write are, and nothing else."""
     return join(base_path, FOLDER, TEMP, instant)
 
 
-def create_marker(storage: Storage, base_path: str, instant: str, file_path: str, kind: MarkerType) -> None:
-    """Announce a data file. Raises StorageError if the write has been sealed."""
-    folder = markers_folder(base_path, instant)
-    try:
-        storage.create(join(folder, f"{file_path}{_INFIX}{kind.value}")).close()
-    except AlreadyExists:
-        raise AlreadyExists(f"another attempt of this task announced the same file: {file_path}") from None
-    check_open(storage, base_path, instant)
+def work_folder(base_path: str, instant: str) -> str:
+    """Where a write keeps what is not a marker, until it is finished."""
+    return join(base_path, FOLDER, TEMP, f"{WORK_PREFIX}{instant}")
 
 
-def seal(storage: Storage, base_path: str, instant: str) -> None:
-    """From now on no task may add files to this write."""
-    storage.replace(join(markers_folder(base_path, instant), SEAL), b"")
+def open_write(storage: Storage, base_path: str, instant: str) -> None:
+    """From now on tasks may add files to this write."""
+    storage.create(_open_path(base_path, instant)).close()
+
+
+def seal(storage: Storage, base_path: str, instant: str) -> bool:
+    """From now on no task may add files to this write; False if it was sealed before, or is not one of ours."""
+    return storage.delete(_open_path(base_path, instant))
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
     """Raises StorageError if the write has been sealed: this task is a leftover whose work is not wanted."""
-    if storage.stat(join(markers_folder(base_path, instant), SEAL)) is not None:
-        raise StorageError(f"write {instant} was finished without this attempt of a task; its files are not wanted")
+    if storage.stat(_open_path(base_path, instant)) is None:
+        raise StorageError(
+            f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
+        )
+
+
+def _open_path(base_path: str, instant: str) -> str:
+    return join(work_folder(base_path, instant), _OPEN)
+
+
+def create_marker(storage: Storage, base_path: str, instant: str, file_path: str, kind: MarkerType) -> None:
+    """Announce a data file. Raises StorageError if the write has been sealed."""
+    try:
+        storage.create(join(markers_folder(base_path, instant), f"{file_path}{_INFIX}{kind.value}")).close()
+    except AlreadyExists:
+        raise AlreadyExists(f"another attempt of this task announced the same file: {file_path}") from None
+    check_open(storage, base_path, instant)  # afterwards: a marker made while the write was open is seen by who sealed it
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
@@ -96,3 +115,4 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
     """Forget a finished write's markers, and whatever else it kept beside them."""
     storage.delete_tree(markers_folder(base_path, instant))
+    storage.delete_tree(work_folder(base_path, instant))

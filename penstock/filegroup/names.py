@@ -64,3 +64,8 @@ def partition_metafile(instant: str, partition_path: str, date: str) -> bytes:
     """The content of the file that makes a folder a partition of the table."""
     depth = len(partition_path.split("/")) if partition_path else 0
     return f"#partition metadata\n#{date}\ncommitTime={instant}\npartitionDepth={depth}\n".encode("latin-1")
+
+
+def is_whole_metafile(content: bytes) -> bool:
+    """Whether a partition's metafile, ours or Hudi's, says what readers look for in it."""
+    return re.search(rb"partitionDepth=[0-9]+\s*\n", content) is not None

@@ -30,7 +30,7 @@ def body_of(schema: pa.Schema) -> pa.Schema:
 def stamped(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Table:
     """New rows with the meta columns that are theirs; `numbers` count them for their sequence numbers."""
     meta = [pa.repeat(instant, rows.num_rows), numbered(instant, task, numbers), keys]
-    return pa.table([*meta, *rows.columns], names=[*META_COLUMNS[:3], *rows.column_names])
+    return pa.table([*meta, *rows.columns], schema=body_of(rows.schema))
 
 
 def unstamped(rows: pa.Table) -> pa.Table:

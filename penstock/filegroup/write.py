@@ -6,6 +6,7 @@ Works on the driver and in Spark's workers alike. Memory is one row group per op
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock import clock
-from penstock.errors import AlreadyExists
+from penstock.errors import AlreadyExists, StorageError
 from penstock.filegroup.markers import MarkerType, check_open, create_marker
-from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, partition_metafile
+from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
 from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
 from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
 from penstock.schema import META_COLUMNS
@@ -40,6 +41,17 @@ class FileSettings:
     max_file_bytes: int = 120 * 1024 * 1024
 
 
+@contextlib.contextmanager
+def failing_as_storage(path: str) -> Iterator[None]:
+    """Errors of the operating system while a file is written (a full disk, a limit) as ours."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as e:
+        raise StorageError(e.errno, e.strerror or str(e), path) from e
+
+
 class Output:
     """What one task writes: who it is, how far its row numbers are, and the files it has made."""
 
@@ -48,6 +60,8 @@ class Output:
         self._rows = 0
         self._keys = 0
         self._made: list[str] = []
+        self._metafiles: list[str] = []
+        self._others: dict[str, bytes] = {}
 
     def take_rows(self, count: int) -> int:
         """Reserve row numbers; gives the first."""
@@ -62,28 +76,57 @@ class Output:
         return pa.chunked_array([numbered(self.settings.instant, self.task, numbers)])
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Announce a data file (path relative to the table), then open it."""
+        """Announce a data file (path relative to the table), then open it.
+
+        Raises:
+            StorageError: the write was finished without this task; the file is not there.
+        """
         s = self.settings
-        self._ensure_partition(file_path.rpartition("/")[0])
         create_marker(s.storage, s.base_path, s.instant, file_path, kind)
+        self._ensure_partition(file_path.rpartition("/")[0])
         self._made.append(join(s.base_path, file_path))
-        return s.storage.create(self._made[-1])
+        file = s.storage.create(self._made[-1])
+        self._check_wanted()
+        return file
+
+    def _check_wanted(self) -> None:
+        """Remove what this task made if the write was sealed meanwhile: who sealed it may have looked before it was there."""
+        s = self.settings
+        try:
+            check_open(s.storage, s.base_path, s.instant)
+        except StorageError:
+            for path in self._made:
+                s.storage.delete(path)
+            raise
 
     def _ensure_partition(self, partition_path: str) -> None:
-        """Make the folder a partition of the table, once."""
+        """Make the folder a partition of the table, once. A metafile that is not whole was left by a writer that died."""
         storage, path = self.settings.storage, join(self.settings.base_path, partition_path, PARTITION_METAFILE)
-        if storage.stat(path) is not None:
+        found: bytes | None = None
+        with contextlib.suppress(FileNotFoundError):
+            found = storage.read(path)
+        if found is not None and is_whole_metafile(found):
             return
         date = clock.utc_now().strftime("%a %b %d %H:%M:%S UTC %Y")
-        with contextlib.suppress(AlreadyExists), storage.create(path) as file:
-            file.write(partition_metafile(self.settings.instant, partition_path, date))
-            self._made.append(path)
+        content = partition_metafile(self.settings.instant, partition_path, date)
+        if found is not None:
+            storage.replace(path, content)
+            return
+        try:
+            with storage.create(path) as file:
+                file.write(content)
+            self._metafiles.append(path)
+        except AlreadyExists:
+            self._others[path] = content
 
     def finish(self) -> None:
         """Make what was written durable, unless the write was finished without this task."""
-        s = self.settings
-        s.storage.sync(self._made)
-        check_open(s.storage, s.base_path, s.instant)
+        storage = self.settings.storage
+        for path, content in self._others.items():  # another task was about to write it; it may have died
+            if not is_whole_metafile(storage.read(path)):
+                storage.replace(path, content)
+        storage.sync([*self._metafiles, *self._made])
+        self._check_wanted()
 
 
 class BaseFileWriter:
@@ -138,8 +181,7 @@ class BaseFileWriter:
         if not self.settings.populate_meta:
             self._write(unstamped(body.drop_columns(list(META_COLUMNS[:3]))))
             return
-        if not self._footer.resumes:
-            self._footer.add(body[KEY_COLUMN])
+        self._footer.keep(body[KEY_COLUMN])
         self._write(placed(body, self.partition_path, self.name))
 
     def _write(self, rows: pa.Table) -> None:
@@ -157,25 +199,27 @@ class BaseFileWriter:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_tables(self._waiting)
         self._waiting, self._waiting_rows = [], 0
-        if self._parquet is None:
-            self._parquet = open_writer(self._sink, rows, self.settings.codec)
         whole = rows.num_rows < 2 * ROW_GROUP_ROWS
-        self._parquet.write_table(rows, row_group_size=rows.num_rows if whole else ROW_GROUP_ROWS)
+        with failing_as_storage(self.path):
+            if self._parquet is None:
+                self._parquet = open_writer(self._sink, rows, self.settings.codec)
+            self._parquet.write_table(rows, row_group_size=rows.num_rows if whole else ROW_GROUP_ROWS)
 
     def close(self) -> int:
         """Finish the file, which may have no rows at all, and give its size."""
         self.flush()
-        if self._parquet is None:
-            self._parquet = open_writer(self._sink, with_meta(self.settings.schema).empty_table(), self.settings.codec)
         footer = {
             "parquet.avro.schema": self.settings.avro_schema,
             "writer.model.name": "avro",
             **self._footer.metadata(),
         }
-        self._parquet.add_key_value_metadata(footer)
-        self._parquet.close()
-        size = self.written_bytes
-        self._sink.close()
+        with failing_as_storage(self.path):
+            if self._parquet is None:
+                self._parquet = open_writer(self._sink, with_meta(self.settings.schema).empty_table(), self.settings.codec)
+            self._parquet.add_key_value_metadata(footer)
+            self._parquet.close()
+            size = self.written_bytes
+            self._sink.close()
         return size
 
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
@@ -216,7 +260,7 @@ class GroupWriter:
         start = 0
         while start < rows.num_rows:
             writer = self._open or self._next()
-            count = min(rows.num_rows - start, self._room(writer))
+            count = min(rows.num_rows - start, self._room(writer, rows))
             first = self._output.take_rows(count)
             writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
             start += count
@@ -228,15 +272,15 @@ class GroupWriter:
         self._open = BaseFileWriter(self._output, self._partition, file_id, MarkerType.CREATE)
         return self._open
 
-    def _room(self, writer: BaseFileWriter) -> int:
+    def _room(self, writer: BaseFileWriter, rows: pa.Table) -> int:
         """Rows until the next look at the file's size: a row group, or what still fits."""
-        per_row = writer.bytes_per_row or self._bytes_per_row
-        if not per_row:
-            return ROW_GROUP_ROWS
-        fits = int((self._settings.max_file_bytes - writer.written_bytes) / per_row)
+        per_row = writer.bytes_per_row or self._bytes_per_row or max(1.0, rows.nbytes / rows.num_rows)
+        fits = int(self._settings.max_file_bytes / per_row) - writer.rows
         return max(1, min(ROW_GROUP_ROWS, fits))
 
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
+        if self._bytes_per_row is None and writer.waiting_bytes >= self._settings.max_file_bytes:
+            writer.flush()  # enough for a file even if nothing compresses: see what a row takes
         self._bytes_per_row = writer.bytes_per_row or self._bytes_per_row
         per_row = self._bytes_per_row
         if per_row and writer.rows * per_row + 2 * per_row >= self._settings.max_file_bytes:

@@ -6,14 +6,16 @@ the record keys' range and bloom filter go to the footer. Nothing here knows pat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.formats.bloom import BloomFilter, read_bloom
+from penstock.formats.bloom import BloomFilter, DynamicBloomFilter, read_bloom
 
 FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
 FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"
@@ -74,8 +76,8 @@ class KeyFooter:
 
     def __init__(self, settings: BloomSettings | None, old: Mapping[str, str] | None = None, old_rows: int = 0) -> None:
         self._settings = settings
-        #: Whether the old file's entries stand, so that only keys that are new have to be added.
-        self.resumes = False
+        #: Whether the old file's filter stands, so that only keys that are new have to be added to it.
+        self._resumes = False
         self._waiting: list[pa.ChunkedArray] = []
         self._count = 0
         self._low: str | None = None
@@ -85,25 +87,21 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Go on from the old file's footer, unless its filter is missing or was made for far fewer keys."""
+        """Go on from the old file's filter, unless there is none or it was made for far fewer keys."""
         text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
-        if not text or (old_rows and FOOTER_MIN_KEY not in old):
+        if not text:
             return
         bloom = read_bloom(text, old.get(FOOTER_BLOOM_TYPE), settings.max_entries)
-        made_for = getattr(bloom, "row_entries", settings.entries)
+        made_for = _entries_of(bloom, settings.error_rate)
         if made_for < settings.entries and old_rows > 2 * made_for:
             return
-        self._bloom, self.resumes = bloom, True
-        self._low, self._high = old.get(FOOTER_MIN_KEY), old.get(FOOTER_MAX_KEY)
+        self._bloom, self._resumes = bloom, True
 
     def add(self, keys: pa.ChunkedArray) -> None:
         """Take in the keys of some more rows."""
         if len(keys) == 0:
             return
-        bounds = pc.min_max(keys)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        self._low = low if self._low is None else min(self._low, low)
-        self._high = high if self._high is None else max(self._high, high)
+        self._widen(keys)
         self._count += len(keys)
         if self._bloom is not None:
             self._bloom.add(keys)
@@ -111,6 +109,18 @@ class KeyFooter:
             self._waiting.append(keys)
             if self._count >= self._settings.entries:
                 self._build(self._settings.entries)
+
+    def keep(self, keys: pa.ChunkedArray) -> None:
+        """Take in the keys of rows that were in the old file."""
+        if self._resumes and len(keys):
+            self._widen(keys)
+        else:
+            self.add(keys)
+
+    def _widen(self, keys: pa.ChunkedArray) -> None:
+        low, high = key_range(keys)
+        self._low = low if self._low is None else min(self._low, low, key=java_order)
+        self._high = high if self._high is None else max(self._high, high, key=java_order)
 
     def _build(self, entries: int) -> None:
         assert self._settings is not None
@@ -133,6 +143,39 @@ class KeyFooter:
         if self._low is not None and self._high is not None:
             found |= {FOOTER_MIN_KEY: self._low, FOOTER_MAX_KEY: self._high}
         return found
+
+
+def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
+    """How many keys a stored filter was made for; a simple one does not say, but its size does."""
+    if isinstance(bloom, DynamicBloomFilter):
+        return bloom.row_entries
+    return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
+
+
+def key_range(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """The least and the greatest key, in Java's order."""
+    bounds = pc.min_max(keys)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if any(_holds_high_bytes(chunk) for chunk in keys.chunks):
+        texts = keys.to_pylist()  # rare, and Arrow knows no such order
+        return min(texts, key=java_order), max(texts, key=java_order)
+    return low, high
+
+
+def java_order(text: str) -> bytes:
+    """What Java compares texts by: UTF-16 code units. Bytes of UTF-8 give the same order up to U+DFFF."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def orders_alike(text: str) -> bool:
+    """Whether a text compares with every other one in Java as it does in UTF-8."""
+    return not text or max(text) < "\ue000"
+
+
+def _holds_high_bytes(keys: pa.Array) -> bool:
+    """Whether any key may hold a character from U+E000 on: in UTF-8 such a character begins with 0xEE or more."""
+    data = keys.buffers()[2]
+    return data is not None and bool((np.frombuffer(data, np.uint8) >= 0xEE).any())
 
 
 _LEAST_ENTRIES = 1_000

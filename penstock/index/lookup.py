@@ -13,7 +13,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,8 +28,10 @@ from penstock.formats.parquet import (
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     footer_of,
+    orders_alike,
 )
-from penstock.merge.pair import Positions, positions_in
+from penstock.merge.gather import Positions
+from penstock.merge.pair import positions_in
 from penstock.storage import Storage
 
 #: Keys that are asked of a filter first; if one of them may be there, asking the others saves nothing.
@@ -61,13 +62,18 @@ class Keys:
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
-        self._order: npt.NDArray[np.int64] | None = None
+        self._order: Positions | None = None
         self._sorted: pa.Array | None = None
 
     def between(self, low: str, high: str) -> Positions | None:
-        """Positions of the keys in a range, or None for all of them."""
+        """Positions of the keys in a range, or None for all of them.
+
+        A footer's range is in Java's order; where that may differ from ours, it rules nothing out.
+        """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
+        if not (orders_alike(low) and orders_alike(high)):
+            return None
         if self._order is None:
             self._order = np.asarray(pc.sort_indices(self.keys), dtype=np.int64)
             self._sorted = self.keys.take(pa.array(self._order))

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.keys.complex import key_of_all
 from penstock.keys.model import PARTITION_PATH_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import CUSTOM, split_typed_field
-from penstock.keys.paths import SEPARATOR
-from penstock.keys.texts import partition_path, plain_folder
+from penstock.keys.texts import joined, partition_path, plain_folder
 from penstock.keys.timestamp import time_folder
 
 
@@ -65,4 +63,4 @@ def _path(schema: StructType, fields: tuple[tuple[str, str], ...], settings: Key
         time_folder(schema, name, settings) if kind == "TIMESTAMP" else partition_path(schema, (name,), settings)
         for name, kind in fields
     ]
-    return F.concat_ws(SEPARATOR, *folders)
+    return joined(folders)

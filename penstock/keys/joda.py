@@ -39,7 +39,14 @@ DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noq
 _PRINTABLE = frozenset("GCyYxweEMdDHkKhamsSZ")
 _READABLE = _PRINTABLE - frozenset("GC")
 _DIGITS_MAX = {"M": 2, "d": 2, "D": 3, "w": 2, "e": 1, "H": 2, "k": 2, "K": 2, "h": 2, "m": 2, "s": 2}
-_FIXED_WIDTHS = {"y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2}
+_FIXED = {
+    "y": (4, r"\d{4}"),
+    "M": (2, r"(?:0[1-9]|1[0-2])"),
+    "d": (2, r"(?:0[1-9]|[12]\d|3[01])"),
+    "H": (2, r"(?:[01]\d|2[0-3])"),
+    "m": (2, r"[0-5]\d"),
+    "s": (2, r"[0-5]\d"),
+}
 _YEARS = frozenset("yYx")
 _YEAR_DIGITS_MAX = 9
 
@@ -137,8 +144,8 @@ def _with_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
         if not token.letter:
             regexes.append(_literal_regex(token.text))
             at += len(token.text)
-        elif _FIXED_WIDTHS.get(token.letter, 0) == token.width or token.letter == "S":
-            regexes.append(rf"\d{{{token.width}}}")
+        elif token.letter == "S" or (token.letter in _FIXED and token.width == _FIXED[token.letter][0]):
+            regexes.append(rf"\d{{{token.width}}}" if token.letter == "S" else _FIXED[token.letter][1])
             at += token.width
         elif token.letter == "Z" and token.width <= 2 and token is tokens[-1]:
             regexes.append(_OFFSET)

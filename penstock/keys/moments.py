@@ -14,6 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.keys.joda import DAYS, MONTHS, Token
+from penstock.keys.paths import escape_path_value
+from penstock.keys.texts import escaped
 from penstock.keys.zones import Zone
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
@@ -66,20 +68,26 @@ def _shifted(shift: Callable[[Column, Column], Column], millis: Column, zone: Co
 # --- printing
 
 
-def printed(moment: Moment, tokens: Sequence[Token]) -> Column:
-    """Give the text of the moment's wall clock by the tokens of a pattern."""
-    return F.concat(*(_printed_token(moment, token) for token in tokens))
+def printed(moment: Moment, tokens: Sequence[Token], *, escape: bool = False) -> Column:
+    """Give the text of the moment's wall clock by the tokens of a pattern, escaped as a folder name on demand."""
+    return F.concat(*(_printed_token(moment, token, escape=escape) for token in tokens))
 
 
-def _printed_token(moment: Moment, token: Token) -> Column:
+def bind(value: Column, body: Callable[[Column], Column]) -> Column:
+    """Evaluate `value` once per row, however often `body` uses it."""
+    return F.transform(F.array(value), body)[0]
+
+
+def _printed_token(moment: Moment, token: Token, *, escape: bool) -> Column:
     if not token.letter:
-        return F.lit(token.text)
+        return F.lit(escape_path_value(token.text) if escape else token.text)
     if token.letter in "yYxCG":
         return _printed_year(_date(moment), token)
     if token.letter in "MdDweE":
         return _printed_day(_date(moment), token)
     if token.letter == "Z":
-        return _printed_zone(moment, token)
+        text = _printed_zone(moment, token)
+        return escaped(text) if escape else text
     return _printed_time(F.pmod(moment.wall, F.lit(DAY_MS)), token)
 
 

@@ -1,7 +1,8 @@
 """Texts as moments: Joda-Time's reading of dates, as Spark expressions.
 
-1. The first pattern that fits the whole text is taken. Most patterns are of fixed width, and most texts fill it: these are
-   cut by position, which is fast. All others are taken apart by a regular expression that is as lenient as Joda.
+1. The first pattern that fits the whole text is taken. Most patterns are of fixed width, and most texts fill it: these
+   are cut by position, and if no zone moves the clock, their parts are only put in a new order. All others are taken
+   apart by a regular expression that is as lenient as Joda.
 2. The numbers are checked for their ranges and added up to a wall clock time.
 3. The zone in the text, else the given one, else the session's, places it in UTC.
 
@@ -19,64 +20,91 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.keys.joda import MONTHS, Reading, Token
-from penstock.keys.moments import DAY_MS, MINUTE_MS, SECOND_MS, Moment, moment_in, utc_at, utc_of, whole
+from penstock.keys.moments import DAY_MS, MINUTE_MS, SECOND_MS, Moment, bind, moment_in, printed, utc_at, utc_of, whole
+from penstock.keys.paths import escape_path_value
 from penstock.keys.texts import fail
 from penstock.keys.zones import Zone
 
 _YEAR_MAX = 200_000
 _GROUP_END = "\x1f"
+Result = Callable[["Parts", Column], Column]
 
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Reads a text column by the first pattern that fits."""
+    """Reads texts by the first pattern that fits."""
 
-    text: Column
     readings: Sequence[Reading]
     zone: Zone | None
     """Of texts that name none; without it, the session's."""
     failure: str
     """Message for a text that cannot be read, which it shows in place of `{}`."""
 
-    def moment(self, shown_in: Zone | None) -> Moment:
-        """Give the moment on the clock of `shown_in`; without it on that of the text, of its own or the given zone."""
+    def print_as(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
+        """Give the text's moment by another pattern, on the clock of `shown_in`, else of the zone, else of the text."""
         shown_in = shown_in or self.zone
+        cases, earlier = [], F.lit(False)
+        for reading in self.readings:
+            copied = self._copied(reading, tokens, text, shown_in=shown_in, escape=escape)
+            if copied is not None:
+                cases.append((_fits_width(reading, text) & ~earlier, copied))
+            earlier = earlier | text.rlike(reading.regex)
+        return _first_of(cases, self._print_any(tokens, text, shown_in=shown_in, escape=escape))
+
+    def _copied(
+        self, reading: Reading, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool
+    ) -> Column | None:
+        """Give the text with its parts in a new order, if that is all there is to do: far faster than by numbers."""
+        cut = _Cut(reading, text)
+        same_clock = shown_in is None or (shown_in == self.zone and shown_in.offset_ms is not None)
+        moves = shown_in is not None and cut.token("Z") is not None
+        if reading.fixed_regex is None or not same_clock or moves or not all(cut.has(token) for token in tokens):
+            return None
+        literal = escape_path_value if escape else str
+        return F.concat(*(cut.text(token.letter) if token.letter else F.lit(literal(token.text)) for token in tokens))
+
+    def _print_any(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
+        # Spark copies an expression into every place that uses it; what is bound to a name is not copied
+        if any(token.letter == "Z" for token in tokens):
+            moment = bind(text, lambda bound: _as_struct(self._moment(bound, shown_in)))
+            return bind(moment, lambda bound: printed(_from_struct(bound), tokens, escape=escape))
+        wall = bind(text, lambda bound: self._wall(bound, shown_in))
+        return bind(wall, lambda bound: printed(Moment(bound, bound, F.lit("")), tokens, escape=escape))
+
+    def _moment(self, text: Column, shown_in: Zone | None) -> Moment:
+        utc = self._read(text, lambda parts, wall: _placed(parts, wall, self.zone).utc)
         if shown_in is not None:
-            return moment_in(shown_in, self._read(lambda parts, wall: _placed(parts, wall, self.zone).utc))
-        return Moment(
-            utc=self._read(lambda parts, wall: _placed(parts, wall, None).utc),
-            wall=self._read(lambda parts, wall: wall),
-            zone=self._read(lambda parts, wall: _placed(parts, wall, None).zone),
-        )
+            return moment_in(shown_in, utc)
+        zone = self._read(text, lambda parts, wall: _placed(parts, wall, self.zone).zone)
+        return Moment(utc, self._wall(text, None), zone)
 
-    def _read(self, result: Callable[[Parts, Column], Column]) -> Column:
-        """Give what `result` makes of the parts of the text and the wall clock time in it."""
-        cases = [case for reading in self.readings for case in self._cases(reading, result)]
-        # otherwise() closes a chain of when(), so it is built from its end
-        return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), self._refusal)
+    def _wall(self, text: Column, shown_in: Zone | None) -> Column:
+        return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
-    def _cases(self, reading: Reading, result: Callable[[Parts, Column], Column]) -> list[tuple[Column, Column]]:
-        cases = [(self.text.rlike(reading.regex), self._by_groups(reading, result))]
+    def _read(self, text: Column, result: Result) -> Column:
+        """Give what `result` makes of the parts of the text and of its wall clock time."""
+        cases = [case for reading in self.readings for case in self._cases(reading, text, result)]
+        return _first_of(cases, fail(self.failure, text))
+
+    def _cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
+        cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
         if reading.fixed_regex is not None:
-            cut = _Cut(reading, self.text)
-            valid, wall = _wall_clock(cut)
-            cases.insert(0, (self.text.rlike(reading.fixed_regex) & valid, result(cut, wall)))
+            cut = _Cut(reading, text)
+            by_position = bind(_wall_clock(cut)[1], lambda wall: result(cut, wall))
+            cases.insert(0, (_fits_width(reading, text), by_position))
         return cases
 
-    def _by_groups(self, reading: Reading, result: Callable[[Parts, Column], Column]) -> Column:
+    def _by_groups(self, reading: Reading, text: Column, result: Result) -> Column:
         joined = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
-        groups = F.split(F.regexp_replace(self.text, reading.regex, joined), _GROUP_END)
+        groups = F.split(F.regexp_replace(text, reading.regex, joined), _GROUP_END)
 
         def from_groups(bound: Column) -> Column:
             parts = _Groups(reading, bound)
             valid, wall = _wall_clock(parts)
-            return F.when(valid, _bind(wall, lambda value: result(parts, value))).otherwise(self._refusal)
+            read = bind(wall, lambda value: result(parts, value))
+            return F.when(valid, read).otherwise(fail(self.failure, text))
 
-        return _bind(groups, from_groups)
-
-    @property
-    def _refusal(self) -> Column:
-        return fail(self.failure, self.text)
+        return bind(groups, from_groups)
 
 
 class Parts(Protocol):
@@ -124,10 +152,14 @@ class _Cut:
         length = token.width if token.letter != "Z" else len("+hh:mm:ss")
         return F.substring(self.whole_text, self.reading.starts[position] + 1, length)
 
+    def has(self, wanted: Token) -> bool:
+        """Say whether the text has this just as it would be printed."""
+        return not wanted.letter or (wanted.letter in "yMdHms" and self.token(wanted.letter) == wanted)
 
-def _bind(value: Column, body: Callable[[Column], Column]) -> Column:
-    """Evaluate `value` once per row, however often `body` uses it."""
-    return F.transform(F.array(value), body)[0]
+
+def _first_of(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
+    """Give the value of the first condition that holds."""
+    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), otherwise)
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
@@ -150,11 +182,23 @@ def _calendar_date(parts: Parts) -> tuple[Column, Column]:
     month_valid, month = _month(parts)
     first = F.make_date(year, month, F.lit(1))
     day, last = _number(parts, "d", 1), F.dayofmonth(F.last_day(first))
-    day_valid = day.between(1, 28) | day.between(F.lit(29), last)
+    day_valid = day.between(F.lit(1), last)
     if parts.token("D") and not parts.token("Md"):
         day, last = _number(parts, "D", 1), F.dayofyear(F.make_date(year, F.lit(12), F.lit(31)))
         day_valid = day.between(F.lit(1), last)
     return year_valid & month_valid & day_valid, F.unix_date(first) + day - 1
+
+
+def _fits_width(reading: Reading, text: Column) -> Column:
+    """Say whether the text fills the fixed width of the pattern, with numbers that make a date."""
+    cut, fits = _Cut(reading, text), text.rlike(reading.fixed_regex or "")
+    if not cut.token("d"):
+        return fits
+    # the regular expression has seen to all ranges but this one
+    _, year = _year(cut, "yY", default=2000)
+    _, month = _month(cut)
+    day, first = _number(cut, "d", 1), F.make_date(year, month, F.lit(1))
+    return fits & ((day < 29) | (day <= F.dayofmonth(F.last_day(first))))
 
 
 def _week_date(parts: Parts) -> tuple[Column, Column]:
@@ -244,3 +288,11 @@ def _offset_ms(text: Column, digits: Column) -> Column:
 def _offset_name(text: Column, digits: Column) -> Column:
     name = F.concat(F.substring(text, 1, 1), F.substring(digits, 1, 2), F.lit(":"), F.substring(digits, 3, 2))
     return F.when(digits == "000000", "UTC").otherwise(name)
+
+
+def _as_struct(moment: Moment) -> Column:
+    return F.struct(moment.utc.alias("utc"), moment.wall.alias("wall"), moment.zone.alias("zone"))
+
+
+def _from_struct(struct: Column) -> Moment:
+    return Moment(struct["utc"], struct["wall"], struct["zone"])

@@ -16,8 +16,7 @@ from penstock.keys.complex import ComplexKeyGenerator
 from penstock.keys.fields import Field, find_field
 from penstock.keys.model import PARTITION_PATH_OPTION, KeyColumns, KeyGenerator, KeySettings
 from penstock.keys.names import COMPLEX, SIMPLE
-from penstock.keys.paths import SEPARATOR
-from penstock.keys.texts import folder, text_of
+from penstock.keys.texts import folder, joined, text_of
 
 _SECONDS_TEXT = 19
 
@@ -38,7 +37,7 @@ class SqlKeyGenerator:
         if self.origin.java_class not in (SIMPLE, COMPLEX) or not any(_is_timestamp(field) for field in fields):
             return columns
         folders = [_folder(field, self.settings) for field in fields]
-        return replace(columns, partition_path=F.concat_ws(SEPARATOR, *folders), plain_partition_path=None)
+        return replace(columns, partition_path=joined(folders), plain_partition_path=None)
 
 
 def wrapped_by_sql(settings: KeySettings, origin: KeyGenerator | None) -> SqlKeyGenerator:

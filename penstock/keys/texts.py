@@ -13,7 +13,7 @@ Results do not depend on ANSI mode or on the time parser policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -49,8 +49,6 @@ _MICROS_PER_DAY = 86_400_000_000
 _CONTROL_REGEX = r"[\x00-\x1f\x7f]"
 _ESCAPED_REGEX = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
 
-TextOf = Callable[[Field], Column]
-
 
 # --- record keys
 
@@ -61,7 +59,7 @@ def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Colu
     text = text_of(field, settings, option=RECORD_KEY_OPTION)
     failure = fail(missing_key_message(name, "{}"), F.coalesce(text, F.lit("null")))
     plain = field.path[0] if field.is_top_level and isinstance(field.type, StringType) else None
-    return F.when(text.isNull() | (text == ""), failure).otherwise(text), plain
+    return F.when(text.isNull() | (text == ""), failure).otherwise(text).alias("record_key"), plain
 
 
 def labelled_key(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
@@ -73,22 +71,25 @@ def labelled_key(schema: StructType, names: Sequence[str], settings: KeySettings
         parts.append(F.concat(F.lit(f"{name}:"), shown))
         present = present | (text.isNotNull() & (text != ""))
     key = F.concat_ws(",", *parts)
-    return F.when(present, key).otherwise(fail(all_parts_missing_message(names, "{}"), key))
+    failure = fail(all_parts_missing_message(names, "{}"), key)
+    return F.when(present, key).otherwise(failure).alias("record_key")
 
 
 # --- partition paths
 
 
-def partition_path(schema: StructType, names: Sequence[str], settings: KeySettings, *, text: TextOf | None = None) -> Column:
-    """Give the path of these fields, one folder each; `text` says how a field becomes text, if not as usual."""
-    if not names:
-        return F.lit("")
+def partition_path(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
+    """Give the path of these fields, one folder each; without any, the empty path."""
     folders = []
     for name in names:
         field = find_field(schema, name, option=PARTITION_PATH_OPTION)
-        value = text(field) if text else text_of(field, settings, option=PARTITION_PATH_OPTION)
-        folders.append(folder(name, value, settings))
-    return F.concat_ws(SEPARATOR, *folders)
+        folders.append(folder(name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings))
+    return joined(folders or [F.lit("")])
+
+
+def joined(folders: Sequence[Column]) -> Column:
+    """Give the path of these folders."""
+    return (folders[0] if len(folders) == 1 else F.concat_ws(SEPARATOR, *folders)).alias("partition_path")
 
 
 def folder(name: str, value: Column, settings: KeySettings) -> Column:

@@ -44,7 +44,7 @@ from penstock.keys.names import TIMESTAMP
 from penstock.keys.paths import DEFAULT_PARTITION
 from penstock.keys.readings import TextReader
 from penstock.keys.simple import single_field, single_key
-from penstock.keys.texts import TEXT_TYPES, fail, folder, micros_of, refused_type
+from penstock.keys.texts import TEXT_TYPES, fail, joined, micros_of, refused_type
 from penstock.keys.zones import UTC, Zone, zone_named
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
@@ -101,7 +101,7 @@ class TimestampBasedKeyGenerator:
         name = single_field(self.settings.partition_path_fields, "partition-path")
         return KeyColumns(
             record_key=key,
-            partition_path=time_folder(schema, name, self.settings),
+            partition_path=joined([time_folder(schema, name, self.settings)]),
             plain_record_key=plain_key,
             plain_partition_path=None,
             record_key_fields=self.settings.record_key_fields,
@@ -110,9 +110,10 @@ class TimestampBasedKeyGenerator:
 
 
 def time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
-    """Give the folder of a time-based field; a pattern with slashes makes several of it."""
+    """Give the folder of a time-based field; a pattern with slashes makes several of it, unless they are escaped."""
     field = find_field(schema, name, option=PARTITION_PATH_OPTION)
-    return folder(name, _time_text(field, read_time_format(settings.timebased), settings), settings)
+    text = _time_text(field, read_time_format(settings.timebased), settings)
+    return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
 
 
 def read_time_format(options: Mapping[str, str]) -> TimeFormat:
@@ -198,26 +199,26 @@ def _check_parser(options: Mapping[str, str]) -> None:
 
 
 def _time_text(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
-    """Give the text of the field's moment.
+    """Give the text of the field's moment, escaped if paths are.
 
     Raises:
         OptionError: the column's type does not fit `timestamp.type`.
     """
     if form.unit is None and isinstance(field.type, (*TEXT_TYPES, NullType)):
-        return _printed_text(field.column.cast("string"), form)
+        return _printed_text(field.column.cast("string"), form, escape=settings.url_encode)
     if form.unit is not None and isinstance(field.type, TEXT_TYPES):
         raise OptionError(
             f"Missing input formatter for the text column {field.name!r}. Ensure {TIMEBASED_PREFIX}input.dateformat is "
             f"set and {TIMEBASED_PREFIX}timestamp.type is DATE_STRING or MIXED, not {form.input_type.value}!"
         )
-    is_timestamp = isinstance(field.type, (TimestampType, TimestampNTZType))
-    if is_timestamp and settings.consistent_logical_timestamp:
-        millis = F.unix_millis(field.column.cast("timestamp"))
-        return printed(moment_in(form.output_zone, F.coalesce(millis, F.lit(1).cast("long"))), form.output)
-    return printed(moment_in(form.output_zone, _millis_of_number(field, form)), form.output)
+    if isinstance(field.type, (TimestampType, TimestampNTZType)) and settings.consistent_logical_timestamp:
+        millis = F.coalesce(F.unix_millis(field.column.cast("timestamp")), F.lit(1).cast("long"))
+    else:
+        millis = _millis_of_number(field, form)
+    return printed(moment_in(form.output_zone, millis), form.output, escape=settings.url_encode)
 
 
-def _printed_text(text: Column, form: TimeFormat) -> Column:
+def _printed_text(text: Column, form: TimeFormat, *, escape: bool) -> Column:
     one_ms = moment_in(form.input_zone or form.output_zone or UTC, F.lit(1).cast("long"))
     # the placeholder itself comes back in rows that were read from a table
     given = F.coalesce(F.nullif(text, F.lit(DEFAULT_PARTITION)), printed(one_ms, form.first_pattern))
@@ -226,8 +227,8 @@ def _printed_text(text: Column, form: TimeFormat) -> Column:
         "Unable to parse input partition field: {}. "
         f"Fix: let {TIMEBASED_PREFIX}input.dateformat ({patterns}) list a pattern that fits it, or correct the value."
     )
-    reader = TextReader(given, form.readings, zone=form.input_zone, failure=failure)
-    return printed(reader.moment(form.output_zone), form.output)
+    reader = TextReader(form.readings, zone=form.input_zone, failure=failure)
+    return reader.print_as(form.output, given, shown_in=form.output_zone, escape=escape)
 
 
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.merge.gather import column_at
 
 DELETE_FLAG = "_hoodie_is_deleted"
 
@@ -27,7 +28,7 @@ class Merger(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns of the stored row that the decision looks at."""
+        """Columns of the stored row that the decision looks at; fields of structs as `a.b`."""
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         """KEEP_OLD, TAKE_NEW or DELETE for each pair of rows."""
@@ -51,7 +52,10 @@ class LatestCommit:
 
 @dataclass(frozen=True)
 class LatestOrdering:
-    """The greater ordering value wins, the incoming row among equals: DefaultHoodieRecordPayload."""
+    """The greater ordering value wins, the incoming row among equals: DefaultHoodieRecordPayload.
+
+    A stored row without an ordering value, or of a time before the column was there, gives way.
+    """
 
     ordering: str
 
@@ -60,10 +64,10 @@ class LatestOrdering:
         return (self.ordering,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        if self.ordering not in old.column_names:
-            older = np.zeros(new.num_rows, np.bool_)
-        else:
-            older = is_greater(old[self.ordering], new[self.ordering], self.ordering)
+        stored, incoming = column_at(old, self.ordering), column_at(new, self.ordering)
+        older = np.zeros(new.num_rows, np.bool_)
+        if stored is not None and incoming is not None:
+            older = is_greater(stored, incoming, self.ordering)
         taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
         return np.where(older, KEEP_OLD, taken).astype(np.int8)
 
@@ -92,7 +96,17 @@ def delete_flags(rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> npt.NDArray[np.bool_]:
-    """Where the left value is strictly greater; a null on the left never is."""
+    """Where the left value is strictly greater; a null on the left never is. Not-a-number is greater than any number.
+
+    Raises:
+        SchemaError: the right value is null beside one that is not, or the two cannot be compared.
+    """
+    unknown = pc.and_(pc.is_valid(left), pc.is_null(right))
+    if pc.any(unknown).as_py():
+        raise SchemaError(
+            f"Ordering value is null in column {column!r} of a row whose stored version has one; fill the column, or choose "
+            "a payload class that does not compare ordering values"
+        )
     try:
         greater = pc.greater(left, right)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as e:
@@ -100,4 +114,6 @@ def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> np
             f"ordering column {column!r} is {left.type} in the table and {right.type} in the rows, which cannot be compared; "
             "cast it"
         ) from e
+    if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
+        greater = pc.or_(greater, pc.and_(pc.is_nan(left), pc.invert(pc.is_nan(right))))
     return np.asarray(pc.fill_null(greater, False), dtype=np.bool_)

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-
-Positions = npt.NDArray[np.int64]
+from penstock.merge.gather import OFFSETS_REACH, Positions
 
 
 def positions_in(keys: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> Positions:
     """For each key, where it stands in `wanted` (which holds no key twice), or -1. The hash is built on `wanted`."""
+    if keys.type != wanted.type:
+        keys = keys.cast(wanted.type)
     found = pc.index_in(keys, value_set=wanted)
     return np.asarray(pc.fill_null(found, -1), dtype=np.int64)
 
 
-def newest_of_each(keys: pa.Array, ordering: pa.Array | pa.ChunkedArray | None) -> Positions:
+def newest_of_each(
+    keys: pa.Array, ordering: pa.Array | pa.ChunkedArray | None, column: str = "", arrival: Positions | None = None
+) -> Positions:
     """Positions of one row per key, ascending: the one with the greatest ordering value, the last among equals.
 
     Without ordering values the last row of each key stays.
+
+    Args:
+        column: what the ordering column is called, for the message.
+        arrival: numbers that tell which row came later, where the rows do not stand in that order.
     """
     codes = keys.dictionary_encode()
     count = len(codes.dictionary)
     if count == len(keys):
         return np.arange(len(keys), dtype=np.int64)
-    if ordering is None:
-        order: Positions = np.arange(len(keys), dtype=np.int64)
-    else:
-        order = np.asarray(pc.sort_indices(_flat(ordering)), dtype=np.int64)  # stable: arrival decides among equals
+    order: Positions = np.arange(len(keys), dtype=np.int64) if arrival is None else np.argsort(arrival, kind="stable")
+    if ordering is not None:
+        values = flat(ordering) if arrival is None else flat(ordering).take(pa.array(order))
+        order = order[_ascending(values, column)]
     last = np.empty(count, dtype=np.int64)
     last[np.asarray(codes.indices)[order]] = order
     return np.sort(last)
+
+
+def _ascending(values: pa.Array, column: str) -> Positions:
+    """Positions by value; equal ones stay in their order."""
+    try:
+        return np.asarray(pc.sort_indices(values), dtype=np.int64)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as e:
+        raise SchemaError(
+            f"ordering column {column!r} is {values.type}, whose values have no order; "
+            "choose another hoodie.datasource.write.precombine.field"
+        ) from e
 
 
 def check_ordering(ordering: pa.Array | pa.ChunkedArray, column: str) -> None:
@@ -45,5 +62,12 @@ def check_ordering(ordering: pa.Array | pa.ChunkedArray, column: str) -> None:
         )
 
 
-def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+def flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """All values in one array; texts beyond what 32-bit offsets reach become large ones."""
+    if isinstance(values, pa.Array):
+        return values
+    if pa.types.is_string(values.type) and values.nbytes > OFFSETS_REACH:
+        values = values.cast(pa.large_string())
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

@@ -34,6 +34,12 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
             yield from walk_partitions(storage, base_path, f"{below}/{entry.name}" if below else entry.name)
 
 
+def is_partition(table: TableState, path: str) -> bool:
+    """Whether a path is a partition's, without listing the table."""
+    folder = join(table.base_path, path)
+    return any(table.storage.stat(join(folder, PARTITION_METAFILE + end)) is not None for end in ("", ".parquet"))
+
+
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
     """File groups with all their slices, committed or not, of some partitions or of all."""
     if partitions is None:

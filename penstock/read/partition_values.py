@@ -1,15 +1,23 @@
-"""Partition columns as expressions over a file's path.
+"""Partition columns out of a file's path, so that Spark drops the files of other partitions while it plans.
 
-`_metadata.file_path` is known before a file is opened. Where a partition's folder says exactly what the column holds, the
-column is given as that piece of the path, and Spark drops the files of other partitions while planning. Where folder and
-value do not map one to one (times, floating point, nested folders, several kinds of null), the stored column is used.
+Where a partition's folder says exactly what the column holds, the column comes from there, in one of three ways:
+
+- by Spark's own partition columns, where folders are `column=value` in plain characters: they cost nothing per row;
+- by a slice of `_metadata.file_path` between the table's path and the file's name, where both are plain: a few bytes
+  copied per row, then cut at slashes and decoded if there is a need to;
+- by searching `_metadata.file_path` for its slashes from the end, otherwise.
+
+`_metadata.file_path` is known before a file is opened, and a filter on an expression over it, put there later by `where`, a
+view or SQL, is evaluated on the list of files. Where folder and value do not map one to one (times, floating point), the
+stored column is used. The folder of nulls and empty texts is read by itself: its column can hold nothing else, and says so
+in a form in which Spark sees that a filter on another value finds nothing there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -30,48 +38,87 @@ from penstock.keys.paths import DEFAULT_PARTITION
 from penstock.read.plan import Plan
 
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
+#: Types that Spark's own partition columns read as we do.
+_NATIVE = (StringType, IntegerType, LongType, DateType)
 #: Characters that stand for themselves in a URL's path, so that nothing has to be decoded.
-_PLAIN = re.compile(r"^[A-Za-z0-9_.~=/,-]*$")
+_PLAIN = re.compile("[A-Za-z0-9_.~=/,-]*")
+#: How `_metadata.file_path` spells a local file; where a release spells it otherwise, paths are searched.
+_SCHEME = "file:"
 
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """How each column is read."""
+    """How each partition column of one table is read."""
 
-    #: Column name → where its text is: components from the end of the path, 1 being the partition's last folder.
-    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: Column → the folder of the partition path that holds it, counted from 0; None if all of them together do.
+    places: Mapping[str, int | None] = field(default_factory=dict)
+    #: How many folders a partition path has.
+    depth: int = 0
     hive_style: bool = False
     url_encode: bool = False
+    #: Paths have characters that a URL spells otherwise.
     decode: bool = False
-    #: Partition paths whose rows do not all have one value, as the folder of nulls and empty texts.
-    by_stored_value: frozenset[str] = frozenset()
+    #: The table's path, if columns are Spark's own partition columns.
+    native_base: str | None = None
+    #: What stands before the partition path in a file's path, if that is known to the letter.
+    prefix: str | None = None
     #: Columns that are not in the files at all.
     not_stored: frozenset[str] = frozenset()
 
-    def stored(self) -> PartitionColumns:
-        """The same table with every column read from the files."""
-        return replace(self, places={n: p for n, p in self.places.items() if n in self.not_stored}, by_stored_value=frozenset())
+    def nulls_of(self, partition_path: str) -> frozenset[str]:
+        """The columns that are null or empty in a partition."""
+        folders = partition_path.split("/")
+        return frozenset(
+            name
+            for name, at in self.places.items()
+            if at is not None and folders[at].removeprefix(f"{name}=" if self.hive_style else "") == DEFAULT_PARTITION
+        )
 
-    def column(self, wanted: StructField) -> Column:
-        """The expression for a column of the table."""
-        if wanted.name in self.places:
-            first, count = self.places[wanted.name]
-            return self._typed(self._text(wanted.name, first, count), wanted.dataType)
-        return F.col("`" + wanted.name.replace("`", "``") + "`")
+    def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
+        """The expression for a column of the table, in partitions where `nulls` are null or empty."""
+        stored = F.col("`" + wanted.name.replace("`", "``") + "`")
+        if wanted.name not in self.places:
+            return F.lit(None).cast(wanted.dataType) if wanted.name in self.not_stored else stored
+        if wanted.name in nulls:
+            return _null_or_empty(wanted, None if wanted.name in self.not_stored else stored)
+        if self.native_base is not None and not nulls:
+            return stored
+        text = self._text(wanted.name)
+        return text if isinstance(wanted.dataType, StringType) else text.cast(wanted.dataType)
 
-    def _text(self, name: str, last: int, count: int) -> Column:
-        """Components `last+count-1 … last` from the end, counted without the file's name."""
-        path = F.col("_metadata.file_path")
-        text = F.substring_index(path, "/", -(last + count))
-        text = F.substring_index(text, "/", count)
+    def _text(self, name: str) -> Column:
+        """The column's value as text, cut out of the partition path."""
+        text, at = self._path(), self.places[name]
+        if at is not None and self.depth > 1:
+            text = F.substring_index(F.substring_index(text, "/", at + 1), "/", -1)
         if self.decode:
             text = url_decoded(text)
         if self.hive_style:
             text = F.substring(text, len(name) + 2, 1 << 30)
-        return url_decoded(text) if self.url_encode and self.decode else text
+        return url_decoded(text) if self.decode and self.url_encode else text
 
-    def _typed(self, text: Column, kind: DataType) -> Column:
-        return text if isinstance(kind, StringType) else text.cast(kind)
+    def _path(self) -> Column:
+        """The partition path, as a file's URL spells it."""
+        text = F.substring_index(F.col("_metadata.file_path"), "/", -(self.depth + 1))
+        text = F.substring_index(text, "/", self.depth)
+        if self.prefix is None:
+            return text
+        return F.when(F.col("_metadata.file_path").startswith(self.prefix), _between(self.prefix)).otherwise(text)
+
+
+def _between(prefix: str) -> Column:
+    """The bytes of a file's path between a prefix and the slash before the file's name; cheap, whatever the path's length."""
+    start = len(prefix) + 1
+    length = f"octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - {start}"
+    return F.expr(f"cast(substring(cast(_metadata.file_path as binary), {start}, {length}) as string)")
+
+
+def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
+    """A column in the folder of nulls and empty texts; only literals, so that Spark can decide filters without a file."""
+    null = F.lit(None).cast(wanted.dataType)
+    if stored is None or not isinstance(wanted.dataType, StringType):
+        return null
+    return F.when(stored == "", F.lit("")).when(stored == DEFAULT_PARTITION, F.lit(DEFAULT_PARTITION)).otherwise(null)
 
 
 def url_decoded(text: Column) -> Column:
@@ -80,37 +127,65 @@ def url_decoded(text: Column) -> Column:
 
 
 def path_columns(plan: Plan, schema: StructType) -> PartitionColumns:
-    """Which columns of the table can be taken from the path."""
+    """Which columns of the table can be taken from the path, and how."""
     config = plan.table.config
     fields, paths = config.partition_fields, list(plan.slices)
     not_stored = frozenset(fields) if config.drop_partition_columns else frozenset()
-    if not fields or not (_from_path(plan) or not_stored):
+    if not fields or not (_from_path(plan, schema) or not_stored):
         return PartitionColumns(not_stored=not_stored)
-    depths = {len(p.split("/")) for p in paths}
-    kinds = {f.name: f.dataType for f in schema}
-    single = len(fields) == 1 and len(depths) == 1 and not config.hive_style
-    if depths != {len(fields)} and not single:
-        return PartitionColumns(not_stored=not_stored)
-    count = depths.pop() if single else 1
-    places = {
-        name: (len(fields) - i if not single else 1, count)
-        for i, name in enumerate(fields)
-        if isinstance(kinds.get(name), _ONE_TO_ONE)
-    }
-    defaults = {p for p in paths if any(c.endswith(DEFAULT_PARTITION) for c in p.split("/"))}
+    places = _places(plan, schema)
+    plain = all(_PLAIN.fullmatch(p) for p in paths)
+    native = plain and config.hive_style and len(places) == len(fields)
+    native = native and all(isinstance(schema[name].dataType, _NATIVE) for name in places)
     return PartitionColumns(
         places=places,
+        depth=len(paths[0].split("/")),
         hive_style=config.hive_style,
         url_encode=config.url_encode,
-        decode=not all(_PLAIN.match(p) for p in paths),
-        by_stored_value=frozenset(defaults),
+        decode=not plain,
+        native_base=plan.table.base_path if native else None,
+        prefix=_prefix(plan),
         not_stored=not_stored,
     )
 
 
-def _from_path(plan: Plan) -> bool:
+def _places(plan: Plan, schema: StructType) -> dict[str, int | None]:
+    """Where in the path each column's value is; empty if paths and columns do not correspond."""
+    config, paths = plan.table.config, list(plan.slices)
+    fields = config.partition_fields
+    depths = {len(p.split("/")) for p in paths}
+    if len(depths) != 1:
+        return {}
+    depth = depths.pop()
+    kinds = {f.name: f.dataType for f in schema}
+    if len(fields) == 1 and depth > 1 and not config.hive_style and isinstance(kinds.get(fields[0]), StringType):
+        return {fields[0]: None}
+    if depth != len(fields):
+        return {}
+    if config.hive_style and not all(_is_hive_style(p, fields) for p in paths):
+        return {}
+    return {name: at for at, name in enumerate(fields) if _is_one_to_one(kinds.get(name))}
+
+
+def _is_hive_style(path: str, fields: Iterable[str]) -> bool:
+    return all(part.startswith(f"{name}=") for part, name in zip(path.split("/"), fields, strict=True))
+
+
+def _is_one_to_one(kind: DataType | None) -> bool:
+    return isinstance(kind, _ONE_TO_ONE)
+
+
+def _prefix(plan: Plan) -> str | None:
+    """What file paths begin with, if it and the files' names are spelled in a URL as they are."""
+    base = plan.table.base_path
+    files = [s.base_file.name for its in plan.slices.values() for s in its if s.base_file]
+    is_plain = _PLAIN.fullmatch(base) and all(_PLAIN.fullmatch(f) for f in files)
+    return f"{_SCHEME}{base}/" if is_plain else None
+
+
+def _from_path(plan: Plan, schema: StructType) -> bool:
     """Whether path and value map one to one by the table's key generator, and the reader lets us use that."""
-    if plan.query.options[o.READ_PARTITION_VALUES] != "path":
+    if plan.query.options[o.READ_PARTITION_VALUES] != "path" or any(n.lower() == "_metadata" for n in schema.names):
         return False
     generator = plan.table.config.key_generator_class or ""
-    return not ("Timestamp" in generator or "Custom" in generator)
+    return not any(kind in generator for kind in ("Timestamp", "Custom", "Nonpartitioned", "Global"))

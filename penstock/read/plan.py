@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.errors import OptionError, SchemaError
-from penstock.filegroup.model import FileSlice
-from penstock.metadata.listing import latest_slices, list_partitions
+from penstock import options as o
+from penstock.errors import OptionError, Unsupported
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.filegroup.view import Visibility, latest_base_files
+from penstock.formats.avro import read_container
+from penstock.metadata.listing import is_partition, list_groups, list_partitions, visibility
 from penstock.read.query import Query
 from penstock.table import TableState, table_schema
 from penstock.timeline.instant import Action, State
+from penstock.timeline.store import instant_path
 
 
 @dataclass(frozen=True)
@@ -24,28 +29,47 @@ class Plan:
 
 
 def plan(query: Query, table: TableState) -> Plan:
-    """Decide which file slices answer the query."""
+    """Decide which file slices answer the query.
+
+    Raises:
+        OptionError: the paths or the time of the query name nothing that can be read.
+        Unsupported: a merge-on-read table has log files that a snapshot would have to merge.
+    """
     _check_time(query, table)
-    schema = table_schema(table, query.as_of)
+    schema = table_schema(table, query.as_of) or table_schema(table)
     if not table.timeline.writes:
         return Plan(table, query, schema, {})
-    partitions = None
-    if query.within is not None:
-        partitions = _partitions(query, table)
-    return Plan(table, query, schema, latest_slices(table, partitions, query.as_of))
+    groups = list_groups(table, None if query.within is None else _partitions(query, table))
+    seen = visibility(table, query.as_of)
+    if table.is_merge_on_read and query.kind != "read_optimized":
+        _refuse_logs(groups, seen, table)
+    slices: dict[str, list[FileSlice]] = {}
+    for one in latest_base_files(groups, seen):
+        if query.asks_for_file(one.partition_path, one.base_file.name if one.base_file else ""):
+            slices.setdefault(one.partition_path, []).append(one)
+    return Plan(table, query, schema, slices)
 
 
 def _partitions(query: Query, table: TableState) -> list[str]:
-    """The partitions a query's paths name; those without a pattern are not looked for by listing the table."""
+    """The partitions a query's paths name; where each names one exactly, the table is not listed."""
     assert query.within is not None
-    depth = len(table.config.partition_fields)
-    literal = [w for w in query.within if not any(c in w for c in "*?[") and len(w.split("/")) == depth]
-    if len(literal) == len(query.within):
-        return sorted(set(literal))
+    if all(is_partition(table, path) for path in query.within):
+        return sorted(set(query.within))
     found = [p for p in list_partitions(table) if query.asks_for(p)]
     if not found:
         raise OptionError(f"no partition of {table.base_path} matches {', '.join(query.within)}; check the path")
     return found
+
+
+def _refuse_logs(groups: Iterable[FileGroup], seen: Visibility, table: TableState) -> None:
+    for group in groups:
+        newest = next(iter(latest_base_files([group], seen)), None)
+        later = [s for s in group.slices if newest is None or s.base_instant >= newest.base_instant]
+        if seen.sees_group(group.partition_path, group.file_id) and any(s.log_files for s in later):
+            raise Unsupported(
+                f"{table.base_path} is a merge-on-read table with log files, which snapshot queries do not merge yet; "
+                f"set {o.QUERY_TYPE.key}=read_optimized to read its base files"
+            )
 
 
 def _check_time(query: Query, table: TableState) -> None:
@@ -59,10 +83,18 @@ def _check_time(query: Query, table: TableState) -> None:
             f"Time travel's timestamp '{query.as_of}' must be earlier than the first incomplete commit timestamp "
             f"'{min(open_ones)}'; choose an earlier time, or finish that write first"
         )
+    kept = _earliest_kept(table)
+    if kept and query.as_of < kept:
+        raise OptionError(
+            f"Cleaner cleaned up the timestamp of interest: files that {query.as_of} needs may be gone, {kept} is the "
+            f"earliest time that can be read; set {o.AS_OF_INSTANT.key} to that or later"
+        )
 
 
-def require_schema(plan: Plan) -> str:
-    """The schema, where a query cannot do without."""
-    if plan.schema is None:
-        raise SchemaError(f"{plan.table.base_path} has no schema: nothing was ever written to it")
-    return plan.schema
+def _earliest_kept(table: TableState) -> str | None:
+    """The earliest commit whose files the last cleaning kept."""
+    cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
+    if not cleans:
+        return None
+    content = read_container(table.storage.read(instant_path(table.base_path, cleans[-1])))
+    return content.get("earliestCommitToRetain") or None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock import options as o
+from penstock.commit.swap import recover
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import locate
@@ -27,15 +29,20 @@ class Query:
 
     def asks_for(self, partition_path: str) -> bool:
         """Whether a partition belongs to the paths that were given."""
+        return self.within is None or any(_covers(pattern, partition_path) for pattern in self.within)
+
+    def asks_for_file(self, partition_path: str, name: str) -> bool:
+        """Whether a file of such a partition does; a path may name files."""
         if self.within is None:
             return True
-        return any(_covers(pattern, partition_path) for pattern in self.within)
+        path = f"{partition_path}/{name}" if partition_path else name
+        return any(_covers(pattern, path) for pattern in self.within)
 
 
-def _covers(pattern: str, partition_path: str) -> bool:
-    """Component by component; a pattern may end above the partition, or below it (with names of files)."""
-    parts, wanted = partition_path.split("/") if partition_path else [], pattern.split("/") if pattern else []
-    return all(fnmatch.fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=False))
+def _covers(pattern: str, path: str) -> bool:
+    """Component by component; a pattern may end above the path, or go on below it."""
+    parts, wanted = path.split("/") if path else [], pattern.split("/") if pattern else []
+    return all(p == w or fnmatch.fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=False))
 
 
 def parse_query(paths: Sequence[str], options: Options) -> Query:
@@ -47,7 +54,7 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
     bases = sorted({base for base, _ in found})
     if len(bases) > 1:
         raise OptionError(f"the paths belong to different tables: {', '.join(bases)}; read them one by one and union them")
-    within = None if any(rest == "" for _, rest in found) else tuple(rest for _, rest in found)
+    within = None if any(rest == "" for _, rest in found) else tuple(p for _, rest in found for p in _alternatives(rest))
     as_of = options[o.AS_OF_INSTANT]
     return Query(bases[0], options[o.QUERY_TYPE], options, query_time(as_of) if as_of else None, within)
 
@@ -57,15 +64,23 @@ def _find_table(path: str) -> tuple[str, str]:
     storage, full = locate(path)
     base, rest = full, ""
     while True:
-        if not _is_pattern(base) and table_exists(storage, base):
+        if table_exists(storage, base):
             return base, rest
         parent, _, name = base.rpartition("/")
         if not parent or parent == base:
+            recover(storage, full)  # an overwrite may have been cut off between two renames
+            if table_exists(storage, full):
+                return full, ""
             raise TableNotFound(
                 f"{full} is not a Hudi table, nor a folder of one: no .hoodie/hoodie.properties there or above. Check the path"
             )
         base, rest = parent, f"{name}/{rest}" if rest else name
 
 
-def _is_pattern(path: str) -> bool:
-    return any(c in path for c in "*?[")
+def _alternatives(pattern: str) -> list[str]:
+    """A pattern with `{a,b}` as the patterns it stands for."""
+    match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if not match:
+        return [pattern]
+    head, tail = pattern[: match.start()], pattern[match.end() :]
+    return [found for choice in match[1].split(",") for found in _alternatives(head + choice + tail)]

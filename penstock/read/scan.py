@@ -7,40 +7,64 @@ put on them later, through `where`, a view or SQL, is evaluated on the list of f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from penstock import options as o
-from penstock.errors import Unsupported
 from penstock.filegroup.model import FileSlice
+from penstock.read.conform import conform
 from penstock.read.partition_values import PartitionColumns, path_columns
 from penstock.read.plan import Plan
+from penstock.read.stored import older_types
 from penstock.schema import META_COLUMNS, spark_of_avro
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY_FILES = 32
+#: Hudi writes days and times of the calendar that Spark has, also those long ago.
+_AS_WRITTEN = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+#: What Hadoop takes for a part of a pattern.
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     """A lazy DataFrame over the plan's files: meta columns, then the table's columns in the schema's order."""
     schema = table_struct(plan)
-    slices = [s for its in plan.slices.values() for s in its]
-    _check_slices(plan, slices)
-    if not slices:
+    if not any(plan.slices.values()):
         return spark.createDataFrame([], schema)
     columns = path_columns(plan, schema)
-    stored = StructType([f for f in schema if f.name not in columns.not_stored])
-    default = [s for s in slices if s.partition_path in columns.by_stored_value]
-    others = [s for s in slices if s.partition_path not in columns.by_stored_value]
-    frames = []
-    if others:
-        frames.append(_select(_parquet(spark, others, stored), schema, columns))
-    if default:
-        frames.append(_select(_parquet(spark, default, stored), schema, PartitionColumns.stored(columns)))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    older = older_types(plan, schema)
+    branches: dict[tuple[frozenset[str], tuple[StructField, ...]], list[FileSlice]] = {}
+    for path, its in plan.slices.items():
+        nulls = columns.nulls_of(path)
+        for one in its:
+            branches.setdefault((nulls, older.get(one.base_instant, ())), []).append(one)
+    frames = [_branch(spark, its, schema, columns, *how) for how, its in branches.items()]
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _branch(
+    spark: SparkSession,
+    slices: Sequence[FileSlice],
+    schema: StructType,
+    columns: PartitionColumns,
+    nulls: frozenset[str],
+    older: tuple[StructField, ...],
+) -> DataFrame:
+    """The rows of files in whose partitions the same columns are null, and which hold the same columns in older types."""
+    native = columns.native_base if not nulls else None
+    kinds = {f.name: f.dataType for f in older if f.name not in columns.places}
+    stored = [StructField(f.name, kinds.get(f.name, f.dataType)) for f in schema if native or f.name not in columns.not_stored]
+    frame = _parquet(spark, slices, StructType(stored), native)
+    return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)).alias(f.name) for f in schema))
+
+
+def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column:
+    column = columns.column(wanted, nulls)
+    return column if older is None else conform(column, older, wanted.dataType, wanted.name)
 
 
 def table_struct(plan: Plan) -> StructType:
@@ -56,24 +80,19 @@ def table_struct(plan: Plan) -> StructType:
     return StructType([*meta, *(StructField(f.name, f.dataType) for f in fields)])
 
 
-def _check_slices(plan: Plan, slices: Sequence[FileSlice]) -> None:
-    if plan.query.kind == "read_optimized":
-        return
-    if plan.table.is_merge_on_read and any(s.log_files for s in slices):
-        raise Unsupported(
-            f"{plan.table.base_path} is a merge-on-read table with log files, which snapshot queries do not merge yet; "
-            f"set {o.QUERY_TYPE.key}=read_optimized to read its base files"
-        )
-
-
-def _select(frame: DataFrame, schema: StructType, columns: PartitionColumns) -> DataFrame:
-    return frame.select(*(columns.column(f).alias(f.name) for f in schema))
-
-
-def _parquet(spark: SparkSession, slices: Sequence[FileSlice], schema: StructType) -> DataFrame:
-    paths = [s.base_file.path for s in slices if s.base_file]
+def _parquet(spark: SparkSession, slices: Sequence[FileSlice], schema: StructType, base: str | None) -> DataFrame:
+    """Spark's own reader over these files; with `base`, folders below it are Spark's partition columns."""
+    paths = [_literal(s.base_file.path) for s in slices if s.base_file]
+    reader = spark.read.format("parquet").schema(schema).options(**_AS_WRITTEN)
+    if base is not None:
+        reader = reader.option("basePath", base)
     with _listing_on_driver(spark, len(paths)):
-        return spark.read.format("parquet").schema(schema).option("__globPaths__", "false").load(paths)
+        return reader.load(paths)
+
+
+def _literal(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 @contextmanager

@@ -9,21 +9,29 @@ remove is known from the write's markers, or, for a completed write and where th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import is_alive, stop_heartbeat
-from penstock.errors import CorruptFile, OptionError, Unsupported
-from penstock.filegroup.markers import TEMP, Marker, MarkerType, delete_markers, read_markers, seal
+from penstock.commit.heartbeat import is_alive, is_lazy, stop_heartbeat
+from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.swap import OVERWRITE
+from penstock.errors import AlreadyExists, CorruptFile, OptionError, Unsupported
+from penstock.filegroup.markers import TEMP, WORK_PREFIX, Marker, MarkerType, delete_markers, read_markers, seal
 from penstock.filegroup.names import parse_base_name
+from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro import read_container, write_container
-from penstock.metadata.listing import list_groups
-from penstock.storage import Storage, join
+from penstock.metadata.listing import walk_partitions
+from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path, load_timeline, request, transition
+from penstock.timeline.timeline import Timeline
+
+#: After this long nobody is at work any more in a folder for temporary files that belongs to no instant.
+_ABANDONED_MS = 24 * 60 * 60 * 1000
 
 
 def roll_back_failed(table: TableState) -> TableState:
@@ -32,35 +40,58 @@ def roll_back_failed(table: TableState) -> TableState:
     Returns:
         The table with its timeline as it is afterwards. The rollbacks' instants are earlier than any taken from then on.
     """
-    leftovers = table.storage.list(join(table.base_path, FOLDER, TEMP))
-    resume_rollbacks(table)
-    table = replace(table, timeline=load_timeline(table.storage, table.base_path))
-    pending = table.timeline.pending_times
-    for folder in leftovers:  # of writes that are over, one way or the other
-        if folder.is_dir and folder.name not in pending:
-            table.storage.delete_tree(folder.path)
-    if table.options[o.FAILED_WRITES_POLICY].upper() != "EAGER":
-        return table
-    for instant in reversed(failed_writes(table)):
-        roll_back(table, instant)
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))
+    temporary = table.storage.list(
+        join(table.base_path, FOLDER, TEMP)
+    )  # before the timeline: an instant is older than its folder
+    table = _reloaded(table)
+    is_eager = _policy(table) == "EAGER"
+    if is_eager and table.timeline.pending:
+        resume_rollbacks(table)
+        for instant in reversed(failed_writes(_reloaded(table))):
+            roll_back(table, instant)
+        table = _reloaded(table)
+    _clear(table.storage, [f for f in temporary if _is_leftover(f, table.timeline, alone=is_eager)])
+    return table
+
+
+def _is_leftover(entry: FileInfo, timeline: Timeline, *, alone: bool) -> bool:
+    """Whether a temporary file or folder belongs to a write that is over, one way or the other."""
+    time = entry.name.removeprefix(WORK_PREFIX)
+    if time.isdecimal():
+        return time not in timeline.pending_times
+    if alone and entry.name.lstrip(".").startswith(OVERWRITE):
+        return True
+    return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
+
+
+def _clear(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
+    for entry in leftovers:
+        if entry.is_dir:
+            storage.delete_tree(entry.path)
+        else:
+            storage.delete(entry.path)
 
 
 def roll_back_expired(table: TableState) -> None:
     """Under the lazy policy: undo writes whose writer has not given a sign of life for too long."""
-    for instant in reversed(failed_writes(table)):
-        if not is_alive(table, instant.time):
+    silent = [i for i in failed_writes(table) if not is_alive(table, i.time)]
+    table = _reloaded(table)  # after the look at heartbeats: a writer that has just finished has none any more either
+    resume_rollbacks(table)
+    pending = set(failed_writes(_reloaded(table)))
+    for instant in reversed(silent):
+        if instant in pending:
             roll_back(table, instant)
 
 
 def failed_writes(table: TableState) -> list[Instant]:
     """Pending commits, delta commits and replace commits; plans of table services wait for their own run."""
-    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and not _is_clustering(table, i)]
+    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and not _is_service(table, i)]
 
 
-def _is_clustering(table: TableState, instant: Instant) -> bool:
+def _is_service(table: TableState, instant: Instant) -> bool:
+    """Whether an instant carries out a plan of a table service: a compaction, or a clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
-        return False
+        return instant.action not in WRITE_ACTIONS
     try:
         content = table.storage.read(instant_path(table.base_path, instant.at(State.REQUESTED)))
     except FileNotFoundError:
@@ -70,8 +101,11 @@ def _is_clustering(table: TableState, instant: Instant) -> bool:
 
 def roll_back(table: TableState, instant: Instant) -> str:
     """Undo one write, finished or not; gives the rollback's own instant."""
-    if table.is_merge_on_read and instant.action is Action.DELTA_COMMIT:
-        raise Unsupported(f"{instant.file_name} of {table.base_path}: rolling back a delta commit is not supported yet")
+    if table.is_merge_on_read:
+        raise Unsupported(
+            f"{instant.file_name} of {table.base_path} has to be rolled back, and rolling back on a merge-on-read table is not "
+            "supported yet; let Hudi write to the table once"
+        )
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
     utc = table.config.timeline_utc
@@ -118,12 +152,12 @@ def _announced(markers: Sequence[Marker]) -> list[tuple[str, str]]:
 
 
 def _listed(table: TableState, time: str) -> list[tuple[str, str]]:
-    groups = list_groups(table)
+    """Base files with the write's time in their name; two attempts of a task may have made the same file group."""
     return [
-        (s.partition_path, s.base_file.name)
-        for group in groups
-        for s in group.slices
-        if s.base_file is not None and s.base_instant == time
+        (path, file.name)
+        for path, files in walk_partitions(table.storage, table.base_path)
+        for file in files
+        if (name := parse_base_name(file.name)) is not None and name.instant == time
     ]
 
 
@@ -131,12 +165,15 @@ def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) 
     """Carry out a rollback plan, from wherever an earlier attempt stopped."""
     started = clock.monotonic_s()
     storage, base_path = table.storage, table.base_path
-    target = plan["instantToRollback"]
-    failed = Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
+    failed = _target_of(plan)
     if rollback.state is State.REQUESTED:
-        rollback = transition(storage, base_path, rollback, State.INFLIGHT)
+        with suppress(AlreadyExists):  # somebody else takes it up at the same time
+            transition(storage, base_path, rollback, State.INFLIGHT)
     storage.delete(instant_path(base_path, failed))  # un-published first: nobody may see half of it
-    partitions = _remove_files(storage, plan["RollbackRequests"] or [])
+    partitions = _remove_files(table, plan["RollbackRequests"] or [])
+    if not is_lazy(table):
+        for path in sorted(partitions, reverse=True):
+            withdraw_partition(storage, base_path, path, failed.time)
     for state in (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)
@@ -148,14 +185,27 @@ def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) 
         "commitsRollback": [failed.time],
         "partitionMetadata": partitions,
         "version": 1,
-        "instantsRollback": [dict(target)],
+        "instantsRollback": [{"commitTime": failed.time, "action": failed.action.value}],
     }
-    transition(storage, base_path, rollback, State.COMPLETED, write_container("HoodieRollbackMetadata", metadata))
+    with suppress(AlreadyExists):
+        transition(storage, base_path, rollback, State.COMPLETED, write_container("HoodieRollbackMetadata", metadata))
     return rollback.time
 
 
-def _remove_files(storage: Storage, requests: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Delete what the plan names; a file that is not there was never made, or is already gone."""
+def _target_of(plan: Mapping[str, Any]) -> Instant:
+    """The write that a plan undoes, as if it had been completed. Raises CorruptFile."""
+    try:
+        target = plan["instantToRollback"]
+        return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
+    except (KeyError, TypeError, ValueError) as e:
+        raise CorruptFile(f"a rollback plan does not say what it rolls back: {plan.get('instantToRollback')}") from e
+
+
+def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Delete what the plan names; a file that is not there was never made, or is already gone.
+
+    Plans name files in full, with or without a scheme, and the table may have been moved: the last part counts.
+    """
     found: dict[str, dict[str, Any]] = {}
     for one in requests:
         path = one["partitionPath"]
@@ -170,39 +220,67 @@ def _remove_files(storage: Storage, requests: Iterable[Mapping[str, Any]]) -> di
             },
         )
         for file in one["filesToBeDeleted"]:
-            if storage.delete(file):
-                partition["successDeleteFiles"].append(file)
+            here = join(table.base_path, path, file.rsplit("/", 1)[-1])
+            if table.storage.delete(here):
+                partition["successDeleteFiles"].append(here)
     return found
 
 
 def resume_rollbacks(table: TableState) -> None:
-    """Finish rollbacks that died; a plan that cannot be read was never begun and goes."""
+    """Finish rollbacks that died; a plan that cannot be read was never begun and goes.
+
+    Those of table services' plans are left to the services.
+    """
     for rollback in table.timeline.of(Action.ROLLBACK):
         if rollback.is_completed:
             continue
         path = instant_path(table.base_path, rollback.at(State.REQUESTED))
         try:
             plan = read_container(table.storage.read(path))
-        except (CorruptFile, FileNotFoundError):
+            failed = _target_of(plan)
+        except (CorruptFile, FileNotFoundError) as e:
             if rollback.state is not State.REQUESTED:
-                raise
+                raise CorruptFile(f"rollback {rollback.file_name} was begun, but its plan {path} cannot be read: {e}") from e
             table.storage.delete(path)
             continue
+        if _is_service(table, failed):
+            continue
+        if any(one["logBlocksToBeDeleted"] for one in plan["RollbackRequests"] or []):
+            raise Unsupported(f"{rollback.file_name} of {table.base_path} undoes log files; let Hudi finish it")
         run_rollback(table, rollback, plan)
 
 
 def roll_back_to(table: TableState, time: str) -> str:
-    """Undo the write at a time, which must be the newest one.
+    """Undo the write at a time, which must be the newest one; gives the rollback's own instant.
 
     Raises:
         OptionError: there is no such write, a later one exists, or a savepoint holds it.
     """
+    table = _reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
     if instant is None:
         raise OptionError(f"there is no write at {time} on the timeline of {table.base_path}; see history()")
+    if not instant.is_completed and _is_service(table, instant):
+        raise OptionError(f"{instant.file_name} is the plan of a table service, not a write; there is nothing to roll back")
     if any(i.time == time for i in table.timeline.of(Action.SAVEPOINT)):
         raise OptionError(f"Could not rollback a savepointed commit. Delete savepoint {time} first")
     later = [i.time for i in table.timeline.writes if i.time > time]
     if later:
         raise OptionError(f"Found commits after time :{time}, please rollback greater commits first: {', '.join(later)}")
+    table = turn_off_metadata_table(table)
+    if instant.is_completed:
+        table = roll_back_failed(table)
+    waiting = [i.time for i in failed_writes(table) if i.time > time]
+    if waiting:
+        raise OptionError(
+            f"Found in-flight commits after time :{time}, please rollback greater commits first: {', '.join(waiting)}"
+        )
     return roll_back(table, instant)
+
+
+def _policy(table: TableState) -> str:
+    return table.options[o.FAILED_WRITES_POLICY].upper()
+
+
+def _reloaded(table: TableState) -> TableState:
+    return replace(table, timeline=load_timeline(table.storage, table.base_path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from penstock.spark.source import HudiReader, HudiWriter, take_over
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
+_FLAG = "penstock.enabled"
 
 #: What a session made by us is set to, unless the caller says otherwise.
 DEFAULTS = {
@@ -37,6 +39,7 @@ def enable(spark: SparkSession) -> SparkSession:
         _patch(kind, "read", _read)
     for kind in frame_classes():
         _patch(kind, "write", _write)
+    spark.conf.set(_FLAG, "true")
     _ENABLED.add(spark)
     return spark
 
@@ -44,6 +47,8 @@ def enable(spark: SparkSession) -> SparkSession:
 def disable(spark: SparkSession) -> None:
     """Give a session back to Spark: `format("hudi")` means again whatever it meant before."""
     _ENABLED.discard(spark)
+    with suppress(Exception):  # of a session that was stopped, in whatever words its release has
+        spark.conf.unset(_FLAG)
     if not _ENABLED:
         for kind in session_classes():
             _restore(kind, "read")
@@ -76,8 +81,8 @@ def session(**conf: Any) -> SparkSession:
 
 
 def is_enabled(spark: Any) -> bool:
-    """Whether a session's `hudi` is ours."""
-    return spark in _ENABLED
+    """Whether a session's `hudi` is ours. Several Python objects may stand for one session, so the session itself knows."""
+    return spark in _ENABLED or spark.conf.get(_FLAG, "false") == "true"
 
 
 def _patch(kind: type, name: str, replacement: Any) -> None:
@@ -99,9 +104,7 @@ def _restore(kind: type, name: str) -> None:
 def _read(original: Any) -> Any:
     def read(self: Any) -> Any:
         reader = original.__get__(self, type(self))
-        if not is_enabled(self):
-            return reader
-        notes = {"format": None, "options": {}, "schema": None, "session": self}
+        notes = {"format": None, "options": {}, "schema": None, "session": self, "enabled": is_enabled}
         return take_over(reader, HudiReader, notes)
 
     return read
@@ -110,9 +113,8 @@ def _read(original: Any) -> Any:
 def _write(original: Any) -> Any:
     def write(self: Any) -> Any:
         writer = original.__get__(self, type(self))
-        if not is_enabled(self.sparkSession):
-            return writer
-        notes = {"format": None, "options": {}, "mode": None, "partition_by": [], "buckets": None, "frame": self}
+        notes: dict[str, Any] = {"format": None, "options": {}, "mode": None, "partition_by": [], "buckets": None}
+        notes |= {"frame": self, "session": self.sparkSession, "enabled": is_enabled}
         return take_over(writer, HudiWriter, notes)
 
     return write

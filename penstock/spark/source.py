@@ -6,6 +6,7 @@ is said to it and passes everything on; only when the format is Hudi's does `sav
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ class HudiWriter:
 
     def format(self, source: str) -> Any:
         self._notes["format"] = source
-        return self if is_hudi(source) else super().format(source)  # type: ignore[misc]
+        return super().format(source)  # type: ignore[misc]
 
     def mode(self, saveMode: str | None) -> Any:
         self._notes["mode"] = saveMode or self._notes.get("mode")
@@ -61,14 +62,14 @@ class HudiWriter:
         **options: Any,
     ) -> None:
         notes = self._notes
-        if not is_hudi(format or notes["format"]):
+        if not _is_ours(format, notes):
             super().save(path, format, mode, partitionBy, **options)  # type: ignore[misc]
             return
         _refuse_buckets(notes)
         given = {**notes["options"], **options}
         by = _names([partitionBy]) if partitionBy is not None else notes["partition_by"]
         given = with_partition_by(given, by)
-        target = path or given.pop("path", None)
+        target = os.fspath(path or given.get("path") or "")
         if not target:
             raise OptionError("'path' must be set: give the table's folder to save()")
         given.pop("path", None)
@@ -76,11 +77,11 @@ class HudiWriter:
         write(frame.sparkSession, frame, target, given, mode or notes["mode"])
 
     def saveAsTable(self, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> None:
-        _refuse_tables(format or self._notes["format"], "saveAsTable")
+        _refuse_tables(_is_ours(format, self._notes), "saveAsTable")
         super().saveAsTable(name, format, *args, **kwargs)  # type: ignore[misc]
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
-        _refuse_tables(self._notes["format"], "insertInto")
+        _refuse_tables(_is_ours(None, self._notes), "insertInto")
         super().insertInto(tableName, overwrite)  # type: ignore[misc]
 
     def bucketBy(self, *args: Any, **kwargs: Any) -> Any:
@@ -99,7 +100,7 @@ class HudiReader:
 
     def format(self, source: str) -> Any:
         self._notes["format"] = source
-        return self if is_hudi(source) else super().format(source)  # type: ignore[misc]
+        return super().format(source)  # type: ignore[misc]
 
     def option(self, key: str, value: Any) -> Any:
         self._notes["options"][key] = value
@@ -115,17 +116,14 @@ class HudiReader:
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         notes = self._notes
-        if not is_hudi(format or notes["format"]):
+        if not _is_ours(format, notes):
             return super().load(path, format, schema, **options)  # type: ignore[misc]
         if schema is not None or notes["schema"] is not None:
             raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
         given = {**notes["options"], **options}
         default = given.pop("path", None)
-        paths = [path] if isinstance(path, str) else list(path or ([default] if default else []))
-        return load(notes["session"], paths, given)
-
-    def table(self, tableName: str) -> DataFrame:
-        return super().table(tableName)  # type: ignore[misc]
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path or ([default] if default else []))
+        return load(notes["session"], [os.fspath(p) for p in paths], given)
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
@@ -166,11 +164,16 @@ def _names(columns: Sequence[Any]) -> list[str]:
     return found
 
 
+def _is_ours(source: str | None, notes: dict[str, Any]) -> bool:
+    """Whether a reader or writer is to be served by us: by its format, and on a session that was enabled."""
+    return is_hudi(source or notes["format"]) and bool(notes["enabled"](notes["session"]))
+
+
 def _refuse_buckets(notes: dict[str, Any]) -> None:
     if notes["buckets"]:
         raise OptionError(f"{notes['buckets']} is for Spark's own tables; Hudi's bucket index is hoodie.index.type=BUCKET")
 
 
-def _refuse_tables(source: str | None, method: str) -> None:
-    if is_hudi(source):
+def _refuse_tables(is_ours: bool, method: str) -> None:
+    if is_ours:
         raise Unsupported(f"{method} with format 'hudi' is not supported yet; use save(path)")

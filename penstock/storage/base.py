@@ -71,6 +71,9 @@ class Storage(Protocol):
     def delete_tree(self, path: str) -> None:
         """Remove a folder and everything below it; nothing happens if it is not there."""
 
+    def remove_empty(self, path: str) -> bool:
+        """Remove a folder that has nothing in it; whether it is gone."""
+
     def move_tree(self, path: str, to: str) -> None:
         """Rename a folder with everything below it, in one step. Raises AlreadyExists if `to` is taken."""
 

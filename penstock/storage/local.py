@@ -22,8 +22,8 @@ from penstock.storage.base import FileInfo
 
 #: Above this many files one `sync` of everything is cheaper than one per file.
 _SYNC_ALL = 8
-#: How often a folder that fills up again is emptied before giving up.
-_DELETE_ATTEMPTS = 5
+#: How often something that others undo at the same moment is tried before giving up.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ class LocalStorage:
 
     def create(self, path: str) -> pa.NativeFile:
         with _writing(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            _create_empty(path)
             return pa.OSFile(path, "wb")
 
     def map(self, path: str) -> pa.NativeFile:
@@ -96,6 +95,15 @@ class LocalStorage:
         with contextlib.suppress(FileNotFoundError), _reading(path):
             _delete_tree(path)
 
+    def remove_empty(self, path: str) -> bool:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
     def move_tree(self, path: str, to: str) -> None:
         with _writing(to):
             if os.path.lexists(to):
@@ -134,9 +142,21 @@ def _writing(path: str) -> Iterator[None]:
         raise StorageError(e.errno, e.strerror or str(e), path) from e
 
 
+def _create_empty(path: str) -> None:
+    """A new file in a folder that somebody else may be removing because it is empty."""
+    for attempt in range(_ATTEMPTS):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            return
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+
+
 def _delete_tree(path: str) -> None:
     """Remove a folder although others may still add to it or take from it."""
-    for attempt in range(_DELETE_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         with os.scandir(path) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
@@ -148,7 +168,7 @@ def _delete_tree(path: str) -> None:
             os.rmdir(path)
             return
         except OSError as e:
-            if e.errno != errno.ENOTEMPTY or attempt == _DELETE_ATTEMPTS - 1:
+            if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
                 raise
 
 

@@ -84,6 +84,9 @@ class MemoryStorage:
             for name in [n for n in self._files if n.startswith(path.rstrip("/") + "/")]:
                 del self._files[name]
 
+    def remove_empty(self, path: str) -> bool:
+        return self.stat(path) is None
+
     def move_tree(self, path: str, to: str) -> None:
         old, new = path.rstrip("/") + "/", to.rstrip("/") + "/"
         with _LOCK:

@@ -5,6 +5,8 @@ Creating `<time>.commit` is the moment a commit becomes visible; everything here
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
@@ -27,13 +29,23 @@ def instant_path(base_path: str, instant: Instant) -> str:
 
 
 def request(
-    storage: Storage, base_path: str, action: Action, *, utc: bool, content: bytes = b"", after: str | None = None
+    storage: Storage,
+    base_path: str,
+    action: Action,
+    *,
+    utc: bool,
+    content: bytes = b"",
+    after: str | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Instant:
     """Take a new instant: later than every other one, and shared with nobody.
 
     The requested file is created exclusively. Between our look at the timeline and that, somebody else could have
     taken the same time for another action, or a later one, so the timeline is looked at once more: whoever finds
     itself not to be the last steps back.
+
+    Args:
+        announce: told the time of every attempt before the timeline shows it.
     """
     last = None
     for _ in range(_ATTEMPTS):
@@ -42,6 +54,8 @@ def request(
         now = format_time(clock.utc_now() if utc else clock.local_now())
         instant = Instant(time_after(known or None, now), action, State.REQUESTED)
         path = instant_path(base_path, instant)
+        if announce:
+            announce(instant.time)
         try:
             storage.write_new(path, content)
         except AlreadyExists:

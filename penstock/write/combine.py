@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.errors import SchemaError
+from penstock.index import index_of
 from penstock.keys.failures import marked_ends
 from penstock.write.prepare import Prepared, quoted
 from penstock.write.settings import WriteSettings
@@ -20,7 +21,7 @@ _ROW, _ARRIVAL = "_penstock_row", "_penstock_arrival"
 
 
 def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
-    """Keep the row with the greatest ordering value of each key.
+    """Keep the row with the greatest ordering value of each key, per partition unless the index is a global one.
 
     Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first.
     """
@@ -42,7 +43,8 @@ def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
     value = F.col(ordering if "." in ordering else quoted(ordering))
     checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
-    keys = [F.col(quoted(c)) for c in (layout.key, layout.path) if c]
+    by = (layout.key,) if index_of(options).is_global else (layout.key, layout.path)
+    keys = [F.col(quoted(c)) for c in by if c]
     names = prepared.rows.columns
     rows = (
         prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())

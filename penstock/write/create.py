@@ -57,7 +57,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         "hoodie.datasource.write.drop.partition.columns": _flag(options[o.DROP_PARTITION_COLUMNS]),
         "hoodie.table.timeline.timezone": options[o.TIMELINE_TIMEZONE],
     }
-    if options.is_set(o.PRECOMBINE_FIELD):
+    if options.is_set(o.PRECOMBINE_FIELD) and options[o.PRECOMBINE_FIELD]:
         raw["hoodie.table.precombine.field"] = options[o.PRECOMBINE_FIELD]
     if keys.partition_path_fields:
         raw["hoodie.table.partition.fields"] = ",".join(f.split(":")[0] for f in keys.partition_path_fields)

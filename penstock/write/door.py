@@ -6,24 +6,26 @@ Everything that can be found wrong without looking at rows is found here, before
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import CommitUnknown, OptionError, PenstockError, TableExists, TableNotFound
+from penstock.commit.swap import fresh_path, recover, swap
+from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
 from penstock.options import Options, read_options
 from penstock.progress import Stages
 from penstock.services.rollback import roll_back_failed
 from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema
-from penstock.timeline.store import FOLDER
+from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.create import create_table
+from penstock.write.follow_up import follow_up
 from penstock.write.pipeline import OPERATIONS, Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
-from penstock.write.swap import fresh_path, recover, swap
 
 _MODES = {
     "append": "append",
@@ -45,8 +47,7 @@ def write(
     """
     storage, base_path = locate(path)
     options = read_options(raw_options)
-    if not table_exists(storage, base_path):
-        recover(storage, base_path)
+    recover(storage, base_path)
     exists = table_exists(storage, base_path)
     save_mode = _save_mode(mode)
     if exists and save_mode == "ignore":
@@ -74,15 +75,22 @@ def _create(spark: SparkSession, incoming: DataFrame, storage: Storage, base_pat
         return _run(spark, table, settings, prepared)
     except CommitUnknown:
         raise
-    except PenstockError:
-        storage.delete_tree(base_path if not was_there else join(base_path, FOLDER))
+    except Exception:
+        with suppress(StorageError):
+            if not load_timeline(storage, base_path).instants:  # a table that others began to write to is theirs too
+                storage.delete_tree(base_path if not was_there else join(base_path, FOLDER))
         raise
 
 
 def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options) -> Commit:
-    """Write a new table beside the old one, and put it in its place."""
+    """Write a new table aside, and put it in the place of the old one."""
     fresh = fresh_path(base_path)
-    commit = _create(spark, incoming, storage, fresh, options)
+    try:
+        commit = _create(spark, incoming, storage, fresh, options)
+    except CommitUnknown as e:  # known after all: nobody sees a table that has not taken its place
+        with suppress(StorageError):
+            storage.delete_tree(fresh)
+        raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap(storage, fresh, base_path)
     return commit
 
@@ -91,7 +99,9 @@ def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepar
     table = replace(table, options=settings.options)
     table = roll_back_failed(turn_off_metadata_table(table))
     stages = Stages(f"{settings.operation} {settings.table_name}", settings.options[o.PROGRESS])
-    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
+    commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
+    follow_up(table)
+    return commit
 
 
 def _save_mode(mode: str | None) -> str:

@@ -5,7 +5,7 @@
 3. Incoming rows that met nobody, and are meant for this file, are added at the end.
 
 Counts are Hudi's: a row that the merger keeps is neither update nor write error; a delete that met nobody but came to this
-file counts as delete and as insert.
+file counts as delete and as insert. Memory is the share, one row group, and the rows that wait to become one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.filegroup.write import BaseFileWriter, Output
+from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.gather import Positions, take_rows, top_column
 from penstock.merge.mergers import DELETE, TAKE_NEW, Merger
-from penstock.merge.pair import Positions, positions_in
+from penstock.merge.pair import positions_in
 from penstock.timeline.contents import WriteStat
 from penstock.write.layout import KEY
 from penstock.write.share import Share
@@ -37,14 +39,23 @@ class _Counts:
     inserts: int = 0
 
 
+Fates = npt.NDArray[np.int8]
+#: What becomes of an old row that an incoming one meets: the merger says it; it leaves, because the incoming row goes to
+#: another partition; it stays and counts as written now, because an incoming one that would have moved it came too late.
+MERGE, MOVE, TOUCH = np.int8(0), np.int8(1), np.int8(2)
+_TOUCHED = np.int8(3)
+
+
 @dataclass(frozen=True)
 class Hits:
     """Which old rows of a file meet which incoming ones: pairs of row numbers."""
 
     old: Positions
     new: Positions
-    #: Pairs whose old row leaves this file because the new one goes to another partition.
-    moves: npt.NDArray[np.bool_]
+    fates: Fates
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
 
 
 @dataclass(frozen=True)
@@ -78,10 +89,10 @@ def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Position
     for old, hits in _old_rows(file, merge, share, output.settings.schema):
         _write_group(writer, merge.merger, share, old, hits, counts)
         met.append(hits.new)
+        del old  # before the next row group is read
     known = np.unique(np.concatenate(met))
     chosen = np.setdiff1d(share.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
-    if len(chosen):
-        _write_inserts(writer, merge.merger, share, chosen, counts)
+    _write_inserts(writer, merge.merger, share, chosen, counts)
     stat = writer.stat(
         writer.close(),
         prev_commit=merge.base.instant,
@@ -89,6 +100,7 @@ def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Position
         num_deletes=counts.deletes,
         num_inserts=counts.inserts,
     )
+    output.take_rows(writer.rows)  # rows that this task writes elsewhere are numbered from there on
     return Merged(stat, known)
 
 
@@ -96,7 +108,7 @@ def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
     """Old rows, numbered from `first`, whose key is in the share."""
     at = positions_in(keys, share.keys)
     old = np.flatnonzero(at >= 0)
-    return Hits(old + first, share.rows[at[old]], np.zeros(len(old), np.bool_))
+    return Hits(old + first, share.rows[at[old]], np.full(len(old), MERGE))
 
 
 def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
@@ -104,43 +116,64 @@ def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.S
     first = 0
     for old in read_row_groups(file, merge.base.path, body_of(schema)):
         if merge.hits is None:
-            yield old, find_hits(share, old[KEY_COLUMN])
+            hits = find_hits(share, old[KEY_COLUMN])
         else:
             start, end = np.searchsorted(merge.hits.old, [first, first + old.num_rows])
             part = slice(int(start), int(end))
-            yield old, Hits(merge.hits.old[part] - first, merge.hits.new[part], merge.hits.moves[part])
+            hits = Hits(merge.hits.old[part] - first, merge.hits.new[part], merge.hits.fates[part])
         first += old.num_rows
+        yield old, hits
+        del old
 
 
 def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.Table, hits: Hits, counts: _Counts) -> None:
     """One row group: rows that meet nobody are copied, the merger decides about the others."""
-    if len(hits.old):
-        new = share.take(hits.new).drop_columns([KEY])
-        needed = old.select([c for c in merger.needs if c in old.column_names])
-        choices = merger.resolve(needed.take(pa.array(hits.old)), new)
-        choices[hits.moves] = DELETE
-        taken, gone = hits.old[choices == TAKE_NEW], hits.old[choices == DELETE]
-        counts.updates += len(taken)
-        counts.deletes += len(gone)
-        kept = np.ones(old.num_rows, np.bool_)
-        kept[gone] = False
-        if len(taken):
-            numbers = writer.rows + np.cumsum(kept)[taken] - 1
-            keys = old[KEY_COLUMN].take(pa.array(taken))
-            updates = writer.stamp(new.filter(pa.array(choices == TAKE_NEW)), keys, numbers)
-            order = np.arange(old.num_rows)
-            order[taken] = old.num_rows + np.arange(len(taken))
-            old = pa.concat_tables([old, updates]).take(pa.array(order[kept]))
-        elif len(gone):
-            old = old.filter(pa.array(kept))
-    writer.keep(old)
+    if len(hits.old) == 0:
+        writer.keep(old)
+        return
+    new = share.take(hits.new).drop_columns([KEY])
+    choices = _choose(merger, old, new, hits)
+    gone = hits.old[choices == DELETE]
+    kept = np.ones(old.num_rows, np.bool_)
+    kept[gone] = False
+    changed = np.concatenate([hits.old[choices == TAKE_NEW], hits.old[choices == _TOUCHED]])
+    counts.updates += len(changed)
+    counts.deletes += len(gone)
+    if len(changed):
+        rows = new.filter(pa.array(choices == TAKE_NEW))
+        if (choices == _TOUCHED).any():
+            rows = pa.concat_tables([rows, take_rows(old.select(new.column_names), hits.old[choices == _TOUCHED])])
+        numbers = writer.rows + np.cumsum(kept)[changed] - 1
+        updates = writer.stamp(rows, old[KEY_COLUMN].take(pa.array(changed)), numbers)
+        order = np.arange(old.num_rows)
+        order[changed] = old.num_rows + np.arange(len(changed))
+        writer.keep(take_rows(pa.concat_tables([old, updates]), order[kept]))
+    else:
+        writer.keep(old.filter(pa.array(kept)))
+
+
+def _choose(merger: Merger, old: pa.Table, new: pa.Table, hits: Hits) -> Fates:
+    """What happens to each old row that is met."""
+    names = dict.fromkeys(top_column(path, old.column_names) for path in merger.needs)
+    needed = old.select([name for name in names if name in old.column_names])
+    choices = merger.resolve(take_rows(needed, hits.old), new)
+    choices[hits.fates == MOVE] = DELETE
+    choices[hits.fates == TOUCH] = _TOUCHED
+    return choices
 
 
 def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen: Positions, counts: _Counts) -> None:
     """Rows that met nobody, behind the others."""
-    rows = share.take(chosen)
-    gone = merger.is_delete(rows)
-    counts.inserts += len(chosen)
-    counts.deletes += int(gone.sum())
-    rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-    writer.add(rows.drop_columns([KEY]), rows[KEY], writer.rows + np.arange(rows.num_rows))
+    for part in row_group_parts(chosen):
+        rows = share.take(part)
+        gone = merger.is_delete(rows)
+        counts.inserts += len(part)
+        counts.deletes += int(gone.sum())
+        rows = rows.filter(pa.array(~gone)) if gone.any() else rows
+        writer.add(rows.drop_columns([KEY]), rows[KEY], writer.rows + np.arange(rows.num_rows))
+
+
+def row_group_parts(numbers: Positions) -> Iterator[Positions]:
+    """Row numbers in parts that are held in memory at once."""
+    for start in range(0, len(numbers), ROW_GROUP_ROWS):
+        yield numbers[start : start + ROW_GROUP_ROWS]

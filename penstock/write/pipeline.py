@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 
 from penstock import options as o
 from penstock.commit.change import Change, begin
+from penstock.errors import SchemaError, Unsupported
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
 from penstock.index import index_of
-from penstock.merge.mergers import AlwaysDelete
+from penstock.merge.gather import column_at
+from penstock.merge.mergers import AlwaysDelete, Merger
 from penstock.merge.payloads import merger_of
 from penstock.metadata.listing import latest_slices
 from penstock.options import Options
@@ -30,7 +32,7 @@ from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
 from penstock.write.prepare import Prepared
 from penstock.write.settings import WriteSettings
-from penstock.write.share import ShareSettings
+from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
 from penstock.write.upsert import Rules, plan_work, run_task
@@ -74,7 +76,14 @@ def bulk_insert(write: Write) -> Commit:
 
 
 def insert(write: Write) -> Commit:
-    """Add rows without looking for their keys: small files are filled up, then new file groups are opened."""
+    """Add rows without looking for their keys: small files are filled up, then new file groups are opened.
+
+    Where duplicates are to be dropped, rows whose key the table has are left out.
+    """
+    if write.options[o.INSERT_DROP_DUPLICATES]:
+        return _merge(write, "INSERT")
+    if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
+        check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, Action.COMMIT) as change:
         staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings))
         with write.stages.run("assign", "filling small files"):
@@ -95,8 +104,10 @@ def delete(write: Write) -> Commit:
 
 
 def _merge(write: Write, operation: str) -> Commit:
+    check_keys_are_stored(write, write.settings.operation)
+    check_ordering_column(write)
     with begin(write.table, Action.COMMIT) as change:
-        staging, pieces = stage_rows(write, change, write.prepared)
+        staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
         rules = rules_of(write, change, staging)
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         with write.stages.run("tag", "locating keys"):
@@ -116,11 +127,36 @@ OPERATIONS: dict[str, Callable[[Write], Commit]] = {
 }
 
 
-def stage_rows(write: Write, change: Change, prepared: Prepared) -> tuple[Staging, list[Piece]]:
+def check_keys_are_stored(write: Write, what: str) -> None:
+    """Refuse what has to find rows by key in files that hold no keys, before anything is written."""
+    if not write.options[o.POPULATE_META_FIELDS]:
+        raise Unsupported(
+            f"{what} looks for record keys in the base files, and {write.table.base_path} keeps none there "
+            f"({o.POPULATE_META_FIELDS.key}=false); use insert or bulk_insert, or write a table with that option true"
+        )
+
+
+def check_ordering_column(write: Write) -> None:
+    """Refuse rows without the column that decides which of several rows of a key is newer, before anything is written."""
+    if not combines(write):
+        return
+    column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
+    if column_at(write.prepared.stored.empty_table(), column) is None:
+        raise SchemaError(missing_ordering(column, write.prepared.stored.names))
+
+
+def combines(write: Write) -> bool:
+    """Whether the batch is reduced to the newest row of each key; otherwise the last one counts."""
+    if write.settings.operation == "upsert":
+        return write.options[o.COMBINE_BEFORE_UPSERT]
+    return write.settings.operation == "insert"
+
+
+def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
     """Evaluate the incoming rows, once, and keep them beside the markers."""
     staging = staging_of(write.table.storage, write.table.base_path, change.time)
     with write.stages.run("stage", "reading the incoming rows") as notes:
-        pieces = stage(prepared, staging)
+        pieces = stage(prepared, staging, numbered=numbered)
         notes.rows, notes.size_bytes = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
     return staging, pieces
 
@@ -137,23 +173,34 @@ def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[
 
 
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
-    """What holds for every task of this upsert or delete."""
-    options, is_delete = write.options, write.settings.operation == "delete"
-    combines = options[o.COMBINE_BEFORE_UPSERT] and not is_delete
-    ordering = write.settings.ordering_field if combines else None
-    share = ShareSettings(
-        staging=staging,
-        ordering=ordering,
-        memory_bytes=options[o.MERGE_MAX_BYTES],
-        spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
-    )
+    """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
+    settings, merger = write.settings, merger_for(write)
+    ordered = combines(write) and not isinstance(merger, AlwaysDelete)
     return Rules(
         settings=file_settings(write, change),
-        share=share,
-        merger=AlwaysDelete() if is_delete else merger_of(write.settings.payload_class, write.settings.ordering_field),
-        sizing=sizing_of(write.table, options),
-        index=index_of(options),
-        drops_unknown=is_delete,
+        share=share_settings(write, staging, settings.ordering_field if ordered else None),
+        merger=merger,
+        sizing=sizing_of(write.table, write.options),
+        index=index_of(write.options),
+        drops_unknown=settings.operation == "delete",
+        drops_known=settings.operation == "insert",
+    )
+
+
+def merger_for(write: Write) -> Merger:
+    """What happens when a row meets its stored version."""
+    if write.settings.operation == "delete":
+        return AlwaysDelete()
+    return merger_of(write.settings.payload_class, write.settings.ordering_field)
+
+
+def share_settings(write: Write, staging: Staging, ordering: str | None) -> ShareSettings:
+    """How tasks bring their incoming rows together."""
+    return ShareSettings(
+        staging=staging,
+        ordering=ordering,
+        memory_bytes=write.options[o.MERGE_MAX_BYTES],
+        spill_folder=write.options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
     )
 
 
@@ -173,8 +220,10 @@ def insert_profile(operation: str, buckets: Sequence[Bucket]) -> CommitMetadata:
 
 def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Bucket]) -> list[WriteStat]:
     """Write every bucket: in Spark tasks, or here when the batch is small."""
-    settings = file_settings(write, change)
-    tasks = [StoreTask(bucket, settings, staging) for bucket in buckets]
+    settings, merger = file_settings(write, change), merger_for(write)
+    adds = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
+    share = None if adds else share_settings(write, staging, None)
+    tasks = [StoreTask(bucket, settings, staging, merger, share) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups") as notes:
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
@@ -211,7 +260,10 @@ def file_settings(write: Write, change: Change) -> FileSettings:
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
-    """Stage 7: publish."""
+    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so."""
+    if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
+        change.abandon()
+        return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
     extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
     metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
     return Commit(change.time, change.instant.action.value, metadata)

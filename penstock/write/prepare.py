@@ -14,11 +14,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import DataType, StructType
 
 from penstock import options as o
 from penstock.errors import SchemaError
 from penstock.keys import KeyColumns, key_generator
+from penstock.read.conform import conform
+from penstock.read.conform import quoted as quoted
 from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, avro_text, evolve, spark_of_avro
 from penstock.write.layout import KEY, PATH, Layout
 from penstock.write.settings import WriteSettings
@@ -128,29 +130,4 @@ def _fitted(struct: StructType, name: str, kind: DataType) -> Column:
     """A column of the incoming rows in the type it is stored in, or nulls if the rows do not have it."""
     if name not in struct.names:
         return F.lit(None).cast(kind)
-    return conform(F.col(quoted(name)), struct[name].dataType, kind)
-
-
-def quoted(name: str) -> str:
-    """A column name as Spark's parser takes it, whatever characters it holds."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def conform(value: Column, source: DataType, target: DataType) -> Column:
-    """A value of one type in another, nested fields matched by name (a cast would match them by position)."""
-    if source == target:
-        return value
-    if isinstance(source, StructType) and isinstance(target, StructType):
-        fields = [
-            (conform(value[f.name], source[f.name].dataType, f.dataType) if f.name in source.names
-             else F.lit(None).cast(f.dataType)).alias(f.name)
-            for f in target
-        ]  # fmt: skip
-        return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        inner, wanted = source.elementType, target.elementType
-        return F.transform(value, lambda x: conform(x, inner, wanted))
-    if isinstance(source, MapType) and isinstance(target, MapType):
-        inner, wanted = source.valueType, target.valueType
-        return F.transform_values(value, lambda _, x: conform(x, inner, wanted))
-    return value.cast(target)
+    return conform(F.col(quoted(name)), struct[name].dataType, kind, name)

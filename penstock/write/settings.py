@@ -7,17 +7,16 @@ contradicts an existing table is refused before anything happens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock import options as o
 from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator
+from penstock.keys.names import SQL, class_named
 from penstock.options import Options
 from penstock.table import TableConfig
 
-NONPARTITIONED = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
-SIMPLE = "org.apache.hudi.keygen.SimpleKeyGenerator"
-SQL = "org.apache.hudi.keygen.SqlKeyGenerator"
+_WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
 _WITHOUT_META = ("Simple", "Nonpartitioned", "Complex")
 
 
@@ -73,7 +72,8 @@ def _with_table(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    return KeySettings(
+    """What the options say about keys; a generator without partitions has no partition columns, whatever is named."""
+    settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
         generator_class=options[o.KEY_GENERATOR_CLASS],
@@ -83,6 +83,9 @@ def _key_settings(options: Options) -> KeySettings:
         consistent_logical_timestamp=options[o.CONSISTENT_LOGICAL_TIMESTAMP],
         timebased=timebased_settings(options),
     )
+    if infer_generator(settings).rpartition(".")[2].startswith(_WITHOUT_PARTITIONS):
+        return replace(settings, partition_path_fields=())
+    return settings
 
 
 def timebased_settings(options: Options) -> Mapping[str, str]:
@@ -143,11 +146,10 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
             f"hoodie table with name {config.name} already exists at {path}, can not append data to the table with "
             f"another name {name.strip()}; use that name, or another path"
         )
-    if config.raw.get("hoodie.populate.meta.fields") == "false" and options.is_set(o.POPULATE_META_FIELDS):
-        if options[o.POPULATE_META_FIELDS]:
-            raise OptionError(
-                "hoodie.populate.meta.fields is already disabled for the table. Can't be re-enabled back; leave the option out"
-            )
+    if not config.populate_meta_fields and options.is_set(o.POPULATE_META_FIELDS) and options[o.POPULATE_META_FIELDS]:
+        raise OptionError(
+            "hoodie.populate.meta.fields is already disabled for the table. Can't be re-enabled back; leave the option out"
+        )
     conflicts = list(_conflicts(options, config))
     if conflicts:
         lines = "\n".join(f"{key}:\t{given}\t{existing}" for key, given, existing in conflicts)
@@ -170,9 +172,9 @@ def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, st
     ordering = options.raw.get(o.PRECOMBINE_FIELD.key)
     if ordering and config.precombine_field and ordering != config.precombine_field:
         found.append(("PreCombineKey", ordering, config.precombine_field))
-    generator = options.raw.get(o.KEY_GENERATOR_CLASS.key)
-    if generator and generator != SQL and config.key_generator_class and generator != config.key_generator_class:
-        found.append(("KeyGenerator", generator, config.key_generator_class))
+    generator, stored = options[o.KEY_GENERATOR_CLASS], config.key_generator_class
+    if generator and stored and class_named(generator) not in (SQL, class_named(stored)):
+        found.append(("KeyGenerator", generator, stored))
     partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
     if partition and config.partition_fields:
         plain = tuple(field.split(":")[0] for field in split_fields(partition))

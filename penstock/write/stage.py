@@ -9,19 +9,25 @@ The folder goes with the markers, after the commit or by a rollback.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.markers import markers_folder
+from penstock.filegroup.markers import work_folder
+from penstock.filegroup.write import failing_as_storage
 from penstock.spread import run_over_rows, this_task
 from penstock.storage import Storage, join
 from penstock.write.layout import KEY, Layout, Rows, split_batch
 from penstock.write.prepare import Prepared
 
+#: Column with a number that grows in the order in which rows arrive, whatever their partition.
+ARRIVAL = "_penstock_arrival"
 _FLUSH_BYTES = 64 * 1024 * 1024
+#: Rows that one task can number.
+_ROWS_PER_TASK = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -52,12 +58,16 @@ class Staging:
 
 def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
     """The place for a write's staged rows."""
-    return Staging(storage, join(markers_folder(base_path, instant), "staged"))
+    return Staging(storage, join(work_folder(base_path, instant), "staged"))
 
 
-def stage(prepared: Prepared, staging: Staging) -> list[Piece]:
-    """Evaluate the rows and keep them; gives the pieces in arrival order."""
-    found = run_over_rows(prepared.rows, partial(_stage_rows, prepared.layout, staging))
+def stage(prepared: Prepared, staging: Staging, *, numbered: bool = False) -> list[Piece]:
+    """Evaluate the rows and keep them; gives the pieces in arrival order.
+
+    Args:
+        numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
+    """
+    found = run_over_rows(prepared.rows, partial(_stage_rows, prepared.layout, staging, numbered))
     return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
 
 
@@ -71,14 +81,25 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
         yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
 
 
-def _stage_rows(layout: Layout, staging: Staging, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
+def _stage_rows(layout: Layout, staging: Staging, numbered: bool, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
     """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
     task = this_task()
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"))
+    if numbered:
+        layout = replace(layout, schema=layout.schema.append(pa.field(ARRIVAL, pa.int64())))
+        batches = _numbered(batches, task.number * _ROWS_PER_TASK)
     for batch in batches:
         for rows in split_batch(layout, batch):
             file.add(rows)
     return [[task.number, [asdict(p) for p in file.close()]]]
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        numbers = pa.array(np.arange(first, first + batch.num_rows))
+        first += batch.num_rows
+        schema = batch.schema.append(pa.field(ARRIVAL, pa.int64()))
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
 
 
 class _StagedFile:
@@ -101,19 +122,21 @@ class _StagedFile:
             self._flush()
 
     def _flush(self) -> None:
-        for path, tables in self._waiting.items():
-            table = pa.concat_tables(tables).combine_chunks()
-            if self._writer is None:
-                self._sink = self._staging.storage.create(self._name)
-                self._writer = pa.ipc.new_file(self._sink, table.schema)
-            for batch in table.to_batches():
-                self._pieces.append(Piece(path, self._name, len(self._pieces), batch.num_rows, batch.nbytes))
-                self._writer.write_batch(batch)
+        with failing_as_storage(self._name):
+            for path, tables in self._waiting.items():
+                table = pa.concat_tables(tables).combine_chunks()
+                if self._writer is None:
+                    self._sink = self._staging.storage.create(self._name)
+                    self._writer = pa.ipc.new_file(self._sink, table.schema)
+                for batch in table.to_batches():
+                    self._pieces.append(Piece(path, self._name, len(self._pieces), batch.num_rows, batch.nbytes))
+                    self._writer.write_batch(batch)
         self._waiting, self._waiting_bytes = {}, 0
 
     def close(self) -> list[Piece]:
         self._flush()
         if self._writer is not None and self._sink is not None:
-            self._writer.close()
-            self._sink.close()
+            with failing_as_storage(self._name):
+                self._writer.close()
+                self._sink.close()
         return self._pieces

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,13 @@ from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.rows import body_of
 from penstock.filegroup.write import BaseFileWriter, FileSettings, GroupWriter, Output
+from penstock.merge.mergers import Merger
 from penstock.spread import this_task
 from penstock.timeline.contents import WriteStat
 from penstock.write.assign import Bucket
 from penstock.write.layout import KEY, Layout, Rows, split_batch
+from penstock.write.merge_file import FileMerge, merge_file
+from penstock.write.share import ShareSettings, load_share
 from penstock.write.stage import Staging, read_pieces
 
 #: Rows that many open files may hold back together before the fullest is written out.
@@ -69,20 +72,23 @@ class StoreTask:
     bucket: Bucket
     settings: FileSettings
     staging: Staging
+    merger: Merger
+    #: Rows that fill up a base file are merged with its rows by key, brought together like this; None: they are added.
+    share: ShareSettings | None = None
 
 
 def store_bucket(task: StoreTask) -> list[Any]:
     """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file."""
-    output = open_output(task.settings)
-    tables = read_pieces(task.staging, task.bucket.pieces)
-    rows = (_unstaged(task.bucket.path, table) for table in tables)
-    if task.bucket.base is None:
-        writer = GroupWriter(output, task.bucket.path)
-        for part in rows:
-            writer.write(part.table, _keys_of(part, output))
-        stats = writer.close()
+    output, bucket = open_output(task.settings), task.bucket
+    rows = (_unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
+    if bucket.base is None:
+        stats = _new_group(output, bucket.path, task.merger, rows)
+    elif task.share is None:
+        stats = [append_rows(output, bucket.path, bucket.base, task.merger, rows)]
     else:
-        stats = [append_rows(output, task.bucket.path, task.bucket.base, rows)]
+        share = load_share(task.share, bucket.pieces)
+        merge = FileMerge(bucket.path, bucket.base, task.merger)
+        stats = [merge_file(output, merge, share, len(share.rows)).stat]
     output.finish()
     return [asdict(s) for s in stats]
 
@@ -93,18 +99,39 @@ def _unstaged(path: str, table: pa.Table) -> Rows:
     return Rows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def append_rows(output: Output, path: str, base: BaseFile, rows: Iterable[Rows]) -> WriteStat:
-    """A new version of a file group: its old rows unchanged, new ones behind them."""
-    settings, inserts = output.settings, 0
+def _new_group(output: Output, path: str, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
+    """Rows to a new file group, or several where one is full; deletes are only counted."""
+    writer, deletes = GroupWriter(output, path), 0
+    for part in rows:
+        part, dropped = _without_deletes(part, merger)
+        deletes += dropped
+        writer.write(part.table, _keys_of(part, output))
+    return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
+
+
+def _without_deletes(rows: Rows, merger: Merger) -> tuple[Rows, int]:
+    """The rows that are none, and how many are."""
+    gone = merger.is_delete(rows.table)
+    if not gone.any():
+        return rows, 0
+    kept = pa.array(~gone)
+    return Rows(rows.path, rows.table.filter(kept), rows.keys.filter(kept) if rows.keys is not None else None), int(gone.sum())
+
+
+def append_rows(output: Output, path: str, base: BaseFile, merger: Merger, rows: Iterable[Rows]) -> WriteStat:
+    """A new version of a file group: its old rows unchanged, new ones behind them. A delete counts as delete and as insert."""
+    settings, inserts, deletes = output.settings, 0, 0
     file = open_base_file(settings.storage, base.path)
     writer = BaseFileWriter(output, path, base.file_id, MarkerType.MERGE, old=file)
     for old in read_row_groups(file, base.path, body_of(settings.schema)):
         writer.keep(old)
+        del old  # before the next row group is read
     for part in rows:
-        count = part.table.num_rows
-        writer.add(part.table, _keys_of(part, output), writer.rows + np.arange(count))
-        inserts += count
-    return writer.stat(writer.close(), num_inserts=inserts, prev_commit=base.instant)
+        inserts += part.table.num_rows
+        part, dropped = _without_deletes(part, merger)
+        deletes += dropped
+        writer.add(part.table, _keys_of(part, output), writer.rows + np.arange(part.table.num_rows))
+    return writer.stat(writer.close(), num_inserts=inserts, num_deletes=deletes, prev_commit=base.instant)
 
 
 def stats_of(results: Sequence[Any]) -> list[WriteStat]:

@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
+from penstock.filegroup.write import failing_as_storage
 from penstock.index.lookup import Keys, Pruning, look_up
-from penstock.merge.mergers import KEEP_OLD, Merger
-from penstock.merge.pair import Positions
+from penstock.merge.gather import Positions, take_rows, top_column
+from penstock.merge.mergers import DELETE_FLAG, KEEP_OLD, Merger
+from penstock.spread import this_task
 from penstock.storage import Storage
-from penstock.write.merge_file import Hits
+from penstock.write.merge_file import MERGE, MOVE, TOUCH, Fates, Hits
 from penstock.write.share import Share, ShareSettings, load_share
 from penstock.write.stage import Piece
 
 _PAIRS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
-#: What becomes of an old row that an incoming one meets.
-_UPDATE, _MOVE, _KEEP = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -39,59 +38,63 @@ class TagTask:
     pruning: Pruning
     merger: Merger
     moves: bool
+    #: How the name of the file begins that the hits are written to; the result says how it ends.
     out: str
     #: Also write down which rows count, one per key; one task of a share does.
     lists_rows: bool
 
 
 def tag_files(task: TagTask) -> dict[str, Any]:
-    """Kernel: hits of each file to `task.out`, one batch a file; gives how many rows each file will see changed."""
-    storage, share = task.share.staging.storage, load_share(task.share, task.pieces)
+    """Kernel: hits of each file to a file of its own, one batch a file; gives how many rows each file will see changed."""
+    storage, out = task.share.staging.storage, _own_name(task.out)
+    share = load_share(task.share, task.pieces, columns=(*task.merger.needs, DELETE_FLAG))
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
-    with storage.create(task.out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:
+    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:
         for path, base in task.files:
             found = look_up(storage, base, keys, task.pruning)
-            fates = _fates(task, storage, path, base, share, found.old, share.rows[found.key], places)
+            fates = _fates(task, path, base, share, found.old, share.rows[found.key], places)
             writer.write_batch(_batch(found.old, share.rows[found.key], fates))
-            counts.append(int((fates != _KEEP).sum()))
+            counts.append(len(fates))
             opened, candidates = opened + found.opened, candidates + found.candidates
         if task.lists_rows:
             nothing = np.zeros(len(share.rows), np.int64)
             writer.write_batch(_batch(nothing, share.rows, nothing.astype(np.int8)))
-    return {"counts": counts, "rows": len(share.rows), "opened": opened, "candidates": candidates}
+    return {"out": out, "counts": counts, "rows": len(share.rows), "opened": opened, "candidates": candidates}
 
 
-def _batch(old: Positions, new: Positions, fates: npt.NDArray[np.int8]) -> pa.RecordBatch:
+def _own_name(out: str) -> str:
+    """A name that no other attempt of this task takes: one that was killed may have left its own file."""
+    return f"{out}-{this_task().write_token}.arrow"
+
+
+def _batch(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
     return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_PAIRS)
 
 
-def _fates(
-    task: TagTask, storage: Storage, path: str, base: BaseFile, share: Share, old: Positions, new: Positions, places: Places
-) -> npt.NDArray[np.int8]:
-    """Whether each hit is an update in place, or a row that moves to the partition of the incoming one.
+def _fates(task: TagTask, path: str, base: BaseFile, share: Share, old: Positions, new: Positions, places: Places) -> Fates:
+    """What each hit is: a merge in place, or a row that goes to the partition of the incoming one.
 
-    A stored row that the merger would keep stays where it is.
+    A delete finds its row wherever that is. A stored row that the merger would keep stays, and counts as written anew.
     """
-    fates = np.zeros(len(old), np.int8)
-    if not task.moves or len(old) == 0:
-        return fates
-    away = np.flatnonzero(places.of(new) != places.number(path))
+    fates = np.full(len(old), MERGE)
+    away = np.flatnonzero(places.of(new) != places.number(path)) if task.moves else np.empty(0, np.int64)
     if len(away) == 0:
         return fates
     rows = share.take(new[away])
     kept = np.zeros(len(away), np.bool_)
     if task.merger.needs:
-        kept = task.merger.resolve(_old_values(storage, base, task.merger.needs, rows.schema, old[away]), rows) == KEEP_OLD
-    fates[away] = np.where(kept, _KEEP, np.where(task.merger.is_delete(rows), _UPDATE, _MOVE))
+        kept = task.merger.resolve(_old_values(task, base, rows.schema, old[away]), rows) == KEEP_OLD
+    fates[away] = np.where(task.merger.is_delete(rows), MERGE, np.where(kept, TOUCH, MOVE))
     return fates
 
 
-def _old_values(storage: Storage, base: BaseFile, columns: Sequence[str], schema: pa.Schema, rows: Positions) -> pa.Table:
-    file = open_base_file(storage, base.path)
-    wanted = pa.schema([schema.field(c) for c in columns])
-    groups = list(read_row_groups(file, base.path, wanted))
-    return pa.concat_tables(groups).take(pa.array(rows))
+def _old_values(task: TagTask, base: BaseFile, schema: pa.Schema, rows: Positions) -> pa.Table:
+    """What the merger needs of some stored rows."""
+    names = dict.fromkeys(top_column(path, schema.names) for path in task.merger.needs)
+    wanted = pa.schema([schema.field(name) for name in names if name in schema.names])
+    groups = read_row_groups(open_base_file(task.share.staging.storage, base.path), base.path, wanted)
+    return take_rows(pa.concat_tables([wanted.empty_table(), *groups]), rows)
 
 
 class Places:
@@ -122,8 +125,8 @@ class InsertsTask:
     out: str
 
 
-def find_inserts(task: InsertsTask) -> list[list[Any]]:
-    """Kernel: rows that met nobody, or that move, to `task.out`, ordered by partition path; gives the count of each path."""
+def find_inserts(task: InsertsTask) -> dict[str, Any]:
+    """Kernel: rows that met nobody, or that move, to a file, ordered by partition path; gives the count of each path."""
     rows: Positions = np.empty(0, np.int64)
     met = [np.empty(0, np.int64)]
     for i, name in enumerate(task.tagged):
@@ -131,23 +134,22 @@ def find_inserts(task: InsertsTask) -> list[list[Any]]:
         batches = [reader.get_batch(b) for b in range(reader.num_record_batches)]
         if i == 0:
             rows = np.asarray(batches.pop().column("new"))
-        met.extend(np.asarray(b.column("new"))[np.asarray(b.column("fate")) != _MOVE] for b in batches)
+        met.extend(np.asarray(b.column("new"))[np.asarray(b.column("fate")) != MOVE] for b in batches)
     places = Places(task.pieces)
     inserts = np.setdiff1d(rows, np.concatenate(met))
     of = places.of(inserts)
     inserts = inserts[np.argsort(of, kind="stable")]
-    with task.storage.create(task.out) as sink, pa.ipc.new_file(sink, pa.schema([("new", pa.int64())])) as writer:
+    out = _own_name(task.out)
+    schema = pa.schema([("new", pa.int64())])
+    with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(inserts)], names=["new"]))
-    return [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]
+    return {"out": out, "counts": [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]}
 
 
 def read_hits(storage: Storage, name: str, batch: int) -> Hits:
-    """One file's hits, as the merge takes them; rows that stay as they are are left out."""
+    """One file's hits, as the merge takes them."""
     pairs = pa.ipc.open_file(storage.map(name)).get_batch(batch)
-    fates = np.asarray(pairs.column("fate"))
-    counts = fates != _KEEP
-    old, new = np.asarray(pairs.column("old"))[counts], np.asarray(pairs.column("new"))[counts]
-    return Hits(old, new, (fates == _MOVE)[counts])
+    return Hits(*(np.asarray(pairs.column(field)) for field in _PAIRS.names))
 
 
 def read_inserts(storage: Storage, name: str, offset: int, count: int) -> Positions:

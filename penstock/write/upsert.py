@@ -9,7 +9,7 @@ the staged files; nothing crosses from the JVM a second time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,14 @@ from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, may_hold
+from penstock.merge.gather import Positions
 from penstock.merge.mergers import Merger
-from penstock.merge.pair import Positions
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
-from penstock.write.merge_file import FileMerge, merge_file
-from penstock.write.share import Share, ShareSettings, load_share, whole_share
+from penstock.write.merge_file import NO_HITS, FileMerge, merge_file, row_group_parts
+from penstock.write.share import Share, ShareSettings, chosen_share, load_share
 from penstock.write.stage import Piece
 from penstock.write.store import open_output
 from penstock.write.tag import InsertsTask, TagTask, find_inserts, read_hits, read_inserts, tag_files
@@ -48,6 +48,8 @@ class Rules:
     index: Index
     #: Rows with unknown keys are dropped, not inserted: the delete operation.
     drops_unknown: bool = False
+    #: Rows with known keys are dropped, not merged: an insert without duplicates.
+    drops_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,26 +117,28 @@ def _room(base: BaseFile, sizing: Sizing) -> int:
 
 def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
     rules, storage = task.rules, task.rules.share.staging.storage
-    share = whole_share(rules.share, task.pieces)
     inserts: Positions = read_inserts(storage, *task.inserts) if task.inserts else np.empty(0, np.int64)
+    hits = read_hits(storage, *task.hits) if task.hits else NO_HITS
+    share = chosen_share(rules.share, task.pieces, np.concatenate([hits.new, inserts]))
     if task.base is None:
         return _new_groups(output, task.path, rules, share, inserts)
-    hits = read_hits(storage, *task.hits) if task.hits else None
     merge = FileMerge(task.path, task.base, rules.merger, hits)
     return [merge_file(output, merge, share, inserts).stat]
 
 
 def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: Positions) -> list[WriteStat]:
-    """New rows to new file groups; deletes of unknown keys are only counted."""
+    """New rows to new file groups; deletes of unknown keys are only counted, and alone make no file."""
     stats: list[WriteStat] = []
     for start in range(0, len(numbers), rules.sizing.rows_per_group):
-        rows = share.take(numbers[start : start + rules.sizing.rows_per_group])
-        gone = rules.merger.is_delete(rows)
-        rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-        if rows.num_rows:
-            writer = GroupWriter(output, path)
+        writer, deletes = GroupWriter(output, path), 0
+        for part in row_group_parts(numbers[start : start + rules.sizing.rows_per_group]):
+            rows = share.take(part)
+            gone = rules.merger.is_delete(rows)
+            deletes += int(gone.sum())
+            rows = rows.filter(pa.array(~gone)) if gone.any() else rows
             writer.write(rows.drop_columns([KEY]), rows[KEY])
-            stats += writer.close()
+        written = writer.close()
+        stats += [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(written)]
     return stats
 
 
@@ -154,30 +158,29 @@ def plan_work(
         apart: locate all keys first, so that every count is known before anything is written.
     """
     shares = _by_path(pieces)
-    together = (
-        {} if rules.index.is_global or apart else {p: its for p, its in shares.items() if _is_one_task(its, slices.get(p, ()))}
-    )
+    together = {p: its for p, its in shares.items() if not apart and _is_one_task(rules, its, slices.get(p, ()))}
     tasks: list[PartitionTask | GroupTask] = [
         PartitionTask(rules, path, tuple(its), _only(slices.get(path, ()))) for path, its in together.items()
     ]
-    inserts = {path: sum(p.rows for p in its) for path, its in together.items() if not slices.get(path)}
+    inserts = {path: sum(p.rows for p in its) if not slices.get(path) else 0 for path, its in together.items()}
     updates = [
         (path, base.file_id, base.instant, sum(p.rows for p in its))
         for path, its in together.items()
         if (base := _only(slices.get(path, ()))) is not None
     ]
-    located_first = [tuple(its) for path, its in shares.items() if path not in together]
-    if rules.index.is_global and pieces:
-        located_first = [tuple(pieces)]
-    tagging: dict[str, int] = {}
-    for number, share in enumerate(located_first):
-        located = _locate(rules, share, slices, number, run)
-        tasks += located.tasks
-        inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
-        updates += located.updates
-        tagging = {k: tagging.get(k, 0) + v for k, v in located.tagging.items()}
-    tasks.sort(key=_weight, reverse=True)
-    return Work(tuple(tasks), workload_profile(operation, inserts, updates), tagging)
+    located = _locate(rules, _shares_apart(rules, pieces, together), slices, run)
+    for path, _, _, _ in located.updates:
+        inserts.setdefault(path, 0)
+    inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
+    tasks = sorted([*tasks, *located.tasks], key=_weight, reverse=True)
+    return Work(tuple(tasks), workload_profile(operation, inserts, [*updates, *located.updates]), located.tagging)
+
+
+def _shares_apart(rules: Rules, pieces: Sequence[Piece], together: Mapping[str, Sequence[Piece]]) -> list[tuple[Piece, ...]]:
+    """What has to be located first: a share per partition, or one of all rows where keys are looked for everywhere."""
+    if rules.index.is_global:
+        return [tuple(pieces)] if pieces else []
+    return [tuple(its) for path, its in _by_path(pieces).items() if path not in together]
 
 
 def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
@@ -187,7 +190,9 @@ def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
     return found
 
 
-def _is_one_task(pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
+def _is_one_task(rules: Rules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
+    if rules.index.is_global or (rules.drops_known and slices):
+        return False
     return len(slices) <= 1 and sum(p.size_bytes for p in pieces) <= _SHARE_BYTES_PER_TASK
 
 
@@ -207,57 +212,73 @@ class _Located:
     tagging: dict[str, int]
 
 
-def _locate(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int, run: Any) -> _Located:
-    """Tag one share, find its new rows and assign them."""
-    folder = rules.share.staging.folder
+def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any) -> _Located:
+    """Tag the shares, find their new rows and assign those. Two jobs, however many shares there are."""
+    tasks = [_tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
+    results = iter(run(tag_files, [task for its in tasks for task in its]))
+    tagged = [[next(results) for _ in its] for its in tasks]
+    groups: dict[tuple[str, str], GroupTask] = {}
+    updates: list[tuple[str, str, str, int]] = []
+    for task, result in ((t, r) for pair in zip(tasks, tagged, strict=True) for t, r in zip(*pair, strict=True)):
+        for batch, ((path, base), count) in enumerate(zip(task.files, result["counts"], strict=True)):
+            if count and not rules.drops_known:
+                groups[path, base.file_id] = GroupTask(rules, path, task.pieces, base, (result["out"], batch))
+                updates.append((path, base.file_id, base.instant, count))
+    inserts: dict[str, int] = {}
+    if not rules.drops_unknown:
+        outs = [tuple(result["out"] for result in its) for its in tagged]
+        for share, found in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs)), strict=True):
+            inserts |= _assign_new(rules, share, slices, groups, found["out"], found["counts"])
+    tagging = {
+        "files": sum(len(task.files) for its in tasks for task in its),
+        "opened": sum(result["opened"] for its in tagged for result in its),
+        "candidates": sum(result["candidates"] for its in tagged for result in its),
+        "rows": sum(its[0]["rows"] for its in tagged),
+    }
+    return _Located(list(groups.values()), inserts, updates, tagging)
+
+
+def _tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:
     paths = list(slices) if rules.index.is_global else sorted({p.path for p in share})
     files = [(path, s.base_file) for path in paths for s in slices.get(path, ()) if s.base_file]
     chunks = [tuple(files[i : i + _FILES_PER_TAG]) for i in range(0, len(files), _FILES_PER_TAG)] or [()]
-    tag_tasks = [
+    return [
         TagTask(
             pieces=share,
             files=chunk,
             share=rules.share,
             pruning=rules.index.pruning,
             merger=rules.merger,
-            moves=rules.index.moves,
-            out=join(folder, f"tagged-{number}-{i}.arrow"),
+            moves=rules.index.moves and not rules.drops_known,
+            out=join(rules.share.staging.folder, f"tagged-{number}-{i}"),
             lists_rows=i == 0,
         )
         for i, chunk in enumerate(chunks)
     ]
-    results = run(tag_files, tag_tasks)
-    groups: dict[tuple[str, str], GroupTask] = {}
-    updates = []
-    for task, result in zip(tag_tasks, results, strict=True):
-        for batch, ((path, base), count) in enumerate(zip(task.files, result["counts"], strict=True)):
-            if count:
-                groups[path, base.file_id] = GroupTask(rules, path, share, base, (task.out, batch))
-                updates.append((path, base.file_id, base.instant, count))
-    inserts: dict[str, int] = {}
-    if not rules.drops_unknown:
-        inserts = _assign_new(rules, share, slices, tag_tasks, groups, join(folder, f"inserts-{number}.arrow"), run)
-    tagging = {
-        "files": len(files),
-        "opened": sum(r["opened"] for r in results),
-        "candidates": sum(r["candidates"] for r in results),
-        "rows": results[0]["rows"],
-    }
-    return _Located(list(groups.values()), inserts, updates, tagging)
+
+
+def _insert_tasks(rules: Rules, shares: Sequence[tuple[Piece, ...]], outs: Sequence[tuple[str, ...]]) -> list[InsertsTask]:
+    staging = rules.share.staging
+    return [
+        InsertsTask(staging.storage, share, tagged, join(staging.folder, f"inserts-{number}"))
+        for number, (share, tagged) in enumerate(zip(shares, outs, strict=True))
+    ]
 
 
 def _assign_new(
     rules: Rules,
     share: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
-    tag_tasks: Sequence[TagTask],
     groups: dict[tuple[str, str], GroupTask],
     out: str,
-    run: Any,
+    counts: Sequence[tuple[str, int]],
 ) -> dict[str, int]:
-    """Give every new row a file group: small ones first, then new ones. Adds to `groups`."""
-    task = InsertsTask(rules.share.staging.storage, share, tuple(t.out for t in tag_tasks), out)
-    (counts,) = run(find_inserts, [task])
+    """Give every new row a file group: small ones first, then new ones. Adds to `groups`.
+
+    Args:
+        out: the file that lists the new rows.
+        counts: how many each partition path has, in the order of that list.
+    """
     offset = 0
     for path, count in counts:
         end = offset + count

@@ -148,7 +148,9 @@ def test_the_properties_of_a_new_table_are_those_of_hudi(
 
 def test_a_new_table_has_the_folders_that_hudi_makes(made: str) -> None:
     folders = {str(p.relative_to(made)) for p in Path(made, ".hoodie").rglob("*") if p.is_dir()}
-    assert {f".hoodie/{n}" for n in (".schema", "archived", ".temp", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")} <= folders
+    assert {
+        f".hoodie/{n}" for n in (".schema", "archived", ".temp", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")
+    } <= folders
     assert list(Path(made, ".hoodie", ".temp").iterdir()) == []
 
 
@@ -181,7 +183,8 @@ def test_a_table_without_partitions_has_its_metafile_at_the_base(spark: Any, tab
 def test_options_with_the_prefix_go_into_the_commit(spark: Any, table_path: str) -> None:
     write(trips(spark, SIX[0]), table_path, {**BULK, "_job": "nightly", "_n": 7, "other": "x"})
     extra = commits(table_path)[0]["extraMetadata"]
-    assert {k: v for k, v in extra.items() if k != "schema"} == {"_job": "nightly", "_n": "7"}
+    assert {k: v for k, v in extra.items() if k.startswith("_")} == {"_job": "nightly", "_n": "7"}
+    assert set(extra) == {"_job", "_n", "schema", "penstock.stages"}
 
 
 def test_writing_no_rows_makes_an_empty_table_with_a_schema(spark: Any, table_path: str) -> None:
@@ -295,7 +298,10 @@ def test_a_delete_needs_a_table_and_append(spark: Any, table: str, table_path: s
         ({KEY: "ts"}, "RecordKey:\tts\tid"),
         ({KEY: "id,ts"}, "RecordKey:\tid,ts\tid"),
         ({ORDERING: "fare"}, "PreCombineKey:\tfare\tts"),
-        ({CLASS: f"{PACKAGE}.ComplexKeyGenerator"}, f"KeyGenerator:\t{PACKAGE}.ComplexKeyGenerator\t{PACKAGE}.SimpleKeyGenerator"),
+        (
+            {CLASS: f"{PACKAGE}.ComplexKeyGenerator"},
+            f"KeyGenerator:\t{PACKAGE}.ComplexKeyGenerator\t{PACKAGE}.SimpleKeyGenerator",
+        ),
         ({PARTITION: "id"}, "PartitionPath:\tid\tcity"),
         ({PARTITION: "city,id"}, "PartitionPath:\tcity,id\tcity"),
     ],
@@ -317,7 +323,7 @@ def test_all_contradictions_are_told_at_once(spark: Any, table: str) -> None:
 
 def test_another_table_name_is_refused(spark: Any, table: str) -> None:
     before = state_of(table)
-    with pytest.raises(TableExists, match="hoodie table with name trips already exists .* another name drips"):
+    with pytest.raises(TableExists, match=r"hoodie table with name trips already exists .* another name drips"):
         write(trips(spark, SIX[0]), table, {**BULK, NAME: "drips"})
     assert state_of(table) == before
 
@@ -340,7 +346,7 @@ def test_a_table_with_generated_keys_gets_none_by_option(spark: Any, table_path:
     before = state_of(table_path)
     with pytest.raises(OptionError, match="RecordKey:\tid\t"):
         write(trips(spark, SIX[1]), table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert"})
-    with pytest.raises(OptionError, match=f"KeyGenerator:\t{PACKAGE}.SimpleKeyGenerator"):
+    with pytest.raises(OptionError, match="KeyGenerator:\t.*SimpleKeyGenerator"):
         write(trips(spark, SIX[1]), table_path, {NAME: "t", CLASS: f"{PACKAGE}.SimpleKeyGenerator"})
     assert state_of(table_path) == before
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import OptionError, PenstockError, RecordKeyError
@@ -65,8 +66,11 @@ def test_odd_values_come_back_and_are_found_by_filters(spark: Any, table_path: s
     assert [r[0] for r in frame.where("city is null").select("id").collect()] == [f"k{len(cities) - 2}"]
 
     kept = {r[0] for r in frame.where(frame.city.isin(chosen)).select("_hoodie_file_name").distinct().collect()}
-    spoil(f for f in base_files(table_path) if f.name not in kept)
+    spoil(f for f in base_files(table_path) if f.name not in kept and "DEFAULT_PARTITION" not in f.parent.name)
     assert sorted(r[0] for r in frame.where(frame.city.isin(chosen)).select("id").collect()) == expected
+    assert [r[0] for r in frame.where("city is null").select("id").collect()] == [f"k{len(cities) - 2}"]
+    spoil(f for f in base_files(table_path) if f.name not in kept)
+    assert [r[0] for r in frame.where(frame.city == chosen[1]).select("id").collect()] == [f"k{cities.index(chosen[1])}"]
 
 
 def test_folders_are_spelled_as_hudi_spells_them(spark: Any, table_path: str) -> None:
@@ -134,22 +138,27 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("operation", ["bulk_insert", "insert"])
-@pytest.mark.parametrize("value", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize(
+    ("operation", "value"),
+    [*(("bulk_insert", v) for v in BAD.values()), *(("insert", BAD[k]) for k in ("parent", "nul", "300"))],
+    ids=[*BAD, "insert-parent", "insert-nul", "insert-300"],
+)
 def test_a_value_that_cannot_be_a_folder_is_refused_and_the_table_is_untouched(
-    spark: Any, made: str, value: str, operation: str
+    spark: Any, made: str, operation: str, value: str
 ) -> None:
     before, outside = state_of(made), state_of(Path(made).parent)
     with pytest.raises(RecordKeyError, match="partition path"):
-        write(trips(spark, ("y", "berlin", 8, 0.5), ("z", value, 9, 0.5)), made, {**BULK, OPERATION: operation})
+        write(
+            trips(spark, ("x", "new", 7, 0.5), ("y", "berlin", 8, 0.5), ("z", value, 9, 0.5)),
+            made,
+            {**BULK, OPERATION: operation},
+        )
     assert state_of(made) == before
     assert state_of(Path(made).parent) == outside
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b", "a")])
-def test_a_partition_inside_another_would_be_lost_and_is_refused(
-    spark: Any, table_path: str, first: str, second: str
-) -> None:
+def test_a_partition_inside_another_would_be_lost_and_is_refused(spark: Any, table_path: str, first: str, second: str) -> None:
     """No reader looks for partitions below a partition."""
     write(trips(spark, *rows_of([first])), table_path)
     before = state_of(table_path)
@@ -202,7 +211,9 @@ PYTHON = {
 @pytest.mark.parametrize("kind", TYPED)
 def test_a_partition_column_keeps_its_type_and_is_found_by_filters(spark: Any, table_path: str, kind: str) -> None:
     one, two = TYPED[kind]
-    frame = spark.sql(f"select 'a' id, cast({one} as {kind}) p union all select 'b', cast({two} as {kind}) union all select 'c', null")
+    frame = spark.sql(
+        f"select 'a' id, cast({one} as {kind}) p union all select 'b', cast({two} as {kind}) union all select 'c', null"
+    )
     write(frame.coalesce(1), table_path, {NAME: "t", KEY: "id", PARTITION: "p", OPERATION: "bulk_insert"})
     found = load(spark, table_path)
     assert found.schema["p"].dataType.simpleString() == ("int" if kind == "smallint" else kind)
@@ -217,8 +228,6 @@ def test_partition_columns_can_be_left_out_of_the_files(spark: Any, table_path: 
     options = {**BULK, PARTITION: "city,ts", HIVE_STYLE: "true", "hoodie.datasource.write.drop.partition.columns": "true"}
     write(trips(spark, *SIX, ("n", None, 7, 0.5)), table_path, options)
     write(trips(spark, ("g", "rome", 9, 0.5)), table_path, {OPERATION: "insert"})
-    import pyarrow.parquet as pq
-
     assert all(set(pq.read_schema(f).names) & {"city", "ts"} == set() for f in base_files(table_path))
     frame = load(spark, table_path)
     assert sorted_rows(frame.select("id", "city", "ts").where("id in ('a', 'g', 'n')")) == [
@@ -270,7 +279,9 @@ def test_partition_by_of_a_custom_key_generator_gets_the_simple_type(spark: Any,
 
 
 def test_a_nested_field_can_be_the_partition(spark: Any, table_path: str) -> None:
-    frame = spark.sql("select 'a' id, named_struct('city', 'x', 'n', 1) at union all select 'b', named_struct('city', 'y', 'n', 2)")
+    frame = spark.sql(
+        "select 'a' id, named_struct('city', 'x', 'n', 1) at union all select 'b', named_struct('city', 'y', 'n', 2)"
+    )
     options = {NAME: "t", KEY: "id", PARTITION: "at.city", OPERATION: "bulk_insert", HIVE_STYLE: "true"}
     write(frame.coalesce(1), table_path, options)
     assert folders(table_path) == {"at.city=x", "at.city=y"}

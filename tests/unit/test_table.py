@@ -123,9 +123,7 @@ def test_another_table_version_is_refused_by_name(storage: MemoryStorage, versio
         read_config(storage, "/t")
 
 
-@pytest.mark.parametrize(
-    "change", [{"hoodie_timeline_layout_version": "2"}, {"hoodie_table_base_file_format": "ORC"}]
-)
+@pytest.mark.parametrize("change", [{"hoodie_timeline_layout_version": "2"}, {"hoodie_table_base_file_format": "ORC"}])
 def test_another_layout_or_file_format_is_refused(storage: MemoryStorage, change: dict[str, str]) -> None:
     put(storage, **change)
     with pytest.raises(Unsupported):

@@ -13,18 +13,24 @@ from penstock.filegroup.markers import (
     check_open,
     create_marker,
     delete_markers,
+    markers_folder,
+    open_write,
     read_markers,
     reconcile,
     seal,
+    work_folder,
 )
-from penstock.storage import MemoryStorage
+from penstock.storage import MemoryStorage, walk
 
 BASE, TIME = "/t", "20240101000000000"
 
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    return MemoryStorage(uuid.uuid4().hex)
+    """With a write under way."""
+    storage = MemoryStorage(uuid.uuid4().hex)
+    open_write(storage, BASE, TIME)
+    return storage
 
 
 def announce(storage: MemoryStorage, path: str, kind: MarkerType = MarkerType.CREATE, *, write: bool = True) -> None:
@@ -63,7 +69,7 @@ def test_a_write_without_markers_has_none(storage: MemoryStorage) -> None:
 
 def test_a_file_is_announced_once(storage: MemoryStorage) -> None:
     announce(storage, "p/f.parquet")
-    with pytest.raises(AlreadyExists, match="f.parquet"):
+    with pytest.raises(AlreadyExists, match=r"f\.parquet"):
         create_marker(storage, BASE, TIME, "p/f.parquet", MarkerType.CREATE)
 
 
@@ -79,8 +85,8 @@ def test_files_nobody_counted_are_removed_and_others_stay(storage: MemoryStorage
 def test_nothing_can_be_announced_once_the_write_is_sealed(storage: MemoryStorage) -> None:
     announce(storage, "p/f.parquet")
     check_open(storage, BASE, TIME)
-    seal(storage, BASE, TIME)
-    with pytest.raises(StorageError):
+    assert seal(storage, BASE, TIME)
+    with pytest.raises(StorageError, match="closed"):
         create_marker(storage, BASE, TIME, "p/late.parquet", MarkerType.CREATE)
     with pytest.raises(StorageError):
         check_open(storage, BASE, TIME)
@@ -95,7 +101,7 @@ def test_a_latecomers_marker_makes_its_file_known_even_if_it_came_before_the_sea
 
 
 def test_a_partition_may_have_any_name_a_folder_may_have(storage: MemoryStorage) -> None:
-    for name in ("penstock.sealed", "staged", "MARKERS0", "MARKERS.type", "x.marker.CREATE"):
+    for name in ("open", "staged", "MARKERS0", "MARKERS.type", "x.marker.CREATE"):
         announce(storage, f"{name}/f.parquet")
     assert len(read_markers(storage, BASE, TIME)) == 5
     seal(storage, BASE, TIME)
@@ -103,9 +109,32 @@ def test_a_partition_may_have_any_name_a_folder_may_have(storage: MemoryStorage)
         check_open(storage, BASE, TIME)
 
 
-def test_markers_of_one_write_are_forgotten_and_others_stay(storage: MemoryStorage) -> None:
+def test_a_write_is_sealed_by_one_only(storage: MemoryStorage) -> None:
+    """A writer about to publish and another that rolls it back: the second of them knows."""
+    assert seal(storage, BASE, TIME)
+    assert not seal(storage, BASE, TIME)
+
+
+def test_nothing_but_markers_lies_where_hudi_looks_for_markers(storage: MemoryStorage) -> None:
+    """Older releases take every file there for one when they roll a write back."""
     announce(storage, "p/f.parquet")
-    create_marker(storage, BASE, "20240101000000001", "p/g.parquet", MarkerType.CREATE)
-    seal(storage, BASE, TIME)
+    storage.write_new(f"{work_folder(BASE, TIME)}/staged/rows.arrow", b"")
+    assert [f.path for f in walk(storage, markers_folder(BASE, TIME))] == [
+        f"{BASE}/.hoodie/.temp/{TIME}/p/f.parquet.marker.CREATE"
+    ]
+
+
+def test_markers_of_one_write_are_forgotten_and_others_stay(storage: MemoryStorage) -> None:
+    other = "20240101000000001"
+    announce(storage, "p/f.parquet")
+    open_write(storage, BASE, other)
+    create_marker(storage, BASE, other, "p/g.parquet", MarkerType.CREATE)
     delete_markers(storage, BASE, TIME)
-    assert [f.name for f in storage.list(f"{BASE}/.hoodie/.temp")] == ["20240101000000001"]
+    assert [f.name for f in storage.list(f"{BASE}/.hoodie/.temp")] == [other, f"penstock-{other}"]
+
+
+def test_a_task_that_comes_when_all_is_forgotten_is_refused(storage: MemoryStorage) -> None:
+    """Nothing opens a write again: an executor that was cut off may come back hours later."""
+    delete_markers(storage, BASE, TIME)
+    with pytest.raises(StorageError, match="closed"):
+        create_marker(storage, BASE, TIME, "p/late.parquet", MarkerType.CREATE)

@@ -42,9 +42,7 @@ def data(partition: str, file_id: str, instant: str) -> str:
 
 
 def test_a_folder_with_the_metafile_is_a_partition_and_others_are_not() -> None:
-    state = table(
-        f"a/{PARTITION_METAFILE}", f"b/c/{PARTITION_METAFILE}", "b/x.parquet", data("stranger", "f-0", "1"), "file"
-    )
+    state = table(f"a/{PARTITION_METAFILE}", f"b/c/{PARTITION_METAFILE}", "b/x.parquet", data("stranger", "f-0", "1"), "file")
     assert list_partitions(state) == ["a", "b/c"]
 
 

@@ -307,17 +307,13 @@ def test_a_value_that_is_no_text_number_or_boolean_is_an_error() -> None:
 
 
 def test_known_keys_match_in_any_case() -> None:
-    options = read_options(
-        {"HOODIE.Parquet.Small.File.Limit": "7", "hoodie.datasource.streaming.startoffset": "latest"}
-    )
+    options = read_options({"HOODIE.Parquet.Small.File.Limit": "7", "hoodie.datasource.streaming.startoffset": "latest"})
     assert options[SMALL_FILE_LIMIT] == 7
     assert options[STREAMING_START_OFFSET] == "latest"
 
 
 def test_words_take_the_spelling_of_the_catalogue() -> None:
-    options = read_options(
-        {OPERATION.key: "UPSERT", TABLE_TYPE.key: "copy_on_write", "hoodie.clean.automatic": "False"}
-    )
+    options = read_options({OPERATION.key: "UPSERT", TABLE_TYPE.key: "copy_on_write", "hoodie.clean.automatic": "False"})
     assert options.raw == {OPERATION.key: "upsert", TABLE_TYPE.key: "COPY_ON_WRITE", "hoodie.clean.automatic": "false"}
 
 
@@ -350,9 +346,7 @@ def test_hudis_switch_for_partition_values_is_ours(flag: bool, source: str) -> N
 
 
 def test_an_unknown_key_warns_with_the_nearest_known_one() -> None:
-    with pytest.warns(
-        UnknownOptionWarning, match=r"did you mean 'hoodie\.datasource\.write\.recordkey\.field'\?"
-    ) as caught:
+    with pytest.warns(UnknownOptionWarning, match=r"did you mean 'hoodie\.datasource\.write\.recordkey\.field'\?") as caught:
         options = read_options({"hoodie.datasource.write.recordkey.fields": "id"})
     assert options.raw == {"hoodie.datasource.write.recordkey.fields": "id"}
     assert not options[RECORD_KEY_FIELD]
@@ -458,9 +452,7 @@ def test_options_of_archiving_warn_that_nothing_is_archived_yet() -> None:
 def test_cleaning_and_archiving_turned_off_do_not_warn() -> None:
     read_options({"hoodie.clean.automatic": "false", "hoodie.cleaner.commits.retained": 5})
     read_options({"hoodie.archive.automatic": "false", "hoodie.keep.max.commits": 40})
-    read_options(
-        {"hoodie.table.services.enabled": "false", "hoodie.keep.max.commits": 40, "hoodie.clean.automatic": True}
-    )
+    read_options({"hoodie.table.services.enabled": "false", "hoodie.keep.max.commits": 40, "hoodie.clean.automatic": True})
 
 
 def test_every_option_has_a_status_that_the_page_explains() -> None:

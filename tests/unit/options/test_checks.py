@@ -87,7 +87,5 @@ def test_what_goes_together_passes(raw: dict[str, str]) -> None:
 
 def test_all_contradictions_are_told_at_once() -> None:
     raw = {KEEP_MAX_COMMITS.key: "1", COMBINE_BEFORE_INSERT.key: "true"}
-    with pytest.raises(
-        OptionError, match=r"hoodie\.keep\.max\.commits=1 .*; without hoodie\.datasource\.write\.recordkey"
-    ):
+    with pytest.raises(OptionError, match=r"hoodie\.keep\.max\.commits=1 .*; without hoodie\.datasource\.write\.recordkey"):
         check_combinations(Options(raw))

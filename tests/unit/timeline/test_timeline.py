@@ -70,9 +70,7 @@ def test_nothing_is_visible_on_an_empty_timeline() -> None:
 
 
 def test_files_of_completed_writes_are_visible_and_others_are_not() -> None:
-    timeline = Timeline.of_names(
-        ["2.commit", "3.inflight", "4.deltacommit", "5.replacecommit", "6.clean", "7.rollback"]
-    )
+    timeline = Timeline.of_names(["2.commit", "3.inflight", "4.deltacommit", "5.replacecommit", "6.clean", "7.rollback"])
     assert [t for t in "23456789" if timeline.is_visible(t)] == ["2", "4", "5"]
 
 
@@ -89,9 +87,7 @@ def test_files_of_a_pending_write_older_than_the_first_commit_are_not_visible() 
 
 
 def test_files_of_a_pending_compaction_or_clustering_are_not_visible() -> None:
-    timeline = Timeline.of_names(
-        ["1.deltacommit", "2.compaction.requested", "3.replacecommit.requested", "4.deltacommit"]
-    )
+    timeline = Timeline.of_names(["1.deltacommit", "2.compaction.requested", "3.replacecommit.requested", "4.deltacommit"])
     assert [t for t in "1234" if timeline.is_visible(t)] == ["1", "4"]
 
 

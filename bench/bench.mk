@@ -1,0 +1,24 @@
+# The benchmark's commands, included by the Makefile. Flags go through the variables: make bench ROWS=200000 ENGINES=limit,penstock43
+
+BENCH := .venv-bench/bin/python
+READY_BENCH := .venv-bench/.ready
+ENGINES ?= limit,penstock,penstock43,hudi015
+
+.PHONY: bench bench-full bench-growth profile
+
+$(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
+	@$(PYTHON) -m bench.environment
+
+bench: setup $(READY_BENCH) ## measure beside real Hudi on the same machine: 1 million rows, some minutes
+	@$(BENCH) -m bench --rows $(or $(ROWS),1000000) --engines $(ENGINES) --repeat $(or $(REPEAT),1) --partitions $(or $(PARTITIONS),200) \
+	  --out bench/out/bench $(FLAGS)
+
+bench-full: setup $(READY_BENCH) ## the same with 5 million rows and every engine, three rounds; hours; writes docs/benchmarks
+	@$(BENCH) -m bench --rows $(or $(ROWS),5000000) --engines all --repeat $(or $(REPEAT),3) --timeout 14400 \
+	  --out bench/out/full --publish docs/benchmarks $(FLAGS)
+
+bench-growth: setup $(READY_BENCH) ## how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
+	@$(BENCH) -m bench.growth --out bench/out/growth --publish docs/benchmarks $(FLAGS)
+
+profile: $(READY) ## where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
+	@$(RUN) -m bench.profile --rows $(or $(ROWS),1000000) --workload $(or $(WORKLOAD),upsert) $(FLAGS)

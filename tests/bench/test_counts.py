@@ -1,0 +1,163 @@
+"""The guard of the fast path: fixed small writes do exactly so many things, on every machine.
+
+A count that changes is not wrong by itself. One that grows says that an optimisation was lost; put it right, or change the
+figure here in the commit that explains why. The last tests switch optimisations off and see the guard notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.counting import Counts, counted
+from tests.table.tables import KEY, NAME, OPERATION, ORDERING, PARTITION
+
+INDEX = "hoodie.index.type"
+OPTIONS = {NAME: "trips", KEY: "id", PARTITION: "city", ORDERING: "ts"}
+#: No batch is small enough for the driver.
+SPREAD = {"penstock.small.batch.rows": "0"}
+CITIES = 4
+#: Commit time, sequence number and key; then id, city, ts and fare. Path and file name are not read, they are put in again.
+COLUMNS = 7
+#: id 8 characters and its offset, city 5 and its offset, two numbers, and the key once more.
+ROW_BYTES = (8 + 4) + (5 + 4) + 8 + 8 + (8 + 4)
+NOTHING = Counts(jobs=0, tasks=0, opened=0, chunks=0, staged_rows=0, staged_bytes=0, written=0, listed=0)
+
+Write = Callable[..., Counts]
+
+
+@pytest.fixture(autouse=True)
+def _classic(session_kind: str) -> None:
+    if session_kind != "classic":
+        pytest.skip("jobs and tasks are counted through the classic session")
+
+
+@pytest.fixture
+def write(spark: Any, table_path: str, tmp_path: Path) -> Write:
+    """Writes rows and gives the counts."""
+
+    def run(operation: str, rows: Any, **options: str) -> Counts:
+        with counted(spark, tmp_path / "counts") as account:
+            writer = rows.write.format("hudi").options(**{**OPTIONS, OPERATION: operation, **options})
+            writer.mode("append").save(f"count:{table_path}")
+        return account.counts
+
+    return run
+
+
+def trips(spark: Any, first: int, last: int, *, cities: int = CITIES, tasks: int = 2, ts: int = 1) -> Any:
+    """Rows with keys in a range, dealt out to the cities in turn, made by Spark in so many tasks."""
+    return spark.range(first, last, 1, tasks).selectExpr(
+        "lpad(cast(id as string), 8, '0') as id",
+        f"concat('city', cast(id % {cities} as string)) as city",
+        f"cast({ts} as bigint) as ts",
+        "cast(id as double) as fare",
+    )
+
+
+@pytest.fixture
+def spread_table(spark: Any, write: Write) -> None:
+    """Four partitions of one file group each."""
+    write("bulk_insert", trips(spark, 0, 4_000, tasks=1))
+
+
+@pytest.fixture
+def grouped_table(spark: Any, write: Write) -> None:
+    """One partition of six file groups, each with its range of keys."""
+    write("bulk_insert", trips(spark, 0, 6_000, cities=1, tasks=6))
+
+
+def batch(rows: int) -> dict[str, int]:
+    """What staging a batch of so many rows counts."""
+    return {"staged_rows": rows, "staged_bytes": rows * ROW_BYTES}
+
+
+def test_a_bulk_insert_is_one_job_and_opens_nothing(spark: Any, write: Write) -> None:
+    found = write("bulk_insert", trips(spark, 0, 4_000, tasks=2))
+    assert found == replace(NOTHING, jobs=1, tasks=2, written=2 * CITIES, listed=CITIES)
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_an_upsert_stages_once_and_reads_each_base_file_once(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD)
+    touched = {"opened": CITIES, "chunks": CITIES * COLUMNS, "written": CITIES, "listed": CITIES}
+    assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, **batch(1_000))
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_a_small_upsert_starts_no_task_but_those_that_bring_the_rows(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 0, 1_000, ts=2))
+    touched = {"opened": CITIES, "chunks": CITIES * COLUMNS, "written": CITIES, "listed": CITIES}
+    assert found == Counts(jobs=1, tasks=2, **touched, **batch(1_000))
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_an_upsert_of_one_partition_leaves_the_others_alone(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 0, 500, cities=1, ts=2))
+    assert found == Counts(jobs=1, tasks=2, opened=1, chunks=COLUMNS, written=1, listed=1, **batch(500))
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_an_upsert_of_new_keys_only_makes_no_difference_to_what_is_read(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 8_000, 9_000, ts=2), **SPREAD)
+    touched = {"opened": CITIES, "chunks": CITIES * COLUMNS, "written": CITIES, "listed": CITIES}
+    assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, **batch(1_000))
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_only_the_keys_of_a_delete_cross_into_python(spark: Any, write: Write) -> None:
+    found = write("delete", trips(spark, 0, 400), **SPREAD)
+    # every file is opened to see whether it holds any of the keys, and then to be rewritten
+    touched = {"opened": 2 * CITIES, "chunks": CITIES * (1 + COLUMNS), "written": CITIES, "listed": CITIES}
+    assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, staged_rows=400, staged_bytes=400 * 2 * (8 + 4))
+
+
+@pytest.mark.usefixtures("grouped_table")
+def test_tagging_reads_one_column_and_the_merge_only_what_is_touched(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 0, 600, cities=1, ts=2), **SPREAD, **{INDEX: "SIMPLE"})
+    # tag: one task, six key columns; new rows: one task; merge: the one group that holds these keys
+    assert found == Counts(jobs=4, tasks=2 + 3, opened=6 + 1, chunks=6 + COLUMNS, written=1, listed=1, **batch(600))
+
+
+@pytest.mark.usefixtures("grouped_table")
+def test_key_ranges_spare_the_key_columns_of_files_that_cannot_match(spark: Any, write: Write) -> None:
+    found = write("upsert", trips(spark, 0, 600, cities=1, ts=2), **SPREAD, **{INDEX: "BLOOM"})
+    assert found == Counts(jobs=4, tasks=2 + 3, opened=6 + 1, chunks=1 + COLUMNS, written=1, listed=1, **batch(600))
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_a_count_of_one_partition_reads_that_partition(spark: Any, table_path: str, tmp_path: Path) -> None:
+    with counted(spark, tmp_path / "counts") as account:
+        assert spark.read.format("hudi").load(table_path).where("city = 'city1'").count() == 1_000
+    assert (account.counts.jobs, account.counts.tasks) == (2, 2)
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_the_guard_notices_when_tagging_is_no_longer_done_with_the_merge(
+    spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD)
+    monkeypatch.setattr("penstock.write.upsert._SHARE_BYTES_PER_TASK", 0)
+    apart = write("upsert", trips(spark, 0, 1_000, ts=3), **SPREAD)
+    assert apart.jobs > usual.jobs
+    assert apart.opened == 2 * usual.opened
+    assert apart.chunks == usual.chunks + CITIES
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_the_guard_notices_when_small_batches_go_through_spark(spark: Any, write: Write) -> None:
+    usual = write("upsert", trips(spark, 0, 1_000, ts=2))
+    spread = write("upsert", trips(spark, 0, 1_000, ts=3), **SPREAD)
+    assert spread == replace(usual, jobs=usual.jobs + 1, tasks=usual.tasks + CITIES)
+
+
+@pytest.mark.usefixtures("grouped_table")
+def test_the_guard_notices_when_key_ranges_are_not_used(spark: Any, write: Write) -> None:
+    keys = trips(spark, 0, 600, cities=1, ts=2)
+    usual = write("upsert", keys, **SPREAD, **{INDEX: "BLOOM"})
+    unpruned = write("upsert", keys, **SPREAD, **{INDEX: "SIMPLE"})
+    assert unpruned == replace(usual, chunks=usual.chunks + 5)

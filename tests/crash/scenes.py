@@ -1,0 +1,181 @@
+"""The writes that tests of this folder cut off, and how they run fast: rows are evaluated once and kernels run here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from penstock import spread
+from penstock.services.rollback import roll_back_to
+from penstock.spread import TaskIdentity
+from penstock.table import open_table
+from penstock.write import door
+from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.plain import Row, plain_rows
+from tests.table.tables import OPERATION, TRIPS, Trip, trips
+
+TASKS = 2
+#: The call that publishes a commit.
+PUBLISHING = r"^write_new .*\.commit$"
+
+#: Two partitions; then updates and new rows for both, and a third partition.
+FIRST: tuple[Trip, ...] = (("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5), ("d", "paris", 4, 4.5))
+CHANGES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5), ("e", "paris", 5, 5.5), ("f", "tokyo", 6, 6.5))
+CHANGED: tuple[Trip, ...] = (*CHANGES, ("b", "berlin", 2, 2.5), ("d", "paris", 4, 4.5))
+NEW: tuple[Trip, ...] = (("g", "berlin", 7, 7.5), ("h", "tokyo", 8, 8.5))
+LATER: tuple[Trip, ...] = (("y", "berlin", 1, 0.5), ("z", "paris", 1, 0.5), ("a", "berlin", 10, 10.5))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One write."""
+
+    operation: str
+    rows: tuple[Trip, ...]
+    mode: str = "append"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A table, the write that goes wrong, and the rows before and after it."""
+
+    name: str
+    before: tuple[Step, ...]
+    write: Step | None
+    old: tuple[Trip, ...]
+    new: tuple[Trip, ...]
+    #: Calls of the write that change something: at least so many.
+    calls_min: int
+    #: Cut off the last write of `before` when it publishes.
+    fails_before: bool = False
+
+
+#: One file group in each partition; and two in each.
+FILLED = (Step("insert", FIRST),)
+SPREAD = (Step("bulk_insert", FIRST),)
+SCENES = (
+    Scene("create", (), Step("upsert", FIRST), (), FIRST, 30),
+    Scene("bulk_insert", FILLED, Step("bulk_insert", NEW), FIRST, (*FIRST, *NEW), 15),
+    Scene("insert", SPREAD, Step("insert", NEW), FIRST, (*FIRST, *NEW), 20),
+    Scene("upsert", FILLED, Step("upsert", CHANGES), FIRST, CHANGED, 20),
+    Scene("upsert of several file groups", SPREAD, Step("upsert", CHANGES), FIRST, CHANGED, 25),
+    Scene("delete", SPREAD, Step("delete", FIRST[::2]), FIRST, FIRST[1::2], 15),
+    Scene("overwrite", FILLED, Step("bulk_insert", NEW, "overwrite"), FIRST, NEW, 25),
+    Scene("rollback and upsert", (*FILLED, Step("upsert", NEW)), Step("upsert", CHANGES), FIRST, CHANGED, 35, fails_before=True),
+    Scene("rollback of a commit", (*FILLED, Step("upsert", CHANGES)), None, CHANGED, FIRST, 10),
+)
+
+
+class Runner:
+    """Runs writes: in Spark's tasks, or at a speed of tens of milliseconds, when what only depends on the rows is done once."""
+
+    def __init__(self, spark: Any, *, in_tasks: bool = False) -> None:
+        self._spark, self._in_tasks = spark, in_tasks
+        self._frames: dict[tuple[Trip, ...], Any] = {}
+        self._prepared: dict[Any, Any] = {}
+        self._batches: dict[int, tuple[Any, list[pa.RecordBatch]]] = {}
+        self._prepare = door.prepare
+
+    def run(self, step: Step | None, path: str) -> None:
+        """Write, or roll back the newest write."""
+        if step is None:
+            table = open_table(path)
+            assert table.timeline.last_write
+            roll_back_to(table, table.timeline.last_write.time)
+            return
+        options = {**TRIPS, OPERATION: step.operation, **step.options}
+        with nullcontext() if self._in_tasks else self._here():
+            door.write(self._spark, self._frame(step.rows), path, options, step.mode)
+
+    def _frame(self, rows: tuple[Trip, ...]) -> Any:
+        if rows not in self._frames:
+            self._frames[rows] = trips(self._spark, *rows)
+        return self._frames[rows]
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """No Spark task: kernels run in this process, one after the other, so that calls come in one order."""
+        with (
+            patch("penstock.write.door.prepare", self._prepare_once),
+            patch("penstock.write.stage.run_over_rows", self._run_over_rows),
+            patch("penstock.write.pipeline.run_over_rows", self._run_over_rows),
+            patch("penstock.spread._DRIVER_THREADS", 1),
+        ):
+            yield
+
+    def _prepare_once(self, incoming: Any, settings: Any, table_schema: Any) -> Any:
+        key = (id(incoming), settings.operation, table_schema)
+        if key not in self._prepared:
+            self._prepared[key] = self._prepare(incoming, settings, table_schema)
+        return self._prepared[key]
+
+    def _run_over_rows(self, rows: Any, kernel: Callable[[Iterator[pa.RecordBatch]], Any]) -> list[Any]:
+        if id(rows) not in self._batches:
+            self._batches[id(rows)] = (rows, rows.toArrow().to_batches(max_chunksize=1))
+        batches = self._batches[id(rows)][1]
+        results: list[Any] = []
+        for number in range(TASKS):
+            spread._local.identity = TaskIdentity(number, f"{number}-1-{number}")
+            try:
+                results += json.loads(json.dumps(list(kernel(iter(batches[number::TASKS])))))
+            finally:
+                spread._local.identity = None
+        return results
+
+
+class Stage:
+    """A scene with its table made, to be played many times over."""
+
+    def __init__(self, scene: Scene, runner: Runner, folder: Path) -> None:
+        self.scene, self.runner, self._folder, self._played = scene, runner, folder, 0
+        self.template = folder / "template"
+        folder.mkdir(parents=True)
+        for number, step in enumerate(scene.before):
+            fails = scene.fails_before and number == len(scene.before) - 1
+            self._make(step, fails=fails)
+        assert plain_rows(self.template) == sorted(scene.old, key=repr)
+
+    def _make(self, step: Step, *, fails: bool) -> None:
+        if not fails:
+            self.runner.run(step, str(self.template))
+            return
+        with injected(FaultPlan(str(self._folder / "failed"), match=PUBLISHING)):
+            try:
+                self.runner.run(step, f"crash:{self.template}")
+            except Crash:
+                return
+        raise AssertionError("the write that should have died did not")
+
+    def play(self, at: int | None = None, fault: Fault = Fault.BEFORE, match: str | None = None) -> tuple[Path, FaultPlan]:
+        """A fresh copy of the table, and a plan for the write on it."""
+        self._played += 1
+        folder = self._folder / f"{self._played}"
+        folder.mkdir()
+        table = folder / "table"
+        if self.template.exists():
+            shutil.copytree(self.template, table)
+        return table, FaultPlan(str(folder / "plan"), at, fault, match)
+
+    def run(self, table: Path, plan: FaultPlan) -> None:
+        """The scene's write, with the plan's fault."""
+        with injected(plan):
+            self.runner.run(self.scene.write, f"crash:{table}")
+
+    def run_later(self, table: Path) -> None:
+        """The next write, by a process that knows nothing of the one that failed."""
+        self.runner.run(Step("upsert", LATER), str(table))
+
+
+def with_later(rows: tuple[Row, ...]) -> list[Row]:
+    """Rows after the next write."""
+    later = {row[0] for row in LATER}
+    return sorted([*(row for row in rows if row[0] not in later), *LATER], key=repr)

@@ -1,0 +1,237 @@
+"""Every storage call of every kind of write goes wrong, in every way; each time the table is the old one or the new one.
+
+And each time the next write, which knows nothing of what happened, succeeds, gives the right rows and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.errors import CommitUnknown, PenstockError, WriteConflict
+from penstock.filegroup import markers
+from penstock.services.rollback import roll_back_failed
+from penstock.storage import LocalStorage
+from penstock.table import open_table, read_config, write_config
+from tests.crash.scenes import CHANGED, CHANGES, FIRST, NEW, PUBLISHING, SCENES, SPREAD, Runner, Scene, Stage, Step, with_later
+from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, injected
+from tests.kit.plain import Row, damaged_metafiles, orphans, pending, plain_rows, rows_of_columns
+from tests.kit.readers import hudi_rs_rows
+from tests.table.tables import OPERATION, TRIPS, Trip, state_of, trips, write
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def runner(spark: Any) -> Runner:
+    return Runner(spark)
+
+
+@pytest.fixture(scope="module", params=SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
+def stage(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Stage]:
+    memory = "/dev/shm"  # where the machine has it: thousands of tables, and nothing that a disk would add
+    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as folder:
+        yield Stage(request.param, runner, Path(folder, "stage"))
+
+
+@pytest.fixture(scope="module")
+def calls(stage: Stage) -> list[str]:
+    """The calls of the write when nothing goes wrong."""
+    table, plan = stage.play()
+    stage.run(table, plan)
+    assert plain_rows(table) == sorted(stage.scene.new, key=repr)
+    return plan.calls
+
+
+def test_all_calls_are_seen(stage: Stage, calls: list[str]) -> None:
+    assert len(calls) >= stage.scene.calls_min
+    assert any(call.startswith("write_new") and call.endswith("commit" if stage.scene.write else "rollback") for call in calls)
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
+def test_a_crash_at_any_call_leaves_the_old_table_or_the_new_one(stage: Stage, calls: list[str], fault: Fault) -> None:
+    met = set()
+    for at in range(len(calls)):
+        table, plan = stage.play(at, fault)
+        with pytest.raises(Crash):
+            stage.run(table, plan)
+        met.add(_check(stage, table, f"{fault.value} {plan.calls[at]}", ask_others=at % 6 == 5))
+    assert met == {"old", "new"}
+
+
+@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
+def test_an_error_at_any_call_is_told_and_the_table_is_what_was_told(stage: Stage, calls: list[str], fault: Fault) -> None:
+    for at in range(len(calls)):
+        table, plan = stage.play(at, fault)
+        error: PenstockError | None = None
+        try:
+            stage.run(table, plan)
+        except PenstockError as e:
+            error = e
+        found = _check(stage, table, f"{fault.value} {plan.calls[at]}: {error!r}")
+        if not isinstance(error, CommitUnknown) and stage.scene.write:
+            assert found == ("new" if error is None else "old"), f"{plan.calls[at]}: {error!r}"
+
+
+def _check(stage: Stage, table: Path, what: str, *, ask_others: bool = False) -> str:
+    """The table after a fault, and after the next write; gives which rows it had."""
+    scene, rows = stage.scene, plain_rows(table)
+    states = {"old": sorted(scene.old, key=repr), "new": sorted(scene.new, key=repr)}
+    found = next((name for name, state in states.items() if rows == state), None)
+    assert found, f"{what}: {rows}"
+    if ask_others and rows:
+        assert _rows_by_hudi_rs(table) == rows, what
+    stage.run_later(table)
+    if scene.write is None:  # a rollback that was begun is finished by the next write
+        assert plain_rows(table) in (with_later(scene.old), with_later(scene.new)), what
+    else:
+        assert plain_rows(table) == with_later(scene.old if found == "old" else scene.new), what
+    if ask_others:
+        assert _rows_by_hudi_rs(table) == plain_rows(table), what
+    assert orphans(table) == [], what
+    assert pending(table) == [], what
+    assert damaged_metafiles(table) == [], what
+    shutil.rmtree(table.parent)
+    return found
+
+
+def _rows_by_hudi_rs(table: Path) -> list[Row]:
+    return sorted(rows_of_columns([hudi_rs_rows(table).select(["id", "city", "ts", "fare"])]), key=repr)
+
+
+@pytest.fixture(scope="module")
+def in_tasks(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """An upsert that runs in Spark's tasks."""
+    step = Step("upsert", CHANGES, options={"penstock.small.batch.rows": 0})
+    folder = tmp_path_factory.mktemp("in_tasks")
+    return Stage(Scene("upsert", SPREAD, step, FIRST, CHANGED, 20), Runner(spark, in_tasks=True), folder / "stage")
+
+
+@pytest.mark.parametrize("at", [3, 8, 12, 18, 22])
+def test_a_crash_in_a_task_of_spark_leaves_the_old_table(in_tasks: Stage, at: int) -> None:
+    table, plan = in_tasks.play(at, Fault.AFTER)
+    with pytest.raises(Crash):
+        in_tasks.run(table, plan)
+    assert _check(in_tasks, table, plan.calls[at], ask_others=True) == "old"
+
+
+def test_calls_of_tasks_are_counted_with_those_of_the_driver(in_tasks: Stage) -> None:
+    table, plan = in_tasks.play()
+    in_tasks.run(table, plan)
+    assert plain_rows(table) == sorted(CHANGED, key=repr)
+    assert len(plan.calls) >= in_tasks.scene.calls_min
+    assert {call.split()[0] for call in plan.calls} == {"create", "close", "write_new", "delete", "delete_tree"}
+
+
+@pytest.fixture
+def upserting(runner: Runner, tmp_path: Path) -> Stage:
+    return Stage(next(scene for scene in SCENES if scene.name == "upsert"), runner, tmp_path / "stage")
+
+
+def test_a_commit_whose_answer_was_lost_counts_as_done(upserting: Stage) -> None:
+    table, plan = upserting.play(fault=Fault.TWICE, match=PUBLISHING)
+    upserting.run(table, plan)
+    assert plain_rows(table) == sorted(CHANGED, key=repr)
+    assert (orphans(table), pending(table)) == ([], [])
+
+
+@pytest.mark.parametrize(("fault", "rows"), [(Fault.FAILS, FIRST), (Fault.FAILS_AFTER, CHANGED)])
+def test_who_cannot_know_whether_a_commit_happened_is_told_where_to_look(
+    upserting: Stage, fault: Fault, rows: tuple[Trip, ...]
+) -> None:
+    """Nothing is taken back: if the commit is there its files have to be there too."""
+    table, plan = upserting.play(fault=fault, match=PUBLISHING)
+    with pytest.raises(CommitUnknown, match="Look for the file") as caught:
+        upserting.run(table, plan)
+    file = Path(re.findall(r"/\S+\.commit(?=:)", str(caught.value))[-1])
+    assert file.exists() == (fault is Fault.FAILS_AFTER)
+    assert plain_rows(table) == sorted(rows, key=repr)
+
+
+def test_a_commit_under_our_instant_by_somebody_else_is_not_taken_for_ours(upserting: Stage) -> None:
+    table, plan = upserting.play()
+    write_new = FaultyStorage.write_new
+
+    def other_first(storage: FaultyStorage, path: str, data: bytes) -> None:
+        if path.endswith(".commit"):
+            Path(path).write_bytes(b"{}")
+        write_new(storage, path, data)
+
+    with patch.object(FaultyStorage, "write_new", other_first), pytest.raises(WriteConflict, match="somebody else"):
+        upserting.run(table, plan)
+
+
+def test_a_write_that_another_writer_rolled_back_is_not_published(upserting: Stage) -> None:
+    """Its files are gone: a commit that names them would break the table."""
+    table, plan = upserting.play()
+    reconcile = markers.reconcile
+
+    def while_another_rolls_back(*args: Any) -> list[str]:
+        removed = reconcile(*args)
+        roll_back_failed(open_table(str(table)))
+        return removed
+
+    with patch("penstock.filegroup.markers.reconcile", while_another_rolls_back), pytest.raises(WriteConflict, match="for dead"):
+        upserting.run(table, plan)
+    assert _check(upserting, table, "rolled back meanwhile") == "old"
+
+
+def test_a_write_that_another_writer_begins_to_roll_back_is_not_published(upserting: Stage) -> None:
+    table, plan = upserting.play()
+    check = "penstock.commit.change.check_alive"
+    with (
+        patch(check, lambda state, time: markers.seal(state.storage, state.base_path, time)),
+        pytest.raises(WriteConflict, match="for dead"),
+    ):
+        upserting.run(table, plan)
+    assert _check(upserting, table, "sealed meanwhile") == "old"
+
+
+def test_an_error_of_spark_takes_everything_back(spark: Any, table_path: str) -> None:
+    write(trips(spark, *FIRST), table_path)
+    before = state_of(table_path)
+    bad = trips(spark, *NEW).selectExpr("id", "city", "ts", "if(id = 'h', raise_error('no fare'), fare) as fare")
+    with pytest.raises(Exception, match="no fare"):
+        write(bad, table_path, {**TRIPS, OPERATION: "upsert"})
+    assert state_of(table_path) == before
+
+
+def test_an_error_of_spark_leaves_nothing_of_a_table_that_it_should_have_made(spark: Any, table_path: str) -> None:
+    bad = trips(spark, *NEW).selectExpr("id", "city", "ts", "cast(raise_error('no fare') as double) as fare")
+    with pytest.raises(Exception, match="no fare"):
+        write(bad, table_path, {**TRIPS, OPERATION: "upsert"}, "errorifexists")
+    assert not Path(table_path).exists()
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
+def test_readers_never_trust_a_metadata_table_that_is_half_gone(tmp_path: Path, fault: Fault) -> None:
+    """The properties name it, or the folder is not whole; never both."""
+    calls: list[str] = []
+    for at in (None, *range(20)):
+        if at is not None and at >= len(calls):
+            break
+        base = tmp_path / f"{at}"
+        storage = LocalStorage()
+        raw = {"hoodie.table.name": "t", "hoodie.table.version": "6", "hoodie.table.metadata.partitions": "files"}
+        write_config(storage, str(base), raw, new=True)
+        for name in ("a", "b", "files/c"):
+            storage.write_new(f"{base}/.hoodie/metadata/{name}", b"")
+        plan = FaultPlan(str(tmp_path / f"plan-{at}"), at, fault)
+        with injected(plan), nullcontext() if at is None else pytest.raises(Crash):
+            turn_off_metadata_table(open_table(f"crash:{base}"))
+        calls = calls or plan.calls
+        whole = sorted(p.name for p in (base / ".hoodie" / "metadata").rglob("*")) == ["a", "b", "c", "files"]
+        assert whole or not read_config(storage, str(base)).metadata_partitions
+        turn_off_metadata_table(open_table(str(base)))
+        assert not (base / ".hoodie" / "metadata").exists()
+    assert len(calls) >= 2

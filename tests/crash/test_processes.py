@@ -1,0 +1,202 @@
+"""Processes that really die: drivers, Spark's workers; and tasks that run twice, or come back when all is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from penstock import spread
+from penstock.errors import StorageError
+from penstock.spread import TaskIdentity
+from tests.crash.scenes import CHANGED, CHANGES, FILLED, FIRST, NEW, SPREAD, Runner, Scene, Stage, Step, with_later
+from tests.kit.faults import Fault
+from tests.kit.plain import orphans, pending, plain_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS_MAX = 240
+
+UPSERT = Scene("upsert", SPREAD, Step("upsert", CHANGES), FIRST, CHANGED, 25)
+
+
+@pytest.fixture
+def stage(spark: Any, tmp_path: Path) -> Stage:
+    return Stage(UPSERT, Runner(spark), tmp_path / "stage")
+
+
+def check_clean(table: Path) -> None:
+    assert (orphans(table), pending(table)) == ([], [])
+
+
+def test_a_driver_killed_at_any_call_leaves_a_table_that_the_next_process_can_write(stage: Stage) -> None:
+    """The driver is a fork of this process that kills itself; nothing that Python does at an exit runs."""
+    table, plan = stage.play()
+    stage.run(table, plan)  # from here on nothing is asked of the JVM, which a fork could not do
+    stage.run_later(table)
+    found = set()
+    assert len(plan.calls) >= UPSERT.calls_min
+    for at in range(len(plan.calls)):
+        table, plan = stage.play(at, Fault.KILLED)
+        assert _killed(lambda table=table, plan=plan: stage.run(table, plan)), plan.calls[-1]
+        rows = plain_rows(table)
+        assert rows in (sorted(FIRST, key=repr), sorted(CHANGED, key=repr)), plan.calls[-1]
+        found.add(len(rows))
+        stage.run_later(table)
+        assert plain_rows(table) == with_later(tuple(rows)), plan.calls[-1]
+        check_clean(table)
+    assert found == {len(FIRST), len(CHANGED)}
+
+
+def _killed(work: Callable[[], None]) -> bool:
+    """Whether a fork that does some work is killed at it."""
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the fork hangs")
+
+
+#: Calls of the driver: requested, open (made and closed), inflight, sealed, commit, two folders removed.
+@pytest.mark.parametrize(("at", "rows"), [(4, FIRST), (6, CHANGED)])
+def test_a_driver_killed_with_a_session_of_its_own(stage: Stage, at: int, rows: tuple[Any, ...]) -> None:
+    table, plan = stage.play()
+    ended = _run_victim("driver", str(at), plan.folder, str(table))
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    assert plain_rows(table) == sorted(rows, key=repr)
+    stage.run_later(table)
+    assert plain_rows(table) == with_later(rows)
+    check_clean(table)
+
+
+def test_a_worker_killed_at_its_task_is_replaced_and_its_files_go(stage: Stage) -> None:
+    """While rows are staged, keys located, files announced, created and closed."""
+    points = range(0, 24, 4)
+    played = [stage.play() for _ in points]
+    asked = [part for at, (table, plan) in zip(points, played, strict=True) for part in (str(at), plan.folder, str(table))]
+    ended = _run_victim("workers", *asked)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    for at, (table, plan) in zip(points, played, strict=True):
+        assert len(plan.calls) > at + 1, "no worker was killed"
+        assert plain_rows(table) == sorted(CHANGED, key=repr), plan.calls
+        check_clean(table)
+
+
+def _run_victim(*arguments: str) -> subprocess.CompletedProcess[str]:
+    for folder in arguments[2::3]:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "tests.crash.victim", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+
+
+def twice(run: Callable[[], Any], number: int) -> Any:
+    """A task and a speculative copy of it: both finish, the answer of the second counts."""
+    for attempt in range(2):
+        spread._local.identity = TaskIdentity(number, f"{number}-7-{2 * number + attempt}")
+        try:
+            answer = run()
+        finally:
+            spread._local.identity = None
+    return answer
+
+
+def twice_over_tasks(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    return [twice(lambda task=task: kernel(task), number) for number, task in enumerate(tasks)]
+
+
+class Speculating(Runner):
+    """Every task over rows runs twice."""
+
+    def _run_over_rows(self, rows: Any, kernel: Any) -> list[Any]:
+        batches = rows.toArrow().to_batches(max_chunksize=2)
+        results: list[Any] = []
+        for number, batch in enumerate(batches):
+            results += json.loads(json.dumps(twice(lambda batch=batch: list(kernel(iter([batch]))), number)))
+        return results
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene("create", (), Step("bulk_insert", FIRST), (), FIRST, 0),
+        Scene("insert", FILLED, Step("insert", NEW), FIRST, (*FIRST, *NEW), 0),
+        Scene("upsert", FILLED, Step("upsert", CHANGES), FIRST, CHANGED, 0),
+        UPSERT,
+        Scene("delete", SPREAD, Step("delete", FIRST[::2]), FIRST, FIRST[1::2], 0),
+    ],
+    ids=["bulk_insert", "insert", "upsert", "upsert_of_several_file_groups", "delete"],
+)
+def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark: Any, tmp_path: Path, scene: Scene) -> None:
+    stage = Stage(scene, Runner(spark), tmp_path / "stage")
+    table, plan = stage.play()
+    stage.runner = Speculating(spark)
+    with patch("penstock.spread._on_driver", twice_over_tasks):
+        stage.run(table, plan)
+    assert any(call.startswith("delete ") and call.endswith(".parquet") for call in plan.calls), "nothing ran twice"
+    assert plain_rows(table) == sorted(scene.new, key=repr)
+    check_clean(table)
+
+
+@pytest.fixture
+def late_tasks() -> Iterator[list[Callable[[], Any]]]:
+    """Tasks of the write that runs meanwhile, to be run once more later."""
+    found: list[Callable[[], Any]] = []
+    on_driver = spread._on_driver
+
+    def remember(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        found.extend(lambda task=task, i=i: twice(lambda: kernel(task), 100 + i) for i, task in enumerate(tasks))
+        return on_driver(kernel, tasks)
+
+    with patch("penstock.spread._on_driver", remember):
+        yield found
+
+
+def test_a_task_that_comes_back_after_the_commit_adds_nothing(stage: Stage, late_tasks: list[Callable[[], Any]]) -> None:
+    table, plan = stage.play()
+    stage.run(table, plan)
+    files = {p for p in table.rglob("*.parquet") if ".hoodie" not in p.parts}
+    for task in late_tasks:
+        with pytest.raises((StorageError, FileNotFoundError)):
+            task()
+    assert {p for p in table.rglob("*.parquet") if ".hoodie" not in p.parts} == files
+    assert plain_rows(table) == sorted(CHANGED, key=repr)
+
+
+def test_a_task_of_a_write_that_was_taken_back_adds_nothing_to_the_next_one(
+    stage: Stage, late_tasks: list[Callable[[], Any]]
+) -> None:
+    """Its folder is gone by then, and the sign that it was closed must not go with it."""
+    table, plan = stage.play()
+    with patch("penstock.filegroup.markers.reconcile", side_effect=StorageError("full")), pytest.raises(StorageError):
+        stage.run(table, plan)
+    tasks = list(late_tasks)
+    stage.run_later(table)
+    files = {p for p in table.rglob("*.parquet") if ".hoodie" not in p.parts}
+    for task in tasks:
+        with pytest.raises((StorageError, FileNotFoundError)):
+            task()
+    assert {p for p in table.rglob("*.parquet") if ".hoodie" not in p.parts} == files
+    assert plain_rows(table) == with_later(FIRST)

@@ -1,0 +1,67 @@
+"""Python examples on the pages under `docs/` run; what a page says of the code is so."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT, blocks_of, run
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_CODE = [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
+def test_the_examples_of_a_page_run(page: Path, names_with_table: dict[str, Any], session_kind: str) -> None:
+    names, ran = dict(names_with_table), 0
+    for block in blocks_of(page):
+        if block.language == "python" and session_kind in (block.words or (session_kind,)):
+            run(block, names, page)
+            ran += 1
+    assert ran > 0
+
+
+def test_the_architecture_page_has_the_layers_that_the_test_holds() -> None:
+    from tests.unit.test_layers import LAYERS
+
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    listed = next(block for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if " > " in block)
+    assert [set(level.split()) for level in listed.split(">")] == LAYERS
+
+
+def test_the_architecture_page_shows_every_package() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    parts = [p.name for p in (ROOT / "penstock").iterdir() if not p.name.startswith("_") and p.suffix in ("", ".py")]
+    missing = [name for name in parts if name not in text and f"{name}/" not in text]
+    assert missing == []
+
+
+def test_workers_import_neither_fastavro_nor_rich_nor_pandas() -> None:
+    """What docs/executors.md says a worker needs: the kernels are imported with everything else out of reach."""
+    kernels = sorted({*_modules_with_kernels(), "penstock.spread"})
+    program = f"""
+import importlib, sys
+for name in ("fastavro", "rich", "pandas"):
+    sys.modules[name] = None
+for name in {kernels!r}:
+    importlib.import_module(name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "penstock.write.upsert" in kernels
+
+
+def _modules_with_kernels() -> list[str]:
+    """Modules that run something in workers: a function's docstring there begins with "Kernel"."""
+    found = []
+    for path in sorted((ROOT / "penstock").rglob("*.py")):
+        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+        if any((ast.get_docstring(f) or "").startswith("Kernel") for f in functions):
+            found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return found

@@ -1,0 +1,145 @@
+"""One table, several engines: writes and reads by any of them, in one shape, and the question whether all see the same.
+
+Rows travel as Parquet files on both sides, so that neither engine gets them in a form that only it understands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock
+from tests.kit.oracle import Oracle
+from tests.kit.readers import hudi_rs_base_files, hudi_rs_rows, normalise
+
+KEY = "hoodie.datasource.write.recordkey.field"
+PARTITION = "hoodie.datasource.write.partitionpath.field"
+ORDERING = "hoodie.datasource.write.precombine.field"
+OPERATION = "hoodie.datasource.write.operation"
+GENERATOR = "hoodie.datasource.write.keygenerator.class"
+HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
+URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
+INDEX = "hoodie.index.type"
+NAME = "hoodie.table.name"
+METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+
+TRIPS = {NAME: "trips", KEY: "id", PARTITION: "city", ORDERING: "ts"}
+#: Filters sized for a handful of rows: they grow while keys are added, and a file stays small.
+SMALL_FILTERS = {"hoodie.index.bloom.num_entries": "4", "hoodie.bloom.index.filter.dynamic.max.entries": "16"}
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Penstock:
+    """Us, in the shape of the oracle."""
+
+    spark: Any
+    folder: Path
+
+    def write(self, path: str | Path, rows: pa.Table, options: Options, *, mode: str = "append") -> None:
+        """Write rows to the table at `path`."""
+        self.frame(rows).write.format("hudi").options(**texts(options)).mode(mode).save(str(path))
+
+    def read(self, path: str | Path) -> pa.Table:
+        """The rows that a snapshot query finds, meta columns included."""
+        found: pa.Table = self.spark.read.format("hudi").load(str(path)).toArrow()
+        return found
+
+    def frame(self, rows: pa.Table) -> Any:
+        """A DataFrame of these rows."""
+        file = self.folder / f"rows-{len(list(self.folder.iterdir()))}.parquet"
+        pq.write_table(rows, file, coerce_timestamps="us", allow_truncated_timestamps=True)
+        return self.spark.read.parquet(str(file))
+
+
+def texts(options: Options) -> dict[str, str]:
+    """Options as a user writes them."""
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+
+
+def assert_rows(found: pa.Table, expected: Sequence[Mapping[str, Any]], who: str) -> None:
+    """These rows, in whatever order, and no others."""
+    assert _sorted(rows_of(found)) == _sorted(expected), who
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as dictionaries, maps too: theirs is no order that a writer must keep."""
+    rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+def _sorted(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return sorted((_in_order(row) for row in rows), key=repr)
+
+
+def _in_order(value: Any) -> Any:
+    """The value with the entries of structs and maps in one order."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(each) for each in value] if isinstance(value, list) else value
+
+
+def assert_same_files(path: str | Path, hudi: Oracle, *, hudi_rs: bool = True) -> None:
+    """Our listing, Hudi's file system view (by its metadata table and by listing) and hudi-rs name the same base files."""
+    ours = our_groups(path)
+    assert ours == hudi_groups(path, hudi, metadata=True), "by Hudi's metadata table, where there is one"
+    assert ours == hudi_groups(path, hudi, metadata=False), "by Hudi's listing"
+    if hudi_rs:
+        assert {f"{partition}/{file}".lstrip("/") for partition, _, _, file in ours} == hudi_rs_base_files(path), "by hudi-rs"
+
+
+def our_groups(path: str | Path) -> set[tuple[str, str, str, str]]:
+    """Partition, file group, instant and base file of every file group, as we see them."""
+    files = penstock.Table.open(path).files()
+    return {(each.partition, each.file_group, each.instant, each.path.rpartition("/")[2]) for each in files}
+
+
+def hudi_groups(path: str | Path, hudi: Oracle, *, metadata: bool) -> set[tuple[str, str, str, str]]:
+    """The same, as Hudi sees them."""
+    found = hudi.file_groups(path, metadata=metadata)
+    return {(each.partition, each.file_id, each.base_instant, each.base_file or "") for each in found}
+
+
+def assert_all_read(
+    path: str | Path, us: Penstock, *others: Oracle, hudi_rs: bool = True, meta: bool = True, unlike: Sequence[str] = ()
+) -> pa.Table:
+    """Every reader finds the same rows with the same meta columns; gives them.
+
+    Args:
+        meta: the table has meta columns that are filled.
+        unlike: columns that Hudi does not give as they were stored.
+    """
+    ours = us.read(path)
+    for other in others:
+        found = normalise(_without(other.read(path), unlike), meta=meta)
+        assert found.to_pylist() == normalise(_without(ours, unlike), meta=meta).to_pylist(), f"Hudi {other.hudi}"
+    if hudi_rs:
+        assert normalise(hudi_rs_rows(path), meta=meta).to_pylist() == normalise(ours, meta=meta).to_pylist(), "hudi-rs"
+    return ours
+
+
+def _without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    return table.select([name for name in table.column_names if name not in columns])
+
+
+def timeline(path: str | Path) -> list[str]:
+    """Names of the timeline's files, in order."""
+    return sorted(p.name for p in (Path(path) / ".hoodie").iterdir() if p.name[0].isdigit())
+
+
+def last_commit(path: str | Path) -> str:
+    """The instant of the newest completed commit."""
+    return [name for name in timeline(path) if name.endswith(".commit")][-1].partition(".")[0]
+
+
+def commit_json(path: str | Path, instant: str) -> dict[str, Any]:
+    """What a commit's file says."""
+    content: dict[str, Any] = json.loads((Path(path) / ".hoodie" / f"{instant}.commit").read_bytes())
+    return content

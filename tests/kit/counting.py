@@ -1,0 +1,244 @@
+"""Counts of what a write or read does, for tests that guard the fast path without a clock.
+
+`counted` serves paths with the scheme `count:` by the local file system and notes every call in a file, so that driver and
+Spark's workers share one account. `Counts` sums it up together with the Spark jobs that ran meanwhile: figures that are the
+same on every machine, and change when an optimisation is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.storage import SCHEMES, FileInfo, LocalStorage
+
+SCHEME = "count"
+_SETTLE_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was done."""
+
+    #: Spark's jobs, and the tasks of their stages.
+    jobs: int
+    tasks: int
+    #: Base files opened, and column chunks of them that were read.
+    opened: int
+    chunks: int
+    #: Rows that crossed into Python and were kept, and their bytes as Arrow.
+    staged_rows: int
+    staged_bytes: int
+    #: Base files written.
+    written: int
+    #: Folders outside the timeline that were listed.
+    listed: int
+
+
+@dataclass
+class Account:
+    """What is being counted; `counts` is there when the block has ended."""
+
+    file: str
+    counts: Counts = field(init=False)
+
+    def note(self, *words: Any) -> None:
+        """Add one line; safe between processes."""
+        handle = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(handle, ("\t".join(map(str, words)) + "\n").encode())
+        finally:
+            os.close(handle)
+
+    @property
+    def notes(self) -> list[list[str]]:
+        """All lines."""
+        file = Path(self.file)
+        return [line.split("\t") for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@dataclass(frozen=True)
+class CountingStorage:
+    """The local file system, with every call noted."""
+
+    file: str
+    inner: LocalStorage = field(default_factory=LocalStorage)
+
+    def _note(self, *words: Any) -> None:
+        Account(self.file).note(*words)
+
+    def read(self, path: str) -> bytes:
+        self._note("read", path)
+        return self.inner.read(path)
+
+    def open(self, path: str) -> pa.NativeFile:
+        source = self.inner.open(path)
+        reader = _Reader(self, path, source)
+        self._note("open", path, reader.number)
+        return pa.PythonFile(reader, mode="r")
+
+    def map(self, path: str) -> pa.NativeFile:
+        self._note("map", path)
+        return self.inner.map(path)
+
+    def create(self, path: str) -> pa.NativeFile:
+        self._note("create", path)
+        return self.inner.create(path)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        self._note("sync", len(paths))
+
+    def write_new(self, path: str, data: bytes) -> None:
+        self._note("write_new", path)
+        self.inner.write_new(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._note("replace", path)
+        self.inner.replace(path, data)
+
+    def list(self, path: str) -> list[FileInfo]:
+        self._note("list", path)
+        return self.inner.list(path)
+
+    def stat(self, path: str) -> FileInfo | None:
+        self._note("stat", path)
+        return self.inner.stat(path)
+
+    def delete(self, path: str) -> bool:
+        self._note("delete", path)
+        return self.inner.delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        for file in sorted(Path(path).rglob("*.arrow")):  # staged rows go with the markers: the last look at them
+            if file.parent.name == "staged" and file.name[0].isdigit():
+                self._note("staged", file, *_rows_and_bytes(file))
+        self._note("delete_tree", path)
+        self.inner.delete_tree(path)
+
+    def remove_empty(self, path: str) -> bool:
+        self._note("remove_empty", path)
+        return self.inner.remove_empty(path)
+
+    def move_tree(self, path: str, to: str) -> None:
+        self._note("move_tree", path, to)
+        self.inner.move_tree(path, to)
+
+    def make_dirs(self, path: str) -> None:
+        self._note("make_dirs", path)
+        self.inner.make_dirs(path)
+
+
+class _Reader:
+    """An open file; notes the place and length of every read."""
+
+    def __init__(self, storage: CountingStorage, path: str, source: pa.NativeFile) -> None:
+        self._storage, self._path, self._source = storage, path, source
+        self.number = f"{os.getpid()}-{id(self)}-{time.monotonic_ns()}"
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._source.closed)
+
+    def read(self, size: int = -1) -> bytes:
+        at = self._source.tell()
+        data: bytes = self._source.read(size if size >= 0 else None)
+        self._storage._note("bytes", self._path, self.number, at, len(data))
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._source.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._source.tell())
+
+    def size(self) -> int:
+        return int(self._source.size())
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _rows_and_bytes(file: Path) -> tuple[int, int]:
+    with pa.OSFile(str(file)) as source:
+        batches = pa.ipc.open_file(source).read_all()
+        return batches.num_rows, batches.nbytes
+
+
+@contextmanager
+def counted(spark: Any, folder: Path) -> Iterator[Account]:
+    """Count what happens in the block, to paths that begin with `count:`; on a classic session."""
+    folder.mkdir(parents=True, exist_ok=True)
+    account = Account(str(folder / f"account-{time.monotonic_ns()}"))
+    group = Path(account.file).name
+    SCHEMES[SCHEME] = lambda rest: (CountingStorage(account.file), os.path.abspath(rest))
+    spark.sparkContext.setJobGroup(group, "counted")
+    try:
+        yield account
+        jobs, tasks = _jobs_and_tasks(spark.sparkContext.statusTracker(), group)
+        account.counts = _sum_up(account.notes, jobs, tasks)
+    finally:
+        spark.sparkContext.setJobGroup("rest", "not counted")
+        del SCHEMES[SCHEME]
+
+
+def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
+    """Jobs of a group and their tasks, once Spark's own account of them is complete."""
+    deadline = time.monotonic() + _SETTLE_SECONDS_MAX
+    while True:
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        known = [stage for stage in stages if stage is not None]
+        settled = all(job and job.status == "SUCCEEDED" for job in jobs) and all(s.numActiveTasks == 0 for s in known)
+        if settled or time.monotonic() > deadline:
+            return len(jobs), sum(stage.numCompletedTasks for stage in known)
+        time.sleep(0.05)
+
+
+def _sum_up(notes: Sequence[Sequence[str]], jobs: int, tasks: int) -> Counts:
+    staged = [words for words in notes if words[0] == "staged"]
+    return Counts(
+        jobs=jobs,
+        tasks=tasks,
+        opened=sum(1 for words in notes if words[0] == "open" and words[1].endswith(".parquet")),
+        chunks=_chunks(notes),
+        staged_rows=sum(int(words[2]) for words in staged),
+        staged_bytes=sum(int(words[3]) for words in staged),
+        written=sum(1 for words in notes if words[0] == "create" and words[1].endswith(".parquet")),
+        listed=sum(1 for words in notes if words[0] == "list" and "/.hoodie" not in words[1]),
+    )
+
+
+def _chunks(notes: Sequence[Sequence[str]]) -> int:
+    """Column chunks that were read; one that is read again after opening the file again counts again.
+
+    A read that reaches the end of the file is one of the footer, however much of a small file it brings along.
+    """
+    ends: dict[str, int] = {}
+    places: dict[str, list[tuple[int, int]]] = {}
+    found = set()
+    for name, path, *more in notes:
+        if name != "bytes" or not path.endswith(".parquet"):
+            continue
+        if path not in places:
+            ends[path], places[path] = os.path.getsize(path), _chunk_places(path)
+        reader, start, size = more[0], int(more[1]), int(more[2])
+        if start + size < ends[path]:
+            found |= {(path, reader, at) for at, length in places[path] if at < start + size and start < at + length}
+    return len(found)
+
+
+def _chunk_places(path: str) -> list[tuple[int, int]]:
+    metadata = pq.read_metadata(path)
+    columns = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)]
+    return [(c.dictionary_page_offset or c.data_page_offset, c.total_compressed_size) for c in columns]

@@ -1,0 +1,245 @@
+"""A storage that fails at its n-th call, in every way a call can fail: for tests of what a table is like afterwards.
+
+It wraps the local file system. Calls are counted in a file, so that the driver, its threads and Spark's workers share one
+count; only calls that change something are counted, and the closing of a stream is one of them. A process that crashed
+does nothing any more: every later call of the same run raises `Crash` as well.
+
+Paths reach it by the scheme `crash:` while `injected` is active.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from penstock.errors import StorageError
+from penstock.storage import SCHEMES, FileInfo, LocalStorage
+
+T = TypeVar("T")
+
+SCHEME = "crash"
+_RECORD_BYTES = 320
+
+
+class Crash(BaseException):
+    """The process is dead. Not an `Exception`: nothing that cleans up after errors may see it."""
+
+
+class Fault(str, Enum):
+    """What goes wrong with one call."""
+
+    #: Dead before the call, in the middle of it, after it.
+    BEFORE = "before"
+    TORN = "torn"
+    AFTER = "after"
+    #: The call is done twice, as after a lost answer; the caller sees how the second one ended.
+    TWICE = "twice"
+    #: The storage reports an error, without or after having done what was asked; the process lives on.
+    FAILS = "fails"
+    FAILS_AFTER = "fails after"
+    #: The process is really dead.
+    KILLED = "killed"
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """Which call fails, and how: the n-th, or those whose name and path match. Without either calls are only counted."""
+
+    folder: str
+    at: int | None = None
+    fault: Fault = Fault.BEFORE
+    match: str | None = None
+    #: Count only calls of this process, the driver; or only those of others, the workers.
+    only_in: int | None = None
+    not_in: int | None = None
+
+    @property
+    def calls(self) -> list[str]:
+        """The calls so far, each as its name and the path."""
+        file = Path(self.folder, "calls")
+        return [line.strip() for line in file.read_text().splitlines()] if file.exists() else []
+
+    @property
+    def counts_here(self) -> bool:
+        """Whether calls of this process count."""
+        return self.only_in in (None, os.getpid()) and self.not_in != os.getpid()
+
+    def is_meant(self, name: str, path: str) -> bool:
+        """Count a call; whether it is one that fails."""
+        number = self._take_number(name, path)
+        return number == self.at or (self.match is not None and re.search(self.match, f"{name} {path}") is not None)
+
+    def _take_number(self, name: str, path: str) -> int:
+        record = f"{name} {path}"[-_RECORD_BYTES + 1 :].ljust(_RECORD_BYTES - 1) + "\n"
+        handle = os.open(f"{self.folder}/calls", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            number = os.fstat(handle).st_size // _RECORD_BYTES
+            os.write(handle, record.encode())
+        finally:
+            os.close(handle)
+        return number
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the run has crashed."""
+        return os.path.exists(f"{self.folder}/dead")
+
+    def die(self) -> Crash:
+        """From now on every call fails."""
+        Path(self.folder, "dead").touch()
+        return Crash(self.calls[-1])
+
+
+@dataclass(frozen=True)
+class FaultyStorage:
+    """The local file system, with one call that goes wrong."""
+
+    plan: FaultPlan
+    inner: LocalStorage = field(default_factory=LocalStorage)
+
+    def call(self, name: str, path: str, do: Callable[[], T], tear: Callable[[], object] | None = None) -> T:
+        """Do one counted call, or what the plan says instead.
+
+        Args:
+            tear: leaves the call half done; None where the storage promises all or nothing.
+        """
+        plan = self.plan
+        self._live()
+        if not plan.counts_here or not plan.is_meant(name, path):
+            return do()
+        if plan.fault is Fault.KILLED:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if plan.fault is Fault.FAILS:
+            raise StorageError(5, "the storage failed", path)
+        if plan.fault is Fault.TORN and tear is not None:
+            tear()
+        if plan.fault in (Fault.BEFORE, Fault.TORN):
+            raise plan.die()
+        done = do()
+        if plan.fault is Fault.AFTER:
+            raise plan.die()
+        if plan.fault is Fault.FAILS_AFTER:
+            raise StorageError(5, "the storage failed", path)
+        return do() if plan.fault is Fault.TWICE else done
+
+    def _live(self) -> None:
+        if self.plan.is_dead:
+            raise Crash("a call after the crash")
+
+    def read(self, path: str) -> bytes:
+        self._live()
+        return self.inner.read(path)
+
+    def open(self, path: str) -> pa.NativeFile:
+        self._live()
+        return self.inner.open(path)
+
+    def map(self, path: str) -> pa.NativeFile:
+        self._live()
+        return self.inner.map(path)
+
+    def list(self, path: str) -> list[FileInfo]:
+        self._live()
+        return self.inner.list(path)
+
+    def stat(self, path: str) -> FileInfo | None:
+        self._live()
+        return self.inner.stat(path)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        self._live()  # nothing here survives or is lost in a power failure
+
+    def create(self, path: str) -> pa.NativeFile:
+        sink = self.call("create", path, lambda: self.inner.create(path), lambda: self.inner.create(path).close())
+        return pa.PythonFile(_Stream(self, path, sink), mode="w")
+
+    def write_new(self, path: str, data: bytes) -> None:
+        self.call("write_new", path, lambda: self.inner.write_new(path, data), lambda: _half_published(path, data))
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.call("replace", path, lambda: self.inner.replace(path, data), lambda: _half_published(path, data))
+
+    def delete(self, path: str) -> bool:
+        return self.call("delete", path, lambda: self.inner.delete(path))
+
+    def delete_tree(self, path: str) -> None:
+        self.call("delete_tree", path, lambda: self.inner.delete_tree(path), lambda: _half_deleted(path))
+
+    def remove_empty(self, path: str) -> bool:
+        return self.call("remove_empty", path, lambda: self.inner.remove_empty(path))
+
+    def move_tree(self, path: str, to: str) -> None:
+        self.call("move_tree", path, lambda: self.inner.move_tree(path, to))
+
+    def make_dirs(self, path: str) -> None:
+        above = os.path.dirname(path)
+        self.call("make_dirs", path, lambda: self.inner.make_dirs(path), lambda: self.inner.make_dirs(above))
+
+
+class _Stream:
+    """A file being written; closing it is a call that can fail."""
+
+    def __init__(self, storage: FaultyStorage, path: str, sink: pa.NativeFile) -> None:
+        self._storage, self._path, self._sink = storage, path, sink
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._sink.closed)
+
+    def write(self, data: Any) -> int:
+        if self._storage.plan.is_dead:
+            raise Crash("a write after the crash")
+        return int(self._sink.write(data) or len(data))
+
+    def tell(self) -> int:
+        return int(self._sink.tell())
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._storage.call("close", self._path, self._sink.close, self._cut)
+
+    def _cut(self) -> None:
+        self._sink.close()
+        os.truncate(self._path, os.path.getsize(self._path) // 2)
+
+
+def _half_published(path: str, data: bytes) -> None:
+    """What the local storage leaves when it dies before the rename: half a file under a temporary name."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    Path(folder, f".{name}.half.tmp").write_bytes(data[: len(data) // 2])
+
+
+def _half_deleted(path: str) -> None:
+    """Every second entry of the folder is gone."""
+    for entry in sorted(Path(path).iterdir())[::2] if os.path.isdir(path) else []:
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+@contextmanager
+def injected(plan: FaultPlan) -> Iterator[None]:
+    """While active, paths that begin with `crash:` are served by the faulty storage."""
+    Path(plan.folder).mkdir(parents=True, exist_ok=True)
+    SCHEMES[SCHEME] = lambda rest: (FaultyStorage(plan), os.path.abspath(rest))
+    try:
+        yield
+    finally:
+        del SCHEMES[SCHEME]

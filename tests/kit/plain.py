@@ -1,0 +1,66 @@
+"""What a table holds and what lies around in it, without Spark: for tests that look at a table thousands of times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import TableNotFound
+from penstock.metadata.listing import latest_slices
+from penstock.options import Options
+from penstock.read.query import parse_query
+from penstock.table import open_table
+from penstock.timeline.instant import State, parse_instant
+from penstock.timeline.timeline import Timeline
+
+Row = tuple[Any, ...]
+
+
+def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts", "fare")) -> list[Row]:
+    """Rows of the newest slices, sorted; none where there is no table. Finds the table as Spark's reader does."""
+    try:
+        table = open_table(parse_query([str(path)], Options({})).base_path)
+    except TableNotFound:
+        return []
+    files = [s.base_file for its in latest_slices(table).values() for s in its]
+    parts = [pq.ParquetFile(f.path).read(columns=list(columns)) for f in files if f is not None]
+    return sorted(rows_of_columns(parts), key=repr)
+
+
+def rows_of_columns(parts: list[pa.Table]) -> list[Row]:
+    """Rows as tuples; tables in tests are small."""
+    return [tuple(row.values()) for part in parts for row in part.to_pylist()]
+
+
+def pending(path: str | Path) -> list[str]:
+    """Files of instants that are not completed."""
+    names = [p.name for p in Path(path, ".hoodie").iterdir() if p.is_file()]
+    return [i.file_name for i in Timeline.of_names(names).pending]
+
+
+def orphans(path: str | Path) -> list[str]:
+    """Data files that no completed commit names, and whatever is left in the folder for temporary files."""
+    root = Path(path)
+    named = {
+        stat["path"]
+        for file in (root / ".hoodie").iterdir()
+        if (instant := parse_instant(file.name)) and instant.state is State.COMPLETED and instant.file_name.endswith("commit")
+        for stats in json.loads(file.read_bytes())["partitionToWriteStats"].values()
+        for stat in stats
+    }
+    data = {str(p.relative_to(root)) for p in root.rglob("*.parquet") if ".hoodie" not in p.relative_to(root).parts}
+    temporary = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".temp").rglob("*")]
+    beside = [p.name for p in root.parent.glob(f".{root.name}.*")]
+    heartbeats = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".heartbeat").rglob("*")]
+    return sorted([*(data - named), *temporary, *beside, *heartbeats])
+
+
+def damaged_metafiles(path: str | Path) -> list[str]:
+    """Partitions whose metafile does not say what Hudi reads from it."""
+    root = Path(path)
+    found = root.rglob(".hoodie_partition_metadata")
+    return [str(p.relative_to(root)) for p in found if b"partitionDepth=1\n" not in p.read_bytes()]

@@ -1,0 +1,576 @@
+"""Rollback: what a failed write left goes, and nothing else; the timeline tells it in Hudi's words."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from penstock.commit.heartbeat import heartbeat_path
+from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.filegroup import markers
+from penstock.formats.avro import read_container, write_container
+from penstock.options import read_options
+from penstock.services.rollback import roll_back_expired, roll_back_failed, roll_back_to
+from penstock.table import TableState, open_table, read_config, write_config
+from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
+from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.plain import orphans, pending, plain_rows, rows_of_columns
+from tests.kit.readers import hudi_rs_rows
+from tests.table.tables import base_files, timeline
+
+LAZY = {"hoodie.cleaner.policy.failed.writes": "LAZY"}
+NEVER = {"hoodie.cleaner.policy.failed.writes": "NEVER"}
+BY_LISTING = {"hoodie.rollback.using.markers": "false"}
+LATE = "20991231235959999"
+
+
+@pytest.fixture(scope="session")
+def runner(spark: Any) -> Runner:
+    return Runner(spark)
+
+
+@pytest.fixture
+def path(runner: Runner, table_path: str) -> str:
+    """A table with one commit."""
+    runner.run(Step("insert", FIRST), table_path)
+    return table_path
+
+
+def fail(runner: Runner, path: str, match: str = PUBLISHING, fault: Fault = Fault.BEFORE, **options: Any) -> str:
+    """An upsert that dies; gives its instant."""
+    with injected(FaultPlan(f"{path}-plan-{len(timeline(path))}", fault=fault, match=match)), pytest.raises(Crash):
+        runner.run(Step("upsert", CHANGES, options=options), f"crash:{path}")
+    return max(name.split(".")[0] for name in timeline(path) if "rollback" not in name)
+
+
+def write_later(runner: Runner, path: str, **options: Any) -> str:
+    """The next write; gives its instant."""
+    runner.run(Step("upsert", LATER, options=options), path)
+    return max(name.split(".")[0] for name in timeline(path))
+
+
+def rollbacks(path: str) -> list[str]:
+    return sorted(name.split(".")[0] for name in timeline(path) if name.endswith(".rollback"))
+
+
+def content(path: str, name: str) -> dict[str, Any]:
+    return read_container(Path(path, ".hoodie", name).read_bytes())
+
+
+def files_of(path: str, time: str) -> list[str]:
+    return [f"{file.parent.name}/{file.name}" for file in base_files(path) if time in file.name]
+
+
+def state(path: str, **options: Any) -> TableState:
+    return open_table(path, read_options(options))
+
+
+def put(path: str, name: str, data: bytes = b"") -> None:
+    file = Path(path, ".hoodie", name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+# --- failed writes, at the next write ---
+
+
+@pytest.mark.parametrize("options", [{}, BY_LISTING], ids=["by markers", "by listing"])
+def test_a_failed_write_is_rolled_back_by_the_next_one(runner: Runner, path: str, options: dict[str, str]) -> None:
+    failed = fail(runner, path)
+    left = files_of(path, failed)
+    assert {name.split("/")[0] for name in left} == {"berlin", "paris", "tokyo"}
+    later = write_later(runner, path, **options)
+    (rollback,) = rollbacks(path)
+
+    assert failed < rollback < later, "the rollback takes its instant before the write takes its own"
+    assert [name for name in timeline(path) if name.startswith(rollback)] == [
+        f"{rollback}.rollback",
+        f"{rollback}.rollback.inflight",
+        f"{rollback}.rollback.requested",
+    ]
+    assert Path(path, ".hoodie", f"{rollback}.rollback.inflight").read_bytes() == b""
+    assert [name for name in timeline(path) if name.startswith(failed)] == []
+    assert files_of(path, failed) == []
+    assert not Path(path, "tokyo").exists(), "a partition that only the failed write knew"
+    assert plain_rows(path) == with_later(FIRST)
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_the_plan_and_the_result_are_written_as_hudi_writes_them(runner: Runner, path: str) -> None:
+    failed = fail(runner, path)
+    left = files_of(path, failed)
+    write_later(runner, path)
+    (rollback,) = rollbacks(path)
+    plan, result = content(path, f"{rollback}.rollback.requested"), content(path, f"{rollback}.rollback")
+
+    target = {"commitTime": failed, "action": "commit"}
+    assert (plan["instantToRollback"], plan["version"]) == (target, 1)
+    assert [
+        (r["partitionPath"], r["fileId"], r["latestBaseInstant"], r["filesToBeDeleted"], r["logBlocksToBeDeleted"])
+        for r in plan["RollbackRequests"]
+    ] == [(file.split("/")[0], file.split("/")[1].split("_")[0], failed, [f"{path}/{file}"], {}) for file in sorted(left)]
+
+    assert result["startRollbackTime"] == rollback
+    assert result["timeTakenInMillis"] >= 0
+    assert result["totalFilesDeleted"] == len(left)
+    assert result["commitsRollback"] == [failed]
+    assert (result["instantsRollback"], result["version"]) == ([target], 1)
+    assert sorted(result["partitionMetadata"]) == ["berlin", "paris", "tokyo"]
+    assert sorted(f for p in result["partitionMetadata"].values() for f in p["successDeleteFiles"]) == [
+        f"{path}/{file}" for file in sorted(left)
+    ]
+    assert all(p["failedDeleteFiles"] == [] for p in result["partitionMetadata"].values())
+
+
+def test_both_files_of_two_attempts_are_found_by_listing(runner: Runner, path: str) -> None:
+    """They have one file id and one instant, and differ in the write token alone."""
+    failed = fail(runner, path)
+    for file in base_files(path):
+        if failed in file.name:
+            file_id, _, rest = file.name.split("_")
+            file.with_name(f"{file_id}_9-9-9_{rest}").write_bytes(b"")
+    assert len(files_of(path, failed)) == 6
+    write_later(runner, path, **BY_LISTING)
+    assert files_of(path, failed) == []
+
+
+def test_a_write_that_was_only_requested_loses_its_instant_and_no_file_is_looked_for(runner: Runner, path: str) -> None:
+    failed = fail(runner, path, match=r"write_new .*\.requested$", fault=Fault.AFTER)
+    assert [name for name in timeline(path) if name.startswith(failed)] == [f"{failed}.commit.requested"]
+    write_later(runner, path)
+    (rollback,) = rollbacks(path)
+    assert content(path, f"{rollback}.rollback.requested")["RollbackRequests"] == []
+    assert content(path, f"{rollback}.rollback")["totalFilesDeleted"] == 0
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_a_file_that_was_announced_and_not_made_is_no_failure(runner: Runner, path: str) -> None:
+    fail(runner, path, match=r"close .*berlin.*\.marker\.MERGE$", fault=Fault.AFTER)
+    write_later(runner, path)
+    (rollback,) = rollbacks(path)
+    assert "berlin" in [r["partitionPath"] for r in content(path, f"{rollback}.rollback.requested")["RollbackRequests"]]
+    assert content(path, f"{rollback}.rollback")["partitionMetadata"]["berlin"]["failedDeleteFiles"] == []
+
+
+def test_the_newest_failed_write_is_rolled_back_first(runner: Runner, path: str) -> None:
+    first = fail(runner, path, **NEVER)
+    second = fail(runner, path, **NEVER)
+    write_later(runner, path)
+    assert [content(path, f"{r}.rollback")["commitsRollback"] for r in rollbacks(path)] == [[second], [first]]
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_markers_of_a_timeline_server_are_followed(runner: Runner, path: str) -> None:
+    failed = fail(runner, path)
+    folder = Path(markers.markers_folder(path, failed))
+    names = [str(file.relative_to(folder)) for file in folder.rglob("*.marker.*")]
+    for name in names:
+        (folder / name).unlink()
+    put(path, f".temp/{failed}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+    put(path, f".temp/{failed}/MARKERS0", f"{names[0]}\n".encode())
+    put(path, f".temp/{failed}/MARKERS3", "\n".join(names[1:]).encode())
+    write_later(runner, path)
+    assert files_of(path, failed) == []
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_hudi_rs_reads_what_we_read_after_a_rollback(runner: Runner, path: str) -> None:
+    fail(runner, path)
+    write_later(runner, path)
+    assert sorted(rows_of_columns([hudi_rs_rows(path).select(["id", "city", "ts", "fare"])]), key=repr) == plain_rows(path)
+
+
+def test_a_policy_of_never_leaves_failed_writes_alone(runner: Runner, path: str) -> None:
+    failed = fail(runner, path)
+    left = files_of(path, failed)
+    write_later(runner, path, **NEVER)
+    assert (rollbacks(path), files_of(path, failed)) == ([], left)
+    assert [i.split(".")[0] for i in pending(path)] == [failed]
+    assert plain_rows(path) == with_later(FIRST)
+
+
+def test_a_folder_of_a_write_that_is_done_goes_with_the_next_one(runner: Runner, path: str) -> None:
+    (done,) = {name.split(".")[0] for name in timeline(path)}
+    put(path, f".temp/{done}/berlin/x.parquet.marker.CREATE")
+    put(path, f".temp/penstock-{done}/staged/rows.arrow")
+    put(path, ".temp/20200101000000000/y.parquet.marker.CREATE")
+    write_later(runner, path)
+    assert orphans(path) == []
+
+
+def test_what_others_keep_beside_it_stays_while_it_may_be_in_use(runner: Runner, path: str) -> None:
+    put(path, ".temp/explain-1/rows.arrow")
+    put(path, ".temp/explain-2/rows.arrow")
+    os.utime(Path(path, ".hoodie/.temp/explain-2"), (0, 0))
+    write_later(runner, path)
+    assert orphans(path) == [".hoodie/.temp/explain-1", ".hoodie/.temp/explain-1/rows.arrow"]
+
+
+def test_a_table_that_is_being_restored_is_not_written_to(runner: Runner, path: str) -> None:
+    put(path, f"{LATE}.restore.requested")
+    with pytest.raises(WriteConflict, match="Found pending restore in active timeline"):
+        write_later(runner, path)
+    assert pending(path) == [f"{LATE}.restore.requested"]
+
+
+# --- plans of table services ---
+
+CLUSTERING = write_container("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", "version": 1})
+NO_CLUSTERING = write_container(
+    "HoodieRequestedReplaceMetadata", {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None}
+)
+
+
+def test_plans_of_table_services_are_left_alone(runner: Runner, path: str) -> None:
+    put(path, "20200101000000001.compaction.requested", b"plan")
+    put(path, "20200101000000002.replacecommit.requested", CLUSTERING)
+    put(path, "20200101000000003.replacecommit.requested", CLUSTERING)
+    put(path, "20200101000000003.replacecommit.inflight")
+    put(path, ".temp/20200101000000003/p/f.parquet.marker.CREATE")
+    put(path, "20200101000000004.clean.requested", b"plan")
+    before = pending(path)
+    write_later(runner, path)
+    assert (pending(path), rollbacks(path)) == (before, [])
+    assert Path(path, ".hoodie/.temp/20200101000000003/p/f.parquet.marker.CREATE").exists()
+
+
+def test_a_replace_commit_that_is_no_clustering_is_rolled_back(runner: Runner, path: str) -> None:
+    put(path, "20200101000000002.replacecommit.requested", NO_CLUSTERING)
+    put(path, "20200101000000002.replacecommit.inflight", b"{}")
+    put(path, "20200101000000003.replacecommit.requested")
+    write_later(runner, path)
+    assert pending(path) == []
+    assert [content(path, f"{r}.rollback")["instantsRollback"] for r in rollbacks(path)] == [
+        [{"commitTime": "20200101000000003", "action": "replacecommit"}],
+        [{"commitTime": "20200101000000002", "action": "replacecommit"}],
+    ]
+
+
+def test_a_rollback_of_a_clustering_is_left_to_the_clustering(runner: Runner, path: str) -> None:
+    put(path, "20200101000000003.replacecommit.requested", CLUSTERING)
+    put(path, "20200101000000003.replacecommit.inflight")
+    target = {"commitTime": "20200101000000003", "action": "replacecommit"}
+    put(path, "20200101000000004.rollback.requested", plan_of(target))
+    before = pending(path)
+    write_later(runner, path)
+    assert pending(path) == before
+
+
+# --- rollbacks that die ---
+
+
+def plan_of(target: dict[str, str] | None, *requests: dict[str, Any]) -> bytes:
+    plan = {"instantToRollback": target, "RollbackRequests": list(requests), "version": 1}
+    return write_container("HoodieRollbackPlan", plan)
+
+
+@pytest.mark.parametrize(
+    "match", [r"rollback\.requested$", r"rollback\.inflight$", r"^delete .*berlin.*parquet$", r"^delete .*\.inflight$"]
+)
+def test_a_rollback_that_died_is_taken_up_under_its_own_instant(runner: Runner, path: str, match: str) -> None:
+    failed = fail(runner, path)
+    with injected(FaultPlan(f"{path}-dies", fault=Fault.AFTER, match=match)), pytest.raises(Crash):
+        runner.run(Step("upsert", LATER), f"crash:{path}")
+    (dead,) = {name.split(".")[0] for name in timeline(path) if ".rollback." in name}
+    assert rollbacks(path) == []
+    write_later(runner, path)
+    assert rollbacks(path) == [dead]
+    assert content(path, f"{dead}.rollback")["commitsRollback"] == [failed]
+    assert plain_rows(path) == with_later(FIRST)
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_a_rollback_of_hudi_that_died_is_finished_wherever_its_plan_says_the_files_are(runner: Runner, path: str) -> None:
+    """Hudi names files in full, with a scheme, and the table may have been moved since."""
+    failed = fail(runner, path)
+    requests = [
+        {
+            "partitionPath": name.split("/")[0],
+            "fileId": "",
+            "latestBaseInstant": "",
+            "filesToBeDeleted": [f"file:/elsewhere/{name}"],
+            "logBlocksToBeDeleted": {},
+        }
+        for name in files_of(path, failed)
+    ]
+    assert requests
+    put(path, f"{LATE}.rollback.requested", plan_of({"commitTime": failed, "action": "commit"}, *requests))
+    put(path, f"{LATE}.rollback.inflight")
+    roll_back_failed(state(path))
+    assert files_of(path, failed) == []
+    assert content(path, f"{LATE}.rollback")["totalFilesDeleted"] == len(requests)
+    assert pending(path) == []
+
+
+@pytest.mark.parametrize("plan", [b"", b"garbage", plan_of(None)], ids=["empty", "garbage", "of nothing"])
+def test_a_requested_rollback_whose_plan_cannot_be_read_goes(runner: Runner, path: str, plan: bytes) -> None:
+    failed = fail(runner, path)
+    put(path, "20200101000000004.rollback.requested", plan)
+    write_later(runner, path)
+    (rollback,) = rollbacks(path)
+    assert content(path, f"{rollback}.rollback")["commitsRollback"] == [failed]
+    assert pending(path) == []
+
+
+def test_a_rollback_that_was_begun_and_whose_plan_cannot_be_read_is_an_error(runner: Runner, path: str) -> None:
+    put(path, "20200101000000004.rollback.requested", b"garbage")
+    put(path, "20200101000000004.rollback.inflight")
+    with pytest.raises(CorruptFile, match=r"20200101000000004\.rollback\.inflight .* cannot be read"):
+        write_later(runner, path)
+    assert plain_rows(path) == sorted(FIRST, key=repr)
+
+
+def test_a_rollback_of_log_files_is_not_pretended(runner: Runner, path: str) -> None:
+    log = {
+        "partitionPath": "berlin",
+        "fileId": "f",
+        "latestBaseInstant": "0",
+        "filesToBeDeleted": [],
+        "logBlocksToBeDeleted": {".f.log": 1},
+    }
+    put(path, "20200101000000004.rollback.requested", plan_of({"commitTime": "20200101000000003", "action": "deltacommit"}, log))
+    with pytest.raises(Unsupported, match="log files"):
+        write_later(runner, path)
+    assert pending(path) == ["20200101000000004.rollback.requested"]
+
+
+def test_a_failed_write_of_a_merge_on_read_table_is_not_rolled_back_by_halves(path: str) -> None:
+    put(path, "20200101000000003.deltacommit.requested")
+    config = read_config(state(path).storage, path)
+    write_config(state(path).storage, path, {**config.raw, "hoodie.table.type": "MERGE_ON_READ"})
+    with pytest.raises(Unsupported, match=r"20200101000000003\.deltacommit\.requested"):
+        roll_back_failed(state(path))
+    assert pending(path) == ["20200101000000003.deltacommit.requested"]
+
+
+# --- the lazy policy ---
+
+
+def heartbeats(path: str) -> list[str]:
+    folder = Path(path, ".hoodie", ".heartbeat")
+    return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+
+
+def test_a_lazy_writer_has_a_heartbeat_from_before_its_instant_until_it_is_done(runner: Runner, path: str) -> None:
+    plan = FaultPlan(f"{path}-plan")
+    seen: list[list[str]] = []
+    reconcile = markers.reconcile
+
+    def look(*args: Any) -> list[str]:
+        seen.append(heartbeats(path))
+        return reconcile(*args)
+
+    with injected(plan), patch("penstock.filegroup.markers.reconcile", look):
+        runner.run(Step("upsert", LATER, options=LAZY), f"crash:{path}")
+    later = max(name.split(".")[0] for name in timeline(path))
+    assert seen == [[later]]
+    beat, requested = f"replace {heartbeat_path(path, later)}", f"write_new {path}/.hoodie/{later}.commit.requested"
+    assert plan.calls.index(beat) < plan.calls.index(requested)
+    assert heartbeats(path) == []
+
+
+def test_an_eager_writer_has_none(runner: Runner, path: str) -> None:
+    plan = FaultPlan(f"{path}-plan")
+    with injected(plan):
+        runner.run(Step("upsert", LATER), f"crash:{path}")
+    assert not [call for call in plan.calls if "heartbeat" in call and not call.startswith("delete")]
+
+
+def test_a_lazy_writer_that_fails_takes_its_heartbeat_away(runner: Runner, path: str) -> None:
+    with patch("penstock.filegroup.markers.reconcile", side_effect=OptionError("no")), pytest.raises(OptionError):
+        write_later(runner, path, **LAZY)
+    assert (heartbeats(path), pending(path), orphans(path)) == ([], [], [])
+
+
+def test_a_living_writer_is_left_alone_and_a_dead_one_is_rolled_back_after_the_commit(runner: Runner, path: str) -> None:
+    dead = fail(runner, path, **LAZY)
+    silent = fail(runner, path, **LAZY)
+    living = fail(runner, path, **LAZY)
+    os.utime(heartbeat_path(path, dead), (1, 1))
+    Path(heartbeat_path(path, silent)).unlink()
+    later = write_later(runner, path, **LAZY)
+
+    undone = [content(path, f"{r}.rollback")["commitsRollback"] for r in rollbacks(path)]
+    assert undone == [[silent], [dead]]
+    assert min(rollbacks(path)) > living
+    assert max(rollbacks(path)) == later, "the last instant is a rollback, which came after the commit"
+    assert [i.split(".")[0] for i in pending(path)] == [living]
+    assert heartbeats(path) == [living]
+    assert len(files_of(path, living)) == 3
+    assert plain_rows(path) == with_later(FIRST)
+
+
+def test_the_next_lazy_write_does_not_roll_back_before_its_own_commit(runner: Runner, path: str) -> None:
+    dead = fail(runner, path)
+    assert roll_back_failed(state(path, **LAZY)).timeline.pending_times == {dead}
+
+
+def test_a_heartbeat_is_dead_after_the_interval_times_the_misses(runner: Runner, path: str) -> None:
+    failed = fail(runner, path, **LAZY)
+    beat = Path(heartbeat_path(path, failed)).stat().st_mtime_ns // 1_000_000
+    options = {**LAZY, "hoodie.client.heartbeat.interval_in_ms": "1000", "hoodie.client.heartbeat.tolerable.misses": "3"}
+    for after_ms, left in ((3000, 1), (3001, 0)):
+        with patch("penstock.clock.now_ms", lambda after_ms=after_ms: beat + after_ms):
+            roll_back_expired(state(path, **options))
+        assert len(pending(path)) == left
+
+
+def test_a_writer_that_has_just_finished_is_not_taken_for_dead(runner: Runner, path: str) -> None:
+    """It is pending when the timeline is read and has no heartbeat any more when that is looked for."""
+    failed = fail(runner, path, **LAZY)
+    stale = state(path, **LAZY)
+    Path(heartbeat_path(path, failed)).unlink()
+    put(path, f"{failed}.commit", b'{"partitionToWriteStats": {}}')
+    roll_back_expired(stale)
+    assert rollbacks(path) == []
+    assert Path(path, ".hoodie", f"{failed}.commit").exists()
+
+
+def test_a_writer_whose_heartbeat_is_too_old_does_not_publish(runner: Runner, path: str) -> None:
+    def stop_the_heart(*args: Any) -> None:
+        for name in heartbeats(path):
+            os.utime(heartbeat_path(path, name), (1, 1))
+
+    with (
+        patch("penstock.commit.change.Change.start", stop_the_heart),
+        pytest.raises(WriteConflict, match=r"Heartbeat for instant \d+ has expired"),
+    ):
+        write_later(runner, path, **LAZY)
+    assert plain_rows(path) == sorted(FIRST, key=repr)
+    assert (heartbeats(path), pending(path), orphans(path)) == ([], [], [])
+
+
+def test_a_heart_goes_on_beating(runner: Runner, path: str) -> None:
+    options = {**LAZY, "hoodie.client.heartbeat.interval_in_ms": "1000", "hoodie.client.heartbeat.tolerable.misses": "2"}
+    beats = FaultPlan(f"{path}-plan")
+    reconcile = markers.reconcile
+
+    def wait(*args: Any) -> list[str]:
+        for _ in range(600):
+            if len([c for c in beats.calls if ".heartbeat" in c]) >= 3:
+                break
+            time.sleep(0.01)
+        return reconcile(*args)
+
+    with injected(beats), patch("penstock.filegroup.markers.reconcile", wait):
+        runner.run(Step("upsert", LATER, options=options), f"crash:{path}")
+    assert len([c for c in beats.calls if c.startswith("replace") and ".heartbeat" in c]) >= 3
+    assert heartbeats(path) == []
+
+
+def test_a_rollback_after_the_commit_that_fails_is_a_warning(runner: Runner, path: str) -> None:
+    put(path, "20200101000000004.rollback.requested", b"garbage")
+    put(path, "20200101000000004.rollback.inflight")
+    with pytest.warns(RuntimeWarning, match="the write is done"):
+        write_later(runner, path, **LAZY)
+    assert plain_rows(path) == with_later(FIRST)
+
+
+# --- on demand ---
+
+
+@pytest.fixture
+def twice_written(runner: Runner, path: str) -> str:
+    runner.run(Step("upsert", CHANGES), path)
+    return path
+
+
+def newest(path: str) -> str:
+    return max(name.split(".")[0] for name in timeline(path))
+
+
+def test_the_newest_commit_can_be_undone(twice_written: str) -> None:
+    path, instant = twice_written, newest(twice_written)
+    assert plain_rows(path) == sorted(CHANGED, key=repr)
+    rollback = roll_back_to(state(path), instant)
+    assert plain_rows(path) == sorted(FIRST, key=repr)
+    assert rollbacks(path) == [rollback]
+    assert rollback > instant
+    assert content(path, f"{rollback}.rollback")["commitsRollback"] == [instant]
+    assert not Path(path, "tokyo").exists()
+    assert sorted(rows_of_columns([hudi_rs_rows(path).select(["id", "city", "ts", "fare"])]), key=repr) == plain_rows(path)
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_a_table_can_be_written_to_after_its_only_commit_was_undone(runner: Runner, path: str) -> None:
+    roll_back_to(state(path), newest(path))
+    assert plain_rows(path) == []
+    write_later(runner, path)
+    assert plain_rows(path) == sorted(LATER, key=repr)
+    assert (orphans(path), pending(path)) == ([], [])
+
+
+def test_commits_are_undone_one_after_the_other(runner: Runner, twice_written: str) -> None:
+    path = twice_written
+    first, second = sorted({name.split(".")[0] for name in timeline(path)})
+    with pytest.raises(OptionError, match=f"Found commits after time :{first}, please rollback greater commits first: {second}"):
+        roll_back_to(state(path), first)
+    assert plain_rows(path) == sorted(CHANGED, key=repr)
+    roll_back_to(state(path), second)
+    roll_back_to(state(path), first)
+    assert plain_rows(path) == []
+
+
+def test_what_is_not_there_cannot_be_undone(path: str) -> None:
+    with pytest.raises(OptionError, match="there is no write at 20200101000000000"):
+        roll_back_to(state(path), "20200101000000000")
+
+
+def test_a_rollback_cannot_be_undone(twice_written: str) -> None:
+    rollback = roll_back_to(state(twice_written), newest(twice_written))
+    with pytest.raises(OptionError, match="there is no write"):
+        roll_back_to(state(twice_written), rollback)
+
+
+def test_a_savepointed_commit_cannot_be_undone(twice_written: str) -> None:
+    path, instant = twice_written, newest(twice_written)
+    put(path, f"{instant}.savepoint.inflight")
+    put(path, f"{instant}.savepoint", b"x")
+    with pytest.raises(OptionError, match=f"Could not rollback a savepointed commit. Delete savepoint {instant} first"):
+        roll_back_to(state(path), instant)
+    assert plain_rows(path) == sorted(CHANGED, key=repr)
+
+
+def test_a_plan_of_a_service_cannot_be_undone(path: str) -> None:
+    put(path, f"{LATE}.compaction.requested", b"plan")
+    with pytest.raises(OptionError, match="table service"):
+        roll_back_to(state(path), LATE)
+    assert pending(path) == [f"{LATE}.compaction.requested"]
+
+
+def test_a_failed_write_that_came_later_is_undone_first(runner: Runner, twice_written: str) -> None:
+    path, instant = twice_written, newest(twice_written)
+    failed = fail(runner, path)
+    roll_back_to(state(path), instant)
+    assert [content(path, f"{r}.rollback")["commitsRollback"] for r in rollbacks(path)] == [[failed], [instant]]
+    assert plain_rows(path) == sorted(FIRST, key=repr)
+    assert orphans(path) == []
+
+
+def test_a_commit_is_not_undone_below_one_that_is_still_being_written(runner: Runner, twice_written: str) -> None:
+    path, instant = twice_written, newest(twice_written)
+    fail(runner, path, **LAZY)
+    with pytest.raises(OptionError, match="Found in-flight commits after time"):
+        roll_back_to(state(path, **LAZY), instant)
+    assert plain_rows(path) == sorted(CHANGED, key=repr)
+
+
+def test_a_pending_write_can_be_undone_by_name(runner: Runner, path: str) -> None:
+    failed = fail(runner, path, **LAZY)
+    roll_back_to(state(path, **LAZY), failed)
+    assert (pending(path), heartbeats(path), files_of(path, failed)) == ([], [], [])
+
+
+def test_readers_are_told_first_not_to_trust_the_metadata_table(twice_written: str) -> None:
+    path, instant = twice_written, newest(twice_written)
+    config = read_config(state(path).storage, path)
+    write_config(state(path).storage, path, {**config.raw, "hoodie.table.metadata.partitions": "files"})
+    put(path, "metadata/files/x")
+    roll_back_to(state(path), instant)
+    assert read_config(state(path).storage, path).metadata_partitions == ()
+    assert not Path(path, ".hoodie/metadata").exists()

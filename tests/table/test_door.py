@@ -1,0 +1,154 @@
+"""enable and disable: what becomes ours, what stays Spark's, and on which session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from tests.table.tables import BULK, SIX, load, snapshot, trips, write
+
+
+@pytest.fixture(autouse=True)
+def enabled_again(spark: Any) -> Iterator[None]:
+    """Whatever a test does, the session of the run is enabled for the next one."""
+    yield
+    penstock.enable(spark)
+
+
+@pytest.fixture(scope="module")
+def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("door") / "table")
+    write(trips(spark, *SIX), path)
+    return path
+
+
+def no_such_format(spark: Any, table: str) -> None:
+    """Spark itself knows no format of that name."""
+    with pytest.raises(Exception, match="Failed to find the data source: hudi"):
+        spark.read.format("hudi").load(table).count()
+    with pytest.raises(Exception, match="Failed to find the data source: hudi"):
+        trips(spark, SIX[0]).write.format("hudi").options(**BULK).mode("append").save(table)
+
+
+def test_other_formats_are_sparks_own(spark: Any, tmp_path: Path) -> None:
+    frame = trips(spark, *SIX)
+    for name in ("parquet", "json", "orc"):
+        path = str(tmp_path / name)
+        frame.write.format(name).mode("overwrite").save(path)
+        assert spark.read.format(name).load(path).count() == 6
+        assert not (tmp_path / name / ".hoodie").exists()
+    frame.write.partitionBy("city").parquet(str(tmp_path / "parts"))
+    assert (tmp_path / "parts" / "city=paris").is_dir()
+    assert spark.read.parquet(str(tmp_path / "parts")).where("city = 'paris'").count() == 2
+    frame.write.option("header", True).csv(str(tmp_path / "csv"))
+    assert spark.read.option("header", True).csv(str(tmp_path / "csv")).columns == ["id", "city", "ts", "fare"]
+    frame.write.mode("overwrite").save(str(tmp_path / "default"))
+    assert spark.read.load(str(tmp_path / "default")).count() == 6
+    assert spark.read.schema("id string").json(str(tmp_path / "json")).columns == ["id"]
+
+
+def test_readers_and_writers_are_still_sparks(spark: Any) -> None:
+    reader, writer = spark.read, trips(spark, SIX[0]).write
+    assert type(reader).__mro__[2].__name__ == "DataFrameReader"
+    assert type(writer).__mro__[2].__name__ == "DataFrameWriter"
+    assert type(reader).__mro__[2].__module__.startswith("pyspark.sql")
+    assert reader.option("a", "b").format("json") is reader
+
+
+def test_one_writer_can_change_its_mind(spark: Any, tmp_path: Path) -> None:
+    writer = trips(spark, *SIX).write.format("hudi").options(**BULK)
+    writer.format("json").mode("overwrite").save(str(tmp_path / "json"))
+    assert spark.read.json(str(tmp_path / "json")).count() == 6
+    writer.format("hudi").mode("append").save(str(tmp_path / "hudi"))
+    assert (tmp_path / "hudi" / ".hoodie").is_dir()
+
+
+def test_save_takes_everything_as_arguments(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    trips(spark, *SIX).write.save(path, format="hudi", mode="append", **BULK)
+    assert snapshot(spark, path) == [*SIX]
+    trips(spark, *SIX).write.format("hudi").mode("append").option("path", path).options(**BULK).save()
+    assert load(spark, path).count() == 12
+
+
+def test_a_path_may_be_a_path(spark: Any, tmp_path: Path) -> None:
+    trips(spark, *SIX).write.format("hudi").options(**BULK).save(tmp_path / "table")
+    assert spark.read.format("hudi").load(tmp_path / "table").count() == 6
+    assert spark.read.format("hudi").load([tmp_path / "table" / "paris"]).count() == 2
+
+
+def test_options_may_be_numbers_booleans_and_nothing(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    writer = trips(spark, *SIX).write.format("hudi").options(**BULK)
+    writer = writer.option("hoodie.populate.meta.fields", False).option("hoodie.parquet.max.file.size", 1_000_000)
+    writer.option("HOODIE.DATABASE.NAME", "db").mode("append").save(path)
+    text = Path(path, ".hoodie", "hoodie.properties").read_text()
+    assert "hoodie.populate.meta.fields=false" in text
+    assert "hoodie.database.name=db" in text
+
+
+def test_enabling_twice_does_no_harm(spark: Any, table: str) -> None:
+    assert penstock.enable(spark) is spark
+    assert penstock.enable(spark) is spark
+    assert load(spark, table).count() == 6
+
+
+def test_disabling_gives_the_format_back(spark: Any, table: str) -> None:
+    penstock.disable(spark)
+    no_such_format(spark, table)
+    penstock.disable(spark)
+    penstock.enable(spark)
+    assert load(spark, table).count() == 6
+
+
+def test_a_reader_made_before_serves_as_the_session_is_when_it_loads(spark: Any, table: str) -> None:
+    reader = spark.read.format("hudi")
+    penstock.disable(spark)
+    with pytest.raises(Exception, match="Failed to find the data source: hudi"):
+        reader.load(table).count()
+
+
+@pytest.fixture
+def other(spark: Any, session_kind: str) -> Any:
+    if session_kind == "connect":
+        pytest.skip("a second session of one Connect server is a second client")
+    return spark.newSession()
+
+
+def test_another_session_is_not_touched(spark: Any, other: Any, table: str) -> None:
+    no_such_format(other, table)
+    assert load(spark, table).count() == 6
+
+
+def test_two_sessions_are_enabled_and_disabled_one_by_one(spark: Any, other: Any, table: str) -> None:
+    penstock.enable(other)
+    assert load(other, table).count() == 6
+    assert load(spark, table).count() == 6
+    penstock.disable(spark)
+    assert load(other, table).count() == 6
+    no_such_format(spark, table)
+    penstock.disable(other)
+    no_such_format(other, table)
+
+
+def test_another_object_for_the_same_session_is_enabled_too(spark: Any, session_kind: str, table: str) -> None:
+    if session_kind == "connect":
+        pytest.skip("there is one object for a session of Connect")
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    assert active is not None
+    assert load(active, table).count() == 6
+    assert active.read.format("hudi").load(table).sparkSession.read.format("hudi").load(table).count() == 6
+
+
+def test_session_gives_an_enabled_one(spark: Any, session_kind: str, table: str) -> None:
+    if session_kind != "classic":
+        pytest.skip("a session of this run would be a second one")
+    penstock.disable(spark)
+    found = penstock.session(app_name="again", spark_sql_shuffle_partitions=4)
+    assert load(found, table).count() == 6

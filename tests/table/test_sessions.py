@@ -1,0 +1,168 @@
+"""The same on every kind of session: classic, Connect, and executors that are processes of their own.
+
+`PENSTOCK_TEST_SESSION` chooses the kind; nothing here asks for it, but for what only separate executors have.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
+from tests.table.tables import (
+    BULK,
+    HIVE_STYLE,
+    INSERT,
+    KEY,
+    META,
+    NAME,
+    OPERATION,
+    SIX,
+    TRIPS,
+    base_files,
+    commits,
+    load,
+    snapshot,
+    sorted_rows,
+    spoil,
+    state_of,
+    stats,
+    timeline,
+    trips,
+    write,
+)
+
+IN_TASKS = {"penstock.small.batch.rows": 0}
+
+
+def numbers(spark: Any, rows: int = 2000, parts: int = 4) -> Any:
+    """Rows made by several tasks."""
+    return spark.range(0, rows, 1, parts).selectExpr(
+        "concat('k', id) as id", "concat('c', id % 3) as city", "id as ts", "id / 2 as fare"
+    )
+
+
+@pytest.fixture(scope="module")
+def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A bulk_insert by several tasks. Only to be read."""
+    path = str(tmp_path_factory.mktemp("made") / "table")
+    write(numbers(spark), path)
+    return path
+
+
+def test_a_bulk_insert_by_several_tasks_is_read_back(spark: Any, made: str) -> None:
+    frame = load(spark, made)
+    assert frame.columns == [*META, "id", "city", "ts", "fare"]
+    assert frame.count() == frame.select("_hoodie_record_key").distinct().count() == 2000
+    assert frame.selectExpr("sum(ts)", "count(distinct _hoodie_commit_seqno)").first() == (1999000, 2000)
+    assert len({s["path"].rsplit("/", 1)[1].split("_")[1].split("-")[0] for s in stats(commits(made)[0])}) == 4
+    assert list(Path(made, ".hoodie", ".temp").iterdir()) == []
+
+
+def test_filters_selections_joins_and_sql(spark: Any, made: str) -> None:
+    frame = load(spark, made)
+    assert frame.where("city = 'c1'").count() == 667
+    assert frame.where((frame.city == "c2") & (frame.ts < 10)).select("id").count() == 3
+    assert sorted_rows(frame.groupBy("city").count()) == [("c0", 667), ("c1", 667), ("c2", 666)]
+    assert frame.join(trips(spark, ("k5", "x", 1, 1.0)).select("id"), "id").select("city").first()[0] == "c2"
+    frame.createOrReplaceTempView("penstock_numbers")
+    assert spark.sql("select max(ts) from penstock_numbers where city = 'c0'").first()[0] == 1998
+
+
+@pytest.mark.parametrize("more", [{}, IN_TASKS], ids=["driver", "tasks"])
+def test_inserts_and_upserts(spark: Any, table_path: str, more: dict[str, Any]) -> None:
+    write(trips(spark, *SIX[:4]), table_path, {**INSERT, **more})
+    write(trips(spark, *SIX[4:]), table_path, {**INSERT, **more})
+    assert snapshot(spark, table_path) == [*SIX]
+    write(trips(spark, ("a", "berlin", 9, 9.5), ("z", "rome", 1, 0.5)), table_path, {**TRIPS, **more})
+    assert snapshot(spark, table_path) == [("a", "berlin", 9, 9.5), *SIX[1:], ("z", "rome", 1, 0.5)]
+    write(trips(spark, ("b", "berlin", 9, 0.0)), table_path, {**TRIPS, OPERATION: "delete", **more})
+    assert [r[0] for r in snapshot(spark, table_path)] == ["a", "c", "d", "e", "f", "z"]
+    assert [n.split(".")[1] for n in timeline(table_path) if n.endswith("commit")] == ["commit"] * 4
+
+
+@pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION"])
+def test_sorted_bulk_inserts(spark: Any, table_path: str, mode: str) -> None:
+    write(numbers(spark, 500), table_path, {**BULK, "hoodie.bulkinsert.sort.mode": mode, HIVE_STYLE: "true"})
+    assert load(spark, table_path).where("city = 'c1'").count() == 167
+    assert {f.parent.name for f in base_files(table_path)} == {"city=c0", "city=c1", "city=c2"}
+
+
+def test_other_partitions_are_not_opened(spark: Any, table_path: str) -> None:
+    write(numbers(spark, 30), table_path)
+    spoil(f for f in base_files(table_path) if f.parent.name != "c1")
+    assert load(spark, table_path).where("city = 'c1'").count() == 10
+    assert load(spark, f"{table_path}/c1").count() == 10
+
+
+def test_save_modes(spark: Any, table_path: str) -> None:
+    write(trips(spark, *SIX), table_path, mode="error")
+    with pytest.raises(TableExists):
+        write(trips(spark, *SIX), table_path, mode="error")
+    write(trips(spark, SIX[0]), table_path, mode="ignore")
+    assert snapshot(spark, table_path) == [*SIX]
+    write(trips(spark, SIX[0]), table_path, mode="overwrite")
+    assert snapshot(spark, table_path) == [SIX[0]]
+
+
+@pytest.mark.parametrize("options", [BULK, {**INSERT, **IN_TASKS}], ids=["bulk_insert", "insert"])
+def test_errors_come_out_typed_and_leave_the_table_alone(spark: Any, table_path: str, options: dict[str, Any]) -> None:
+    write(trips(spark, *SIX), table_path)
+    before = state_of(table_path)
+    with pytest.raises(RecordKeyError, match='for field: "id"'):
+        write(trips(spark, ("x", "berlin", 1, 1.0), (None, "berlin", 1, 1.0)), table_path, options)
+    with pytest.raises(RecordKeyError, match="partition path"):
+        write(trips(spark, ("x", "berlin", 1, 1.0), ("y", "../etc", 1, 1.0)), table_path, options)
+    with pytest.raises(SchemaError, match="fare"):
+        write(trips(spark, SIX[0]).drop("fare"), table_path, options)
+    with pytest.raises(OptionError, match="RecordKey"):
+        write(trips(spark, SIX[0]), table_path, {**options, KEY: "ts"})
+    assert state_of(table_path) == before
+
+
+def test_errors_of_expressions_come_out_typed(spark: Any, table_path: str) -> None:
+    frame = spark.sql("select cast(null as int) id, 'x' v")
+    with pytest.raises(RecordKeyError, match='recordKey value: "null" for field: "id"'):
+        write(frame, table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert"})
+    assert not Path(table_path).exists()
+    with pytest.raises(TableNotFound):
+        load(spark, table_path)
+    with pytest.raises(Unsupported):
+        load(spark, "s3://bucket/table")
+
+
+def failing_once(batches: Iterator[Any], flag: str) -> Iterator[Any]:
+    """Rows as they are; the first task to get here breaks after its first batch has gone on."""
+    for number, batch in enumerate(batches):
+        yield batch
+        if number == 1:
+            try:
+                Path(flag).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            raise RuntimeError("broken on purpose")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("options", [BULK, INSERT, TRIPS], ids=["bulk_insert", "insert", "upsert"])
+def test_a_task_that_is_tried_again_leaves_its_rows_once(
+    spark: Any, table_path: str, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    flag = str(tmp_path / uuid.uuid4().hex)
+    rows = numbers(spark, 4000, 2)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+    try:
+        broken = rows.mapInArrow(lambda batches: failing_once(batches, flag), rows.schema)
+        write(broken, table_path, {**options, **IN_TASKS})
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
+    assert Path(flag).exists()
+    frame = load(spark, table_path)
+    assert frame.count() == frame.select("id").distinct().count() == 4000
+    named = {s["path"] for s in stats(commits(table_path)[0])}
+    assert {str(f.relative_to(table_path)) for f in base_files(table_path)} == named
+    assert list(Path(table_path, ".hoodie", ".temp").iterdir()) == []

@@ -1,0 +1,55 @@
+"""Stage times and the tables people read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.progress import Stages, human_bytes, table_text
+
+
+def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
+    stages = Stages("upsert trips", "off")
+    with stages.run("stage", "reading") as notes:
+        notes.rows, notes.size_bytes = 3, 120
+    with stages.run("store", "writing"):
+        pass
+    kept = json.loads(stages.to_text())
+    assert list(kept) == ["stage", "store"]
+    assert kept["stage"]["rows"] == 3
+    assert kept["stage"]["bytes"] == 120
+    assert kept["stage"]["seconds"] >= 0
+
+
+def test_a_stage_that_fails_is_kept_too() -> None:
+    stages = Stages("upsert trips", "off")
+    with pytest.raises(ValueError, match="boom"), stages.run("store", "writing"):
+        raise ValueError("boom")
+    assert [s.name for s in stages.done] == ["store"]
+
+
+def test_nothing_is_shown_when_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+    with Stages("upsert trips", "auto").run("stage", "reading the rows"):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+def test_progress_can_be_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    with Stages("upsert trips", "on").run("stage", "reading the rows") as notes:
+        notes.rows = 1200
+    shown = capfd.readouterr().err
+    assert "reading the rows" in shown
+    assert "1,200 rows" in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (72_000_000, "72.0 MB"), (5e15, "5000 TB")]
+)
+def test_bytes_are_shown_as_people_read_them(count: float, text: str) -> None:
+    assert human_bytes(count) == text
+
+
+def test_a_table_shows_every_cell() -> None:
+    text = table_text("files", ["partition", "rows"], [["berlin", "3"], ["tokyo", "4"]])
+    assert all(cell in text for cell in ("files", "partition", "rows", "berlin", "tokyo", "3", "4"))

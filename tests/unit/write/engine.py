@@ -1,0 +1,163 @@
+"""A table of local files and no timeline: the stages of a write run one after the other, here, without Spark.
+
+`Engine.write` does what `write/pipeline.py` does between `begin` and `complete`. The newest base file of each group is what
+the write stats say; `rows` gives what a reader would see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.filegroup.markers import open_write
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.write import FileSettings, GroupWriter, Output
+from penstock.formats.parquet import BloomSettings
+from penstock.index import Index
+from penstock.index.lookup import Pruning
+from penstock.merge.mergers import LatestCommit, Merger
+from penstock.spread import run_tasks
+from penstock.storage import LocalStorage, Storage
+from penstock.timeline.contents import WriteStat
+from penstock.write.assign import Sizing
+from penstock.write.layout import KEY, Layout
+from penstock.write.share import ShareSettings
+from penstock.write.stage import Piece, Staging, _stage_rows, staging_of
+from penstock.write.store import stats_of
+from penstock.write.upsert import Rules, Work, plan_work, run_task
+
+SIMPLE = Index("SIMPLE", False, Pruning())
+BLOOM = Index("BLOOM", False, Pruning(ranges=True, blooms=True))
+GLOBAL_SIMPLE = Index("GLOBAL_SIMPLE", True, Pruning(), moves=True)
+GLOBAL_BLOOM = Index("GLOBAL_BLOOM", True, Pruning(ranges=True, blooms=True), moves=True)
+INDEXES = (SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM)
+
+TRIPS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
+DELETABLE = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
+ROOMY = Sizing(small_file_limit=1 << 20, max_file_bytes=1 << 20, record_bytes=1)
+#: No file is small, and a new one takes two rows.
+TIGHT = Sizing(small_file_limit=0, max_file_bytes=1 << 20, record_bytes=1, split_rows=2)
+SMALL_BLOOM = BloomSettings(entries=100, max_entries=1_000, error_rate=1e-6)
+
+
+def table_of(schema: pa.Schema, *rows: Sequence[Any]) -> pa.Table:
+    """Rows of literals."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def trips(*rows: Sequence[Any]) -> pa.Table:
+    """Rows of (id, city, ts, v)."""
+    return table_of(TRIPS, *rows)
+
+
+def settings_at(folder: Path | str, schema: pa.Schema, instant: str = "001", **changes: Any) -> FileSettings:
+    """Settings of an open write."""
+    storage = LocalStorage()
+    open_write(storage, str(folder), instant)
+    return FileSettings(storage, str(folder), instant, schema, "{}", **{"codec": "snappy", "bloom": SMALL_BLOOM, **changes})
+
+
+def write_base(settings: FileSettings, rows: pa.Table, path: str = "", *, key: str = "id", task: int = 0) -> BaseFile:
+    """One base file of these rows."""
+    writer = GroupWriter(Output(settings, task, f"{task}-0-0"), path)
+    writer.write(rows, rows[key].cast(pa.string()))
+    (stat,) = writer.close()
+    return base_of(settings, stat)
+
+
+def base_of(settings: FileSettings, stat: WriteStat) -> BaseFile:
+    """The base file that a write stat is about."""
+    return BaseFile(f"{settings.base_path}/{stat.path}", stat.file_id, settings.instant, stat.file_size_in_bytes)
+
+
+def stage_pieces(
+    settings: FileSettings, *tables: pa.Table, key: str = "id", path: str | None = None, numbered: bool = False
+) -> tuple[Staging, list[Piece]]:
+    """Stage rows, each table a batch of one task; `path` names the column with the partition path."""
+    staging = staging_of(settings.storage, settings.base_path, settings.instant)
+    layout = Layout(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
+    batches = (b for t in tables for b in t.to_batches())
+    ((_, pieces),) = _stage_rows(layout, staging, numbered, batches)
+    return staging, [Piece(**p) for p in pieces]
+
+
+def share_settings(staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = "/tmp") -> ShareSettings:
+    """How shares of these staged rows are brought together."""
+    return ShareSettings(staging, ordering, memory, folder)
+
+
+@dataclass
+class Engine:
+    """A table that is written without Spark."""
+
+    folder: Path
+    schema: pa.Schema = TRIPS
+    index: Index = SIMPLE
+    sizing: Sizing = ROOMY
+    merger: Merger = field(default_factory=LatestCommit)
+    ordering: str | None = "ts"
+    memory: int = 1 << 30
+    path: str | None = "city"
+    groups: dict[tuple[str, str], BaseFile] = field(default_factory=dict)
+    instant: int = 0
+    work: Work | None = None
+    stats: list[WriteStat] = field(default_factory=list)
+    #: The kernels that the last write ran, in order.
+    jobs: list[str] = field(default_factory=list)
+
+    @property
+    def storage(self) -> Storage:
+        """Where it is."""
+        return LocalStorage()
+
+    def write(self, rows: pa.Table, *, operation: str = "UPSERT", batches: int = 1, **rules: Any) -> list[WriteStat]:
+        """One write; the rows come in as many batches."""
+        self.instant += 1
+        settings = settings_at(self.folder, self.schema, f"{self.instant:03}")
+        size = max(1, -(-rows.num_rows // batches))
+        parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
+        staging, pieces = stage_pieces(settings, *parts, path=self.path, numbered=self.index.is_global)
+        share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
+        all_rules = replace(Rules(settings, share, self.merger, self.sizing, self.index), **rules)
+        self.jobs = []
+        self.work = plan_work(all_rules, pieces, self.slices(), operation, self._run)
+        self.stats = stats_of(self._run(run_task, self.work.tasks))
+        for stat in self.stats:
+            self.groups[stat.partition_path or "", stat.file_id] = base_of(settings, stat)
+        return self.stats
+
+    def _run(self, kernel: Callable[..., Any], tasks: Sequence[Any]) -> list[Any]:
+        self.jobs.append(kernel.__name__)
+        return run_tasks(None, kernel, tasks, here=True)  # type: ignore[arg-type]
+
+    def slices(self) -> Mapping[str, list[FileSlice]]:
+        """The file slices by partition."""
+        found: dict[str, list[FileSlice]] = {}
+        for (path, file_id), base in self.groups.items():
+            found.setdefault(path, []).append(FileSlice(path, file_id, base.instant, base))
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every row with its meta columns."""
+        return [row for base in self.groups.values() for row in read_base(base).to_pylist()]
+
+    def snapshot(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Some columns of every row, in order."""
+        return sorted((tuple(row[c] for c in columns) for row in self.rows()), key=repr)
+
+
+def read_base(base: BaseFile) -> pa.Table:
+    """A base file's rows."""
+    return pq.ParquetFile(base.path).read()
+
+
+def with_keys(rows: pa.Table, key: str = "id") -> pa.Table:
+    """Rows as a share gives them."""
+    return rows.append_column(KEY, rows[key])
