@@ -122,12 +122,13 @@ def _collect(frame: DataFrame) -> list[Any]:
 
 def _rows(frame: DataFrame) -> list[Any]:
     """One small text per task; an error that a row caused inside a Spark expression comes out typed."""
-    from pyspark.errors import PySparkException
-
     try:
         return frame.collect()
-    except PySparkException as e:
-        raise (typed_error(str(e)) or e) from e
+    except Exception as e:  # PySpark 3.5 hands on an error of py4j here, newer ones have their own
+        typed = typed_error(str(e))
+        if typed is None:
+            raise
+        raise typed from e
 
 
 def _error(name: str, message: str) -> PenstockError:

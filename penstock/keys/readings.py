@@ -191,7 +191,9 @@ def _calendar_date(parts: Parts) -> tuple[Column, Column]:
 
 def _fits_width(reading: Reading, text: Column) -> Column:
     """Say whether the text fills the fixed width of the pattern, with numbers that make a date."""
-    cut, fits = _Cut(reading, text), text.rlike(reading.fixed_regex or "")
+    fits = text.rlike(reading.fixed_regex or "")
+    # Spark may work out both sides of an `and` ahead of it, and with ANSI mode what is no number would then raise
+    cut = _Cut(reading, F.when(fits, text))
     if not cut.token("d"):
         return fits
     # the regular expression has seen to all ranges but this one

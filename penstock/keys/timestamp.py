@@ -242,7 +242,8 @@ def _millis_of_number(field: Field, form: TimeFormat) -> Column:
     number = F.coalesce(_number(field, form), F.lit(1).cast("long"))
     per_ms, ms_per = _UNITS_PER_MS.get(form.unit), _MS_PER_UNIT.get(form.unit, 1)
     in_range = number.between(-(MILLIS_MAX // ms_per), MILLIS_MAX // ms_per)
-    millis = number * F.lit(ms_per).cast("long")
+    # the number is null beyond the range, or PySpark 3.5 would multiply literals before it looks at the condition
+    millis = F.when(in_range, number) * F.lit(ms_per).cast("long")
     if per_ms is not None:
         in_range = number.between(max(-MILLIS_MAX * per_ms, -_LONG_MAX), min(MILLIS_MAX * per_ms, _LONG_MAX))
         millis = ((number - number % per_ms) / F.lit(per_ms)).cast("long")

@@ -44,7 +44,7 @@ def _field(value: Column, source: StructType, field: str, kind: DataType, name: 
 def _cast(value: Column, source: DataType, target: DataType, name: str) -> Column:
     if not _can_fail(source, target):
         return value.cast(target)
-    cast = value.try_cast(target) if hasattr(value, "try_cast") else value.cast(target)  # PySpark 3.5 does not have it
+    cast = _try_cast(value, target)
     before, after = marked_ends(SchemaError)
     message = F.concat(
         F.lit(f"{before}column '{name}' is {target.simpleString()} in the table, and the value '"),
@@ -52,6 +52,14 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
         F.lit(f"' cannot become one; correct it, or cast the column before writing{after}"),
     )
     return F.when(value.isNotNull() & cast.isNull(), F.raise_error(message).cast(target)).otherwise(cast)
+
+
+def _try_cast(value: Column, target: DataType) -> Column:
+    """The value in another type, or null where it has none there."""
+    if hasattr(Column, "try_cast"):  # not asked of the value: that has every attribute, as a field of itself
+        return value.try_cast(target)
+    # PySpark 3.5 has it in SQL only, where a lambda is the way to hand a column over
+    return F.call_function("transform", F.array(value), F.expr(f"value -> try_cast(value AS {target.simpleString()})"))[0]
 
 
 def _can_fail(source: DataType, target: DataType) -> bool:

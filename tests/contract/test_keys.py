@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,16 @@ def paths_of(rows: Any, settings: KeySettings) -> list[str | None]:
     return [row[0] for row in rows.select(key_generator(settings).columns(rows.schema).partition_path).collect()]
 
 
+def all_keys(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
+    """The keys that several settings make of the one row, in one job."""
+    return list(rows.select(*(key_generator(case).columns(rows.schema).record_key for case in cases)).first())
+
+
+def all_paths(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
+    """The paths that several settings make of the one row, in one job."""
+    return list(rows.select(*(key_generator(case).columns(rows.schema).partition_path for case in cases)).first())
+
+
 def error_of(rows: Any, settings: KeySettings, column: str = "record_key") -> Exception | None:
     """The typed error that evaluating the rows ends in."""
     with pytest.raises(Exception) as caught:
@@ -73,26 +83,26 @@ def values(spark: Any, sql_type: str, *literals: str) -> Any:
 # --- the forms of keys
 
 
-@pytest.mark.parametrize(
-    ("generator", "fields", "expected"),
-    [
-        (SIMPLE, ("i",), "7"),
-        (COMPLEX, ("i", "n", "e", "st.f"), "i:7,n:__null__,e:__empty__,st.f:nested"),
-        (COMPLEX, ("i",), "7"),
-        (NONPARTITIONED, ("i", "s"), f"i:7,s:{SPECIAL}"),
-        (NONPARTITIONED, ("s",), SPECIAL),
-        (GLOBAL_DELETE, ("i",), "i:7"),
-        (GLOBAL_DELETE, ("i", "b"), "i:7,b:true"),
-        (CUSTOM, ("i",), "7"),
-        (CUSTOM, ("i", "b"), "i:7,b:true"),
-        (SIMPLE, ("d",), "2024-02-29"),
-        (SIMPLE, ("dec",), "12.34"),
-        (SIMPLE, ("st.f",), "nested"),
-    ],
-)
-def test_the_record_key_has_the_form_of_its_generator(spark: Any, generator: str, fields: tuple[str, ...], expected: str) -> None:
-    partitions = {SIMPLE: ("b",), COMPLEX: ("b",), CUSTOM: ("b:SIMPLE",)}.get(generator, ())
-    assert keys_of(spark.sql(ROW), KeySettings(fields, partitions, generator_class=generator)) == [expected]
+KEY_FORMS = [
+    (SIMPLE, ("i",), "7"),
+    (COMPLEX, ("i", "n", "e", "st.f"), "i:7,n:__null__,e:__empty__,st.f:nested"),
+    (COMPLEX, ("i",), "7"),
+    (NONPARTITIONED, ("i", "s"), f"i:7,s:{SPECIAL}"),
+    (NONPARTITIONED, ("s",), SPECIAL),
+    (GLOBAL_DELETE, ("i",), "i:7"),
+    (GLOBAL_DELETE, ("i", "b"), "i:7,b:true"),
+    (CUSTOM, ("i",), "7"),
+    (CUSTOM, ("i", "b"), "i:7,b:true"),
+    (SIMPLE, ("d",), "2024-02-29"),
+    (SIMPLE, ("dec",), "12.34"),
+    (SIMPLE, ("st.f",), "nested"),
+]
+
+
+def test_the_record_key_has_the_form_of_its_generator(spark: Any) -> None:
+    partitions = {SIMPLE: ("b",), COMPLEX: ("b",), CUSTOM: ("b:SIMPLE",)}
+    cases = [KeySettings(fields, partitions.get(generator, ()), generator_class=generator) for generator, fields, _ in KEY_FORMS]
+    assert all_keys(spark.sql(ROW), cases) == [expected for _, _, expected in KEY_FORMS]
 
 
 def test_a_complex_key_of_one_field_can_carry_its_name(spark: Any) -> None:
@@ -113,30 +123,30 @@ def test_without_key_fields_the_writer_makes_the_keys(spark: Any, generator: str
 # --- the forms of paths
 
 
-@pytest.mark.parametrize(
-    ("generator", "fields", "hive_style", "url_encode", "expected"),
-    [
-        (SIMPLE, ("s",), True, True, "s=a%2Fb c%3Ad%3De%25é"),
-        (SIMPLE, ("s",), False, True, "a%2Fb c%3Ad%3De%25é"),
-        (SIMPLE, ("s",), False, False, SPECIAL),
-        (SIMPLE, ("n",), False, True, DEFAULT_PARTITION),
-        (SIMPLE, ("e",), True, False, f"e={DEFAULT_PARTITION}"),
-        (SIMPLE, ("st.f",), True, False, "st.f=nested"),
-        (COMPLEX, ("i", "n", "e"), True, False, f"i=7/n={DEFAULT_PARTITION}/e={DEFAULT_PARTITION}"),
-        (COMPLEX, ("d", "dec", "b"), False, False, "2024-02-29/12.34/true"),
-        (COMPLEX, (), False, False, ""),
-        (NONPARTITIONED, (), True, True, ""),
-        (NONPARTITIONED, ("i",), True, True, ""),
-        (GLOBAL_DELETE, ("i",), True, True, ""),
-        (CUSTOM, (), True, True, ""),
-        (CUSTOM, ("i:simple", "s:SIMPLE"), True, True, "i=7/s=a%2Fb c%3Ad%3De%25é"),
-    ],
-)
-def test_the_partition_path_has_the_form_of_its_generator(
-    spark: Any, generator: str, fields: tuple[str, ...], hive_style: bool, url_encode: bool, expected: str
-) -> None:
-    settings = KeySettings(("i",), fields, generator_class=generator, hive_style=hive_style, url_encode=url_encode)
-    assert paths_of(spark.sql(ROW), settings) == [expected]
+PATH_FORMS = [
+    (SIMPLE, ("s",), True, True, "s=a%2Fb c%3Ad%3De%25é"),
+    (SIMPLE, ("s",), False, True, "a%2Fb c%3Ad%3De%25é"),
+    (SIMPLE, ("s",), False, False, SPECIAL),
+    (SIMPLE, ("n",), False, True, DEFAULT_PARTITION),
+    (SIMPLE, ("e",), True, False, f"e={DEFAULT_PARTITION}"),
+    (SIMPLE, ("st.f",), True, False, "st.f=nested"),
+    (COMPLEX, ("i", "n", "e"), True, False, f"i=7/n={DEFAULT_PARTITION}/e={DEFAULT_PARTITION}"),
+    (COMPLEX, ("d", "dec", "b"), False, False, "2024-02-29/12.34/true"),
+    (COMPLEX, (), False, False, ""),
+    (NONPARTITIONED, (), True, True, ""),
+    (NONPARTITIONED, ("i",), True, True, ""),
+    (GLOBAL_DELETE, ("i",), True, True, ""),
+    (CUSTOM, (), True, True, ""),
+    (CUSTOM, ("i:simple", "s:SIMPLE"), True, True, "i=7/s=a%2Fb c%3Ad%3De%25é"),
+]
+
+
+def test_the_partition_path_has_the_form_of_its_generator(spark: Any) -> None:
+    cases = [
+        KeySettings(("i",), fields, generator_class=generator, hive_style=hive_style, url_encode=url_encode)
+        for generator, fields, hive_style, url_encode, _ in PATH_FORMS
+    ]
+    assert all_paths(spark.sql(ROW), cases) == [form[-1] for form in PATH_FORMS]
 
 
 def test_expressions_escape_as_the_plain_function_does(spark: Any) -> None:
@@ -397,121 +407,128 @@ def test_another_date_parser_is_refused(spark: Any) -> None:
 MILLIS = "1709168523456"
 
 
+NUMBERS = [
+    (
+        "bigint",
+        MILLIS,
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy/MM/dd/HH", "timezone": "UTC"},
+        "2024/02/29/01",
+    ),
+    (
+        "bigint",
+        MILLIS,
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy-MM-dd HH", "timezone": "GMT+8:00", "hive_style": True},
+        "v=2024-02-29 09",
+    ),
+    (
+        "int",
+        "1709168523",
+        {"timestamp_type": "UNIX_TIMESTAMP", "output_dateformat": "yyyyMMdd", "output_timezone": "UTC"},
+        "20240229",
+    ),
+    (
+        "bigint",
+        "1709168523456789",
+        {
+            "timestamp_type": "SCALAR",
+            "timestamp_scalar_time_unit": "microseconds",
+            "output_dateformat": "yyyy-MM-dd",
+            "timezone": "UTC",
+        },
+        "2024-02-29",
+    ),
+    (
+        "date",
+        "date'2024-02-29'",
+        {"timestamp_type": "SCALAR", "timestamp_scalar_time_unit": "DAYS", "output_dateformat": "yyyy-MM", "timezone": "UTC"},
+        "2024-02",
+    ),
+    (
+        "bigint",
+        "null",
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy-MM-dd HH:mm:ss.SSS", "timezone": "UTC"},
+        "1970-01-01 00:00:00.001",
+    ),
+    ("bigint", "null", {"timestamp_type": "UNIX_TIMESTAMP", "output_dateformat": "ss.SSS", "timezone": "UTC"}, "01.000"),
+    (
+        "date",
+        "null",
+        {"timestamp_type": "SCALAR", "timestamp_scalar_time_unit": "HOURS", "output_dateformat": "HH", "timezone": "UTC"},
+        "01",
+    ),
+    ("double", "1709168523.9D", {"timestamp_type": "UNIX_TIMESTAMP", "output_dateformat": "ss.S", "timezone": "UTC"}, "03.0"),
+    ("float", "-1.5", {"timestamp_type": "UNIX_TIMESTAMP", "output_dateformat": "ss", "timezone": "UTC"}, "59"),
+    ("decimal(12, 2)", "90.75", {"timestamp_type": "SCALAR", "output_dateformat": "mm:ss", "timezone": "UTC"}, "01:30"),
+    (
+        "bigint",
+        "-1",
+        {"timestamp_type": "SCALAR", "timestamp_scalar_time_unit": "NANOSECONDS", "output_dateformat": "yyyy", "timezone": "UTC"},
+        "1970",
+    ),
+    (
+        "bigint",
+        "60",
+        {"timestamp_type": "SCALAR", "timestamp_scalar_time_unit": "MINUTES", "output_dateformat": "HHmm", "timezone": "UTC"},
+        "0100",
+    ),
+    ("smallint", "-1", {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy SSS", "timezone": "UTC"}, "1969 999"),
+    (
+        "bigint",
+        "1709168523456789",
+        {"timestamp_type": "EPOCHMICROSECONDS", "output_dateformat": "ss.SSSSSS", "timezone": "UTC"},
+        "03.456000",
+    ),
+    (
+        "bigint",
+        MILLIS,
+        {
+            "timestamp_type": "EPOCHMILLISECONDS",
+            "output_dateformat": "yyyy/MM",
+            "timezone": "UTC",
+            "hive_style": True,
+            "url_encode": True,
+        },
+        "v=2024%2F02",
+    ),
+    (
+        "bigint",
+        "1711843200000",
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "HH ZZ", "timezone": "Europe/Berlin"},
+        "01 +01:00",
+    ),
+    (
+        "bigint",
+        "1711846800000",
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "HH Z", "timezone": "Europe/Berlin"},
+        "03 +0200",
+    ),
+    (
+        "timestamp",
+        "timestamp'2016-12-29 09:54:00 UTC'",
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy/MM/dd HH", "timezone": "UTC", "flag": True},
+        "2016/12/29 09",
+    ),
+    (
+        "timestamp",
+        "timestamp'2016-12-29 09:54:00 UTC'",
+        {
+            "timestamp_type": "SCALAR",
+            "timestamp_scalar_time_unit": "MICROSECONDS",
+            "output_dateformat": "yyyy/MM/dd HH",
+            "timezone": "UTC",
+        },
+        "2016/12/29 09",
+    ),
+]
+
+
 @pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
-@pytest.mark.parametrize(
-    ("sql_type", "literal", "settings", "expected"),
-    [
-        (
-            "bigint",
-            MILLIS,
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy/MM/dd/HH", timezone="UTC"),
-            "2024/02/29/01",
-        ),
-        (
-            "bigint",
-            MILLIS,
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy-MM-dd HH", timezone="GMT+8:00", hive_style=True),
-            "v=2024-02-29 09",
-        ),
-        (
-            "int",
-            "1709168523",
-            by_time(timestamp_type="UNIX_TIMESTAMP", output_dateformat="yyyyMMdd", output_timezone="UTC"),
-            "20240229",
-        ),
-        (
-            "bigint",
-            "1709168523456789",
-            by_time(
-                timestamp_type="SCALAR", timestamp_scalar_time_unit="microseconds", output_dateformat="yyyy-MM-dd", timezone="UTC"
-            ),
-            "2024-02-29",
-        ),
-        (
-            "date",
-            "date'2024-02-29'",
-            by_time(timestamp_type="SCALAR", timestamp_scalar_time_unit="DAYS", output_dateformat="yyyy-MM", timezone="UTC"),
-            "2024-02",
-        ),
-        (
-            "bigint",
-            "null",
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy-MM-dd HH:mm:ss.SSS", timezone="UTC"),
-            "1970-01-01 00:00:00.001",
-        ),
-        ("bigint", "null", by_time(timestamp_type="UNIX_TIMESTAMP", output_dateformat="ss.SSS", timezone="UTC"), "01.000"),
-        (
-            "date",
-            "null",
-            by_time(timestamp_type="SCALAR", timestamp_scalar_time_unit="HOURS", output_dateformat="HH", timezone="UTC"),
-            "01",
-        ),
-        ("double", "1709168523.9D", by_time(timestamp_type="UNIX_TIMESTAMP", output_dateformat="ss.S", timezone="UTC"), "03.0"),
-        ("float", "-1.5", by_time(timestamp_type="UNIX_TIMESTAMP", output_dateformat="ss", timezone="UTC"), "59"),
-        ("decimal(12, 2)", "90.75", by_time(timestamp_type="SCALAR", output_dateformat="mm:ss", timezone="UTC"), "01:30"),
-        (
-            "bigint",
-            "-1",
-            by_time(timestamp_type="SCALAR", timestamp_scalar_time_unit="NANOSECONDS", output_dateformat="yyyy", timezone="UTC"),
-            "1970",
-        ),
-        (
-            "bigint",
-            "60",
-            by_time(timestamp_type="SCALAR", timestamp_scalar_time_unit="MINUTES", output_dateformat="HHmm", timezone="UTC"),
-            "0100",
-        ),
-        ("smallint", "-1", by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy SSS", timezone="UTC"), "1969 999"),
-        (
-            "bigint",
-            "1709168523456789",
-            by_time(timestamp_type="EPOCHMICROSECONDS", output_dateformat="ss.SSSSSS", timezone="UTC"),
-            "03.456000",
-        ),
-        (
-            "bigint",
-            MILLIS,
-            by_time(
-                timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy/MM", timezone="UTC", hive_style=True, url_encode=True
-            ),
-            "v=2024%2F02",
-        ),
-        (
-            "bigint",
-            "1711843200000",
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="HH ZZ", timezone="Europe/Berlin"),
-            "01 +01:00",
-        ),
-        (
-            "bigint",
-            "1711846800000",
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="HH Z", timezone="Europe/Berlin"),
-            "03 +0200",
-        ),
-        (
-            "timestamp",
-            "timestamp'2016-12-29 09:54:00 UTC'",
-            by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy/MM/dd HH", timezone="UTC", flag=True),
-            "2016/12/29 09",
-        ),
-        (
-            "timestamp",
-            "timestamp'2016-12-29 09:54:00 UTC'",
-            by_time(
-                timestamp_type="SCALAR",
-                timestamp_scalar_time_unit="MICROSECONDS",
-                output_dateformat="yyyy/MM/dd HH",
-                timezone="UTC",
-            ),
-            "2016/12/29 09",
-        ),
-    ],
-)
-def test_numbers_become_times_whatever_the_session_zone(
-    spark: Any, session_zone: str, sql_type: str, literal: str, settings: KeySettings, expected: str
-) -> None:
+def test_numbers_become_times_whatever_the_session_zone(spark: Any, session_zone: str) -> None:
+    columns = ", ".join(f"cast({literal} as {sql_type}) as c{at}" for at, (sql_type, literal, _, _) in enumerate(NUMBERS))
+    cases = [by_time(f"c{at}", **options) for at, (_, _, options, _) in enumerate(NUMBERS)]
     with conf(spark, spark__sql__session__timeZone=session_zone):
-        assert paths_of(values(spark, sql_type, literal), settings) == [expected]
+        paths = all_paths(spark.sql(f"select {columns}"), cases)
+    assert paths == [expected.replace("v=", f"c{at}=") for at, (*_, expected) in enumerate(NUMBERS)]
 
 
 @pytest.mark.parametrize(("session_zone", "expected"), [("UTC", "2024-02-29 01 UTC"), ("Asia/Tokyo", "2024-02-29 10 Asia/Tokyo")])
@@ -577,21 +594,22 @@ def test_every_letter_prints_as_joda_does(spark: Any, policy: str) -> None:
         assert list(rows.select(*columns).first()) == list(PRINTED.values())
 
 
-@pytest.mark.parametrize(
-    ("millis", "pattern", "expected"),
-    [
-        ("0", "HH kk KK hh a", "00 24 00 12 AM"),
-        ("43200000", "HH kk KK hh a", "12 12 00 12 PM"),
-        ("-62135596800001", "yyyy YYYY G", "0000 0001 BC"),
-        ("-62167219200001", "yyyy YYYY G", "-0001 0002 BC"),
-        ("253402300800000", "yyyy", "10000"),
-        ("1735516800000", "xxxx ww", "2025 01"),
-        ("1609459200000", "xxxx ww", "2020 53"),
-    ],
-)
-def test_the_edges_of_clock_and_calendar_print_as_joda_does(spark: Any, millis: str, pattern: str, expected: str) -> None:
-    settings = by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat=pattern, timezone="UTC")
-    assert paths_of(values(spark, "bigint", millis), settings) == [expected]
+EDGES = [
+    ("0", "HH kk KK hh a", "00 24 00 12 AM"),
+    ("43200000", "HH kk KK hh a", "12 12 00 12 PM"),
+    ("-62135596800001", "yyyy YYYY G", "0000 0001 BC"),
+    ("-62167219200001", "yyyy YYYY G", "-0001 0002 BC"),
+    ("253402300800000", "yyyy", "10000"),
+    ("1735516800000", "xxxx ww", "2025 01"),
+    ("1609459200000", "xxxx ww", "2020 53"),
+]
+
+
+def test_the_edges_of_clock_and_calendar_print_as_joda_does(spark: Any) -> None:
+    rows = spark.sql("select " + ", ".join(f"cast({millis} as bigint) as c{at}" for at, (millis, _, _) in enumerate(EDGES)))
+    options = {"timestamp_type": "EPOCHMILLISECONDS", "timezone": "UTC"}
+    cases = [by_time(f"c{at}", output_dateformat=pattern, **options) for at, (_, pattern, _) in enumerate(EDGES)]
+    assert all_paths(rows, cases) == [expected for *_, expected in EDGES]
 
 
 # --- times: texts
@@ -599,41 +617,37 @@ def test_the_edges_of_clock_and_calendar_print_as_joda_does(spark: Any, millis: 
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZ"
 
 
+ZONED = [
+    ({}, "2024/02/29/01"),
+    ({"output_timezone": "UTC"}, "2024/02/28/19"),
+    ({"timezone": "GMT+8:00"}, "2024/02/29/03"),
+    ({"input_timezone": "Europe/Berlin"}, "2024/02/28/20"),
+    ({"input_timezone": "Europe/Berlin", "output_timezone": "UTC"}, "2024/02/28/19"),
+]
+
+
 @pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
-@pytest.mark.parametrize(
-    ("zones", "expected"),
-    [
-        ({}, "2024/02/29/01"),
-        ({"output_timezone": "UTC"}, "2024/02/28/19"),
-        ({"timezone": "GMT+8:00"}, "2024/02/29/03"),
-        ({"input_timezone": "Europe/Berlin"}, "2024/02/28/20"),
-        ({"input_timezone": "Europe/Berlin", "output_timezone": "UTC"}, "2024/02/28/19"),
-    ],
-)
-def test_a_text_with_an_offset_is_shown_in_the_zone_asked_for_or_its_own(
-    spark: Any, session_zone: str, zones: dict[str, str], expected: str
-) -> None:
-    settings = by_time(timestamp_type="DATE_STRING", input_dateformat=ISO, output_dateformat="yyyy/MM/dd/HH", **zones)
+def test_a_text_with_an_offset_is_shown_in_the_zone_asked_for_or_its_own(spark: Any, session_zone: str) -> None:
+    options = {"timestamp_type": "DATE_STRING", "input_dateformat": ISO, "output_dateformat": "yyyy/MM/dd/HH"}
     with conf(spark, spark__sql__session__timeZone=session_zone):
-        assert paths_of(values(spark, "string", "'2024-02-29T01:02:03.456+0530'"), settings) == [expected]
+        rows = values(spark, "string", "'2024-02-29T01:02:03.456+0530'")
+        assert all_paths(rows, [by_time(**options, **zones) for zones, _ in ZONED]) == [expected for _, expected in ZONED]
 
 
-@pytest.mark.parametrize(
-    ("zones", "expected"),
-    [
-        ({}, "2024-07-01 01 -0400"),
-        ({"output_timezone": "UTC"}, "2024-07-01 05 +0000"),
-        ({"input_timezone": "Asia/Tokyo", "output_timezone": "UTC"}, "2024-06-30 16 +0000"),
-        ({"timezone": "Asia/Tokyo"}, "2024-07-01 01 +0900"),
-        ({"timezone": "GMT"}, "2024-07-01 01 +0000"),
-    ],
-)
-def test_a_text_without_an_offset_is_of_the_input_zone_or_the_session_zone(
-    spark: Any, zones: dict[str, str], expected: str
-) -> None:
-    settings = by_time(timestamp_type="MIXED", input_dateformat="yyyy-MM-dd HH:mm", output_dateformat="yyyy-MM-dd HH Z", **zones)
+UNZONED = [
+    ({}, "2024-07-01 01 -0400"),
+    ({"output_timezone": "UTC"}, "2024-07-01 05 +0000"),
+    ({"input_timezone": "Asia/Tokyo", "output_timezone": "UTC"}, "2024-06-30 16 +0000"),
+    ({"timezone": "Asia/Tokyo"}, "2024-07-01 01 +0900"),
+    ({"timezone": "GMT"}, "2024-07-01 01 +0000"),
+]
+
+
+def test_a_text_without_an_offset_is_of_the_input_zone_or_the_session_zone(spark: Any) -> None:
+    options = {"timestamp_type": "MIXED", "input_dateformat": "yyyy-MM-dd HH:mm", "output_dateformat": "yyyy-MM-dd HH Z"}
     with conf(spark, spark__sql__session__timeZone="America/New_York"):
-        assert paths_of(values(spark, "string", "'2024-07-01 01:30'"), settings) == [expected]
+        rows = values(spark, "string", "'2024-07-01 01:30'")
+        assert all_paths(rows, [by_time(**options, **zones) for zones, _ in UNZONED]) == [expected for _, expected in UNZONED]
 
 
 READ = [
@@ -662,32 +676,15 @@ READ = [
 
 @pytest.mark.parametrize(("ansi", "policy"), [("true", "CORRECTED"), ("false", "EXCEPTION")])
 def test_texts_are_read_as_leniently_as_joda_does(spark: Any, ansi: str, policy: str) -> None:
-    rows = spark.createDataFrame(
-        [tuple(text for _, text, _ in READ)], ", ".join(f"c{number} string" for number in range(len(READ)))
-    )
-    columns = [
-        key_generator(
-            by_time(
-                f"c{number}",
-                timestamp_type="DATE_STRING",
-                input_dateformat=pattern,
-                output_dateformat="yyyy-MM-dd'T'HH:mm:ss.SSS",
-            )
-            if "," not in pattern
-            else by_time(
-                f"c{number}",
-                timestamp_type="DATE_STRING",
-                input_dateformat=pattern,
-                input_dateformat_list_delimiter_regex=";",
-                output_dateformat="yyyy-MM-dd'T'HH:mm:ss.SSS",
-            )
-        )
-        .columns(rows.schema)
-        .partition_path
-        for number, (pattern, _, _) in enumerate(READ)
-    ]
+    rows = spark.createDataFrame([tuple(text for _, text, _ in READ)], ", ".join(f"c{at} string" for at in range(len(READ))))
+    options = {
+        "timestamp_type": "DATE_STRING",
+        "input_dateformat_list_delimiter_regex": ";",
+        "output_dateformat": "yyyy-MM-dd'T'HH:mm:ss.SSS",
+    }
+    cases = [by_time(f"c{at}", input_dateformat=pattern, **options) for at, (pattern, _, _) in enumerate(READ)]
     with conf(spark, spark__sql__ansi__enabled=ansi, spark__sql__legacy__timeParserPolicy=policy):
-        assert list(rows.select(*columns).first()) == [expected for _, _, expected in READ]
+        assert all_paths(rows, cases) == [expected for *_, expected in READ]
 
 
 def test_two_digit_years_are_of_the_hundred_years_around_now(spark: Any) -> None:

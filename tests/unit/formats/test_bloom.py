@@ -225,7 +225,20 @@ def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> No
     assert (murmur(keys, 5) == [slow_murmur(key, 5) for key in keys.to_pylist()]).all()
 
 
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.binary()])
+def has_casts_of_views() -> bool:
+    try:
+        pa.array(["a"]).cast(pa.string_view())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+VIEWS = pytest.param(
+    pa.string_view(), marks=pytest.mark.skipif(not has_casts_of_views(), reason="this pyarrow casts nothing to or from views")
+)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), VIEWS, pa.dictionary(pa.int32(), pa.string()), pa.binary()])
 def test_keys_of_any_string_type_are_the_same_keys(kind: pa.DataType) -> None:
     keys = pa.array(["a", "bé", "ccc€", "a"])
     plain, other = (BloomFilter.create("SIMPLE", 10, 0.01, 0) for _ in range(2))
