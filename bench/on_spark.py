@@ -189,6 +189,12 @@ class Penstock(HudiApi):
         penstock.enable(self.spark)
 
 
+class PenstockThroughJvm(Penstock):
+    """The same with every row through the JVM, as rows come that are not just files."""
+
+    OPTIONS: Mapping[str, str] = {"penstock.direct.input": "false"}
+
+
 class Hudi015(HudiApi):
     """Apache Hudi 0.15.0 with its defaults."""
 

@@ -220,6 +220,13 @@ class KernelProfile:
     stacks: Counter[Stack]
 
 
+def name_of(kernel: Any) -> str:
+    """The function behind a kernel: of a kernel that is given to another one, the inner one."""
+    while isinstance(kernel, partial):
+        kernel = kernel.args[0] if kernel.args and callable(kernel.args[0]) else kernel.func
+    return str(kernel.__name__)
+
+
 class KernelWatch:
     """Runs one task of every kernel here, before the write runs them all."""
 
@@ -231,7 +238,7 @@ class KernelWatch:
     def installed(self) -> Iterator[None]:
         """Watch the kernels of writes while the block runs."""
         with ExitStack() as stack:
-            for module in ("penstock.write.pipeline", "penstock.write.stage"):
+            for module in ("penstock.write.pipeline", "penstock.write.incoming"):
                 for name, around in (("run_tasks", self._tasks), ("run_over_rows", self._rows)):
                     owner, attribute = _owner(module, name)
                     if owner is not None:
@@ -240,14 +247,13 @@ class KernelWatch:
 
     def _tasks(self, usual: Callable[..., Any], spark: Any, kernel: Callable[..., Any], tasks: Sequence[Any], **more: Any) -> Any:
         if tasks:
-            self._profile(kernel.__name__, len(tasks), lambda: kernel(tasks[0]))
+            self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
         return usual(spark, kernel, tasks, **more)
 
     def _rows(self, usual: Callable[..., Any], rows: Any, kernel: Callable[..., Any]) -> Any:
         if hasattr(rows, "toArrow"):
             batches = rows.toArrow().to_batches(max_chunksize=50_000)
-            name = getattr(kernel, "func", kernel).__name__
-            self._profile(name, 1, lambda: list(kernel(iter(batches))))
+            self._profile(name_of(kernel), 1, lambda: list(kernel(iter(batches))))
         return usual(rows, kernel)
 
     def _profile(self, name: str, tasks: int, work: Callable[[], Any]) -> None:

@@ -7,6 +7,8 @@ Spark's own way, after `penstock.enable(spark)`:
 >>> trips.write.format("hudi").options(**hoodie).mode("append").save(path)
 >>> spark.read.format("hudi").load(path).count()
 3
+>>> penstock.explain_write(trips, path, hoodie).rows_incoming  # what a write would do, before it does it
+3
 
 and a typed one, for people who would rather not write option strings:
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from penstock import options as o
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup import markers
@@ -132,7 +133,8 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
     change = Change(table, instant, heartbeat)
     try:
         heartbeat.start()
-        markers.open_write(storage, base_path, instant.time)
+        style = markers.MarkerStyle(table.options[o.MARKERS_TYPE].upper())
+        markers.open_write(storage, base_path, instant.time, style)
         yield change
     except Exception:
         with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write

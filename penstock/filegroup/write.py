@@ -6,7 +6,7 @@ Works on the driver and in Spark's workers alike. Memory is one row group per op
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock import clock
 from penstock.errors import AlreadyExists, StorageError
-from penstock.filegroup.markers import MarkerType, check_open, create_marker
+from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
 from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
 from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
@@ -39,6 +39,7 @@ class FileSettings:
     bloom: BloomSettings | None = field(default_factory=BloomSettings)
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
+    markers: MarkerStyle = MarkerStyle.DIRECT
 
 
 @contextlib.contextmanager
@@ -59,9 +60,17 @@ class Output:
         self.settings, self.task, self.write_token = settings, task, write_token
         self._rows = 0
         self._keys = 0
+        self._announced: set[str] = set()
         self._made: list[str] = []
         self._metafiles: list[str] = []
         self._others: dict[str, bytes] = {}
+        #: Memory that rows not yet written take, in all open files together.
+        self.waiting_bytes = 0
+
+    def path_of(self, partition_path: str, file_id: str) -> str:
+        """Where this task writes the base file of a file group, relative to the table."""
+        name = base_file_name(file_id, self.write_token, self.settings.instant)
+        return join(partition_path, name) if partition_path else name
 
     def take_rows(self, count: int) -> int:
         """Reserve row numbers; gives the first."""
@@ -75,14 +84,27 @@ class Output:
         self._keys += count
         return pa.chunked_array([numbered(self.settings.instant, self.task, numbers)])
 
+    def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
+        """Announce data files (paths relative to the table) that will be created soon, all at once.
+
+        Raises:
+            StorageError: the write was finished without this task.
+        """
+        if not file_paths:
+            return
+        s = self.settings
+        announce(s.storage, s.base_path, s.instant, [Marker(path, kind) for path in file_paths], s.markers, self.task)
+        self._announced.update(file_paths)
+
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Announce a data file (path relative to the table), then open it.
+        """Announce a data file (path relative to the table) if that was not done yet, then open it.
 
         Raises:
             StorageError: the write was finished without this task; the file is not there.
         """
         s = self.settings
-        create_marker(s.storage, s.base_path, s.instant, file_path, kind)
+        if file_path not in self._announced:
+            self.announce([file_path], kind)
         self._ensure_partition(file_path.rpartition("/")[0])
         self._made.append(join(s.base_path, file_path))
         file = s.storage.create(self._made[-1])
@@ -137,21 +159,19 @@ class BaseFileWriter:
     ) -> None:
         settings = output.settings
         self.settings, self.partition_path, self.file_id = settings, partition_path, file_id
-        self.name = base_file_name(file_id, output.write_token, settings.instant)
-        self.path = join(partition_path, self.name) if partition_path else self.name
+        self.path = output.path_of(partition_path, file_id)
+        self.name = self.path.rpartition("/")[2]
         self.rows = 0
+        self._output = output
         self._task = output.task
         bloom = settings.bloom if settings.populate_meta else None
         self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
+        #: Memory that rows not yet written take.
+        self.waiting_bytes = 0
         self._parquet: pq.ParquetWriter | None = None
         self._sink = output.create(self.path, kind)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Memory that rows not yet written take."""
-        return sum(t.nbytes for t in self._waiting)
 
     @property
     def written_bytes(self) -> int:
@@ -189,9 +209,14 @@ class BaseFileWriter:
             return
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
+        self._hold(rows.nbytes)
         self.rows += rows.num_rows
         if self._waiting_rows >= ROW_GROUP_ROWS:
             self.flush()
+
+    def _hold(self, size_bytes: int) -> None:
+        self.waiting_bytes += size_bytes
+        self._output.waiting_bytes += size_bytes
 
     def flush(self) -> None:
         """Write the rows at hand as row groups."""
@@ -199,6 +224,7 @@ class BaseFileWriter:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_tables(self._waiting)
         self._waiting, self._waiting_rows = [], 0
+        self._hold(-self.waiting_bytes)
         whole = rows.num_rows < 2 * ROW_GROUP_ROWS
         with failing_as_storage(self.path):
             if self._parquet is None:
@@ -250,6 +276,15 @@ class GroupWriter:
         """Memory that rows not yet written take."""
         return self._open.waiting_bytes if self._open else 0
 
+    @property
+    def next_path(self) -> str:
+        """The base file that is written next, relative to the table."""
+        return self._output.path_of(self._partition, self._next_id)
+
+    @property
+    def _next_id(self) -> str:
+        return f"{self._prefix}-{self._files}"
+
     def flush(self) -> None:
         """Write the rows at hand."""
         if self._open:
@@ -267,9 +302,8 @@ class GroupWriter:
             self._roll_if_full(writer)
 
     def _next(self) -> BaseFileWriter:
-        file_id = f"{self._prefix}-{self._files}"
+        self._open = BaseFileWriter(self._output, self._partition, self._next_id, MarkerType.CREATE)
         self._files += 1
-        self._open = BaseFileWriter(self._output, self._partition, file_id, MarkerType.CREATE)
         return self._open
 
     def _room(self, writer: BaseFileWriter, rows: pa.Table) -> int:

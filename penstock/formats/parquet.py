@@ -174,8 +174,11 @@ def orders_alike(text: str) -> bool:
 
 def _holds_high_bytes(keys: pa.Array) -> bool:
     """Whether any key may hold a character from U+E000 on: in UTF-8 such a character begins with 0xEE or more."""
-    data = keys.buffers()[2]
-    return data is not None and bool((np.frombuffer(data, np.uint8) >= 0xEE).any())
+    _, offsets, data = keys.buffers()
+    if data is None:
+        return False
+    ends = np.frombuffer(offsets, np.int32)[[keys.offset, keys.offset + len(keys)]]  # of this slice, not of all it is cut from
+    return bool((np.frombuffer(data, np.uint8)[ends[0] : ends[1]] >= 0xEE).any())
 
 
 _LEAST_ENTRIES = 1_000

@@ -2,7 +2,7 @@
 
 1. The footer's key range: keys outside are not in the file. Keys are sorted once, a range is two binary searches.
 2. The footer's bloom filter: a file that no key can be in is not read.
-3. The key column, read row group by row group.
+3. The key column, whole: a hash of the wanted keys is built once for it.
 
 Steps 1 and 2 are the bloom indexes'; the simple ones go straight to step 3. Both give the same answer.
 """
@@ -34,8 +34,10 @@ from penstock.merge.gather import Positions
 from penstock.merge.pair import positions_in
 from penstock.storage import Storage
 
-#: Keys that are asked of a filter first; if one of them may be there, asking the others saves nothing.
+#: Keys that are asked of a filter or a range first; if the filter may hold one of them, asking the others saves nothing.
 _SAMPLE = 1_000
+#: A range that holds this share of the sampled keys rules out too few to be worth sorting all keys for.
+_WIDE = 0.5
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Keys:
             return np.empty(0, np.int64)
         if not (orders_alike(low) and orders_alike(high)):
             return None
+        if self._order is None and self._mostly_between(low, high):
+            return None
         if self._order is None:
             self._order = np.asarray(pc.sort_indices(self.keys), dtype=np.int64)
             self._sorted = self.keys.take(pa.array(self._order))
@@ -82,6 +86,13 @@ class Keys:
         if start == 0 and end == len(self.keys):
             return None
         return self._order[start:end]
+
+    def _mostly_between(self, low: str, high: str) -> bool:
+        if len(self.keys) <= _SAMPLE:
+            return False
+        sample = self.keys.take(pa.array(np.linspace(0, len(self.keys) - 1, _SAMPLE, dtype=np.int64)))
+        inside = pc.and_(pc.greater_equal(sample, low), pc.less_equal(sample, high))
+        return bool(np.asarray(inside).mean() >= _WIDE)
 
 
 class _Texts:
@@ -105,15 +116,11 @@ def look_up(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> F
     nothing = np.empty(0, np.int64)
     if len(wanted) == 0:
         return Found(nothing, nothing, 0, opened=False)
-    old, key, first = [nothing], [nothing], 0
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
-    for group in read_row_groups(file, base.path, schema):
-        at = positions_in(group[KEY_COLUMN], wanted)
-        rows = np.flatnonzero(at >= 0)
-        old.append(rows + first)
-        key.append(at[rows] if chosen is None else chosen[at[rows]])
-        first += group.num_rows
-    return Found(np.concatenate(old), np.concatenate(key), len(wanted), opened=True)
+    stored = pa.concat_tables([schema.empty_table(), *read_row_groups(file, base.path, schema)])[KEY_COLUMN]
+    at = positions_in(stored, wanted)
+    rows = np.flatnonzero(at >= 0)
+    return Found(rows, at[rows] if chosen is None else chosen[at[rows]], len(wanted), opened=True)
 
 
 def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import MIB, Option, count, word
+from penstock.options.option import MIB, Option, boolean, count, word
 
 SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
@@ -17,6 +17,12 @@ SMALL_BATCH_BYTES: Final = Option(
     count,
     8 * MIB,
     "The same, by bytes; both must hold.",
+)
+DIRECT_INPUT: Final = Option(
+    "penstock.direct.input",
+    boolean,
+    True,
+    "Incoming rows that are a plain `spark.read.parquet(path)` are read by the workers, without crossing from the JVM.",
 )
 PROGRESS: Final = Option(
     "penstock.progress",

@@ -16,9 +16,9 @@ MARKERS_TYPE: Final = Option(
     "hoodie.write.markers.type",
     word,
     "TIMELINE_SERVER_BASED",
-    "How markers are written. Penstock has no timeline server and writes one file each, which Hudi reads as well.",
+    "How files are announced before they are written: an empty file each, or lines of a few common files, as Hudi's timeline "
+    "server keeps them (Penstock's tasks write these themselves; there is no server).",
     allowed=("DIRECT", "TIMELINE_SERVER_BASED"),
-    accepted=True,
 )
 MARKERS_DELETE_PARALLELISM: Final = Option(
     "hoodie.markers.delete.parallelism",

@@ -19,6 +19,7 @@ from penstock.read.query import parse_query
 from penstock.read.scan import scan
 from penstock.table import open_table
 from penstock.write.door import write
+from penstock.write.incoming import mark_bare
 
 FORMATS = frozenset({"hudi", "org.apache.hudi"})
 
@@ -117,13 +118,22 @@ class HudiReader:
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         notes = self._notes
         if not _is_ours(format, notes):
-            return super().load(path, format, schema, **options)  # type: ignore[misc]
+            frame = super().load(path, format, schema, **options)  # type: ignore[misc]
+            bare = (format or notes["format"]) == "parquet" and schema is None and not options
+            return self._noted(frame) if bare else frame
         if schema is not None or notes["schema"] is not None:
             raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
         given = {**notes["options"], **options}
         default = given.pop("path", None)
         paths = [path] if isinstance(path, str | os.PathLike) else list(path or ([default] if default else []))
         return load(notes["session"], [os.fspath(p) for p in paths], given)
+
+    def parquet(self, *paths: Any, **options: Any) -> DataFrame:
+        frame = super().parquet(*paths, **options)  # type: ignore[misc]
+        return frame if options else self._noted(frame)
+
+    def _noted(self, frame: DataFrame) -> DataFrame:
+        return frame if self._notes["options"] or self._notes["schema"] is not None else mark_bare(frame)
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:

@@ -145,13 +145,13 @@ def _writing(path: str) -> Iterator[None]:
 def _create_empty(path: str) -> None:
     """A new file in a folder that somebody else may be removing because it is empty."""
     for attempt in range(_ATTEMPTS):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             return
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise
+        os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
 def _delete_tree(path: str) -> None:

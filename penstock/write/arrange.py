@@ -14,8 +14,13 @@ from penstock.write.settings import WriteSettings, split_fields
 _COLUMN_SORT = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSortPartitioner")
 
 
-def arrange(prepared: Prepared, settings: WriteSettings) -> tuple[DataFrame, bool]:
+def arrange(prepared: Prepared, settings: WriteSettings) -> tuple[Prepared, bool]:
     """The rows in the order the sort mode asks for, and whether each task gets a partition's rows in one run."""
+    rows, in_runs = _arranged(prepared, settings)
+    return prepared.changed(rows), in_runs
+
+
+def _arranged(prepared: Prepared, settings: WriteSettings) -> tuple[DataFrame, bool]:
     options, rows = settings.options, prepared.rows
     parallelism = options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None
     by = _sort_columns(prepared, settings)

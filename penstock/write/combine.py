@@ -6,8 +6,6 @@ holds all rows of a key (`merge/`).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import functions as F
 
 from penstock import options as o
@@ -52,7 +50,7 @@ def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
         .agg(F.max_by(F.struct(*(F.col(quoted(n)) for n in names)), F.struct(checked, arrival)).alias(_ROW))
         .select(*(F.col(_ROW)[n].alias(n) for n in names))
     )
-    return replace(prepared, rows=rows)
+    return prepared.changed(rows)
 
 
 def _type_of(prepared: Prepared, ordering: str) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.errors import SchemaError, Unsupported
+from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
@@ -22,7 +23,7 @@ from penstock.metadata.listing import latest_slices
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages
 from penstock.schema import avro_text, with_meta_columns
-from penstock.spread import run_over_rows, run_tasks
+from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
@@ -30,7 +31,8 @@ from penstock.timeline.instant import Action
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
-from penstock.write.prepare import Prepared
+from penstock.write.incoming import run_over_incoming
+from penstock.write.prepare import Prepared, counts_as_small
 from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
@@ -66,11 +68,11 @@ class Commit:
 def bulk_insert(write: Write) -> Commit:
     """Write all rows to new file groups, as fast as they come."""
     with begin(write.table, Action.COMMIT) as change:
-        rows, in_runs = arrange(combine(write.prepared, write.settings), write.settings)
+        arranged, in_runs = arrange(combine(write.prepared, write.settings), write.settings)
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
         with write.stages.run("store", "writing new file groups") as notes:
-            stats = stats_of(run_over_rows(rows, kernel))
+            stats = stats_of(run_over_incoming(arranged.rows, arranged.files, kernel))
             note_stats(notes, stats)
         return complete(write, change, stats, "BULK_INSERT")
 
@@ -233,8 +235,7 @@ def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Buck
 
 def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
     """Whether starting Spark tasks would cost more than the work itself."""
-    rows, size = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
-    return rows <= options[o.SMALL_BATCH_ROWS] and size <= options[o.SMALL_BATCH_BYTES]
+    return counts_as_small(options, sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces))
 
 
 def file_settings(write: Write, change: Change) -> FileSettings:
@@ -256,6 +257,7 @@ def file_settings(write: Write, change: Change) -> FileSettings:
         bloom=bloom,
         populate_meta=options[o.POPULATE_META_FIELDS],
         max_file_bytes=options[o.MAX_FILE_SIZE],
+        markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
     )
 
 

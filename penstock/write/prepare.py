@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +19,11 @@ from pyspark.sql.types import DataType, StructType
 from penstock import options as o
 from penstock.errors import SchemaError
 from penstock.keys import KeyColumns, key_generator
+from penstock.options import Options
 from penstock.read.conform import conform
 from penstock.read.conform import quoted as quoted
 from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, avro_text, evolve, spark_of_avro
+from penstock.write.incoming import InputFiles, input_files
 from penstock.write.layout import KEY, PATH, Layout
 from penstock.write.settings import WriteSettings
 
@@ -36,6 +38,12 @@ class Prepared:
     avro: str
     stored: pa.Schema
     keys: KeyColumns
+    #: What `rows` are, where workers can read that themselves.
+    files: InputFiles | None = None
+
+    def changed(self, rows: DataFrame) -> Prepared:
+        """The same with other rows."""
+        return self if rows is self.rows else replace(self, rows=rows, files=None)
 
 
 def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> Prepared:
@@ -54,7 +62,9 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     target = StructType.fromJson(spark_of_avro(avro))
     selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
     rows = incoming.select(*selected, *_made_columns(columns, layout))
-    return Prepared(rows, layout, avro_text(kept), stored, columns)
+    as_they_are = all(f.name in struct.names and struct[f.name].dataType == f.dataType for f in target if f.name in crossing)
+    files = _files(incoming, layout, settings) if as_they_are else None
+    return Prepared(rows, layout, avro_text(kept), stored, columns, files)
 
 
 def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
@@ -63,7 +73,21 @@ def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSetti
     layout = _layout(columns, pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())]), settings)
     plain = [F.col(quoted(c)) for c in dict.fromkeys((layout.key, layout.path)) if c not in (None, KEY, PATH)]
     rows = incoming.select(*plain, *_made_columns(columns, layout))
-    return Prepared(rows, layout, avro_text(table_schema), stored, columns)
+    return Prepared(rows, layout, avro_text(table_schema), stored, columns, _files(incoming, layout, settings))
+
+
+def _files(incoming: DataFrame, layout: Layout, settings: WriteSettings) -> InputFiles | None:
+    """The files that workers can read themselves: all that crosses is in them, in the types it crosses in."""
+    if layout.key == KEY or layout.path == PATH or not settings.options[o.DIRECT_INPUT]:
+        return None
+    plain = [pa.field(c, pa.string()) for c in (layout.key, layout.path) if c and c not in layout.schema.names]
+    files = input_files(incoming, pa.schema([*layout.schema, *plain]))
+    return replace(files, here=counts_as_small(settings.options, files.rows, files.size_bytes)) if files else None
+
+
+def counts_as_small(options: Options, rows: int, size_bytes: int) -> bool:
+    """Whether a batch is written on the driver."""
+    return rows <= options[o.SMALL_BATCH_ROWS] and size_bytes <= options[o.SMALL_BATCH_BYTES]
 
 
 def _made_columns(columns: KeyColumns, layout: Layout) -> list[Column]:

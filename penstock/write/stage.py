@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.write import failing_as_storage
-from penstock.spread import run_over_rows, this_task
+from penstock.spread import this_task
 from penstock.storage import Storage, join
+from penstock.write.incoming import run_over_incoming
 from penstock.write.layout import KEY, Layout, Rows, split_batch
 from penstock.write.prepare import Prepared
 
@@ -67,7 +68,7 @@ def stage(prepared: Prepared, staging: Staging, *, numbered: bool = False) -> li
     Args:
         numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
     """
-    found = run_over_rows(prepared.rows, partial(_stage_rows, prepared.layout, staging, numbered))
+    found = run_over_incoming(prepared.rows, prepared.files, partial(_stage_rows, prepared.layout, staging, numbered))
     return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
 
 

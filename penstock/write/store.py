@@ -43,13 +43,16 @@ def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: I
     writers: dict[str, GroupWriter] = {}
     stats: list[WriteStat] = []
     for batch in batches:
-        for rows in split_batch(layout, batch):
+        parts = list(split_batch(layout, batch))
+        fresh = {rows.path: GroupWriter(output, rows.path) for rows in parts if rows.path not in writers}
+        output.announce([writer.next_path for writer in fresh.values()], MarkerType.CREATE)
+        for rows in parts:
             if in_runs and rows.path not in writers:
                 stats.extend(s for writer in writers.values() for s in writer.close())
                 writers = {}
-            writer = writers.get(rows.path) or writers.setdefault(rows.path, GroupWriter(output, rows.path))
+            writer = writers.get(rows.path) or writers.setdefault(rows.path, fresh[rows.path])
             writer.write(rows.table, _keys_of(rows, output))
-            _bound_memory(writers)
+            _bound_memory(output, writers)
     stats.extend(s for writer in writers.values() for s in writer.close())
     output.finish()
     return [asdict(s) for s in stats]
@@ -60,8 +63,8 @@ def _keys_of(rows: Rows, output: Output) -> pa.ChunkedArray:
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
 
-def _bound_memory(writers: dict[str, GroupWriter]) -> None:
-    while sum(w.waiting_bytes for w in writers.values()) > _WAITING_BYTES:
+def _bound_memory(output: Output, writers: dict[str, GroupWriter]) -> None:
+    while output.waiting_bytes > _WAITING_BYTES:
         max(writers.values(), key=lambda w: w.waiting_bytes).flush()
 
 

@@ -127,16 +127,16 @@ class InsertsTask:
 
 def find_inserts(task: InsertsTask) -> dict[str, Any]:
     """Kernel: rows that met nobody, or that move, to a file, ordered by partition path; gives the count of each path."""
-    rows: Positions = np.empty(0, np.int64)
-    met = [np.empty(0, np.int64)]
+    is_new = np.zeros(sum(p.rows for p in task.pieces), np.bool_)
     for i, name in enumerate(task.tagged):
         reader = pa.ipc.open_file(task.storage.map(name))
         batches = [reader.get_batch(b) for b in range(reader.num_record_batches)]
         if i == 0:
-            rows = np.asarray(batches.pop().column("new"))
-        met.extend(np.asarray(b.column("new"))[np.asarray(b.column("fate")) != MOVE] for b in batches)
+            is_new[np.asarray(batches.pop().column("new"))] = True
+        for batch in batches:
+            is_new[np.asarray(batch.column("new"))[np.asarray(batch.column("fate")) != MOVE]] = False
     places = Places(task.pieces)
-    inserts = np.setdiff1d(rows, np.concatenate(met))
+    inserts = np.flatnonzero(is_new)
     of = places.of(inserts)
     inserts = inserts[np.argsort(of, kind="stable")]
     out = _own_name(task.out)

@@ -33,6 +33,8 @@ from penstock.write.tag import InsertsTask, TagTask, find_inserts, read_hits, re
 
 #: Base files that one tagging task looks into.
 _FILES_PER_TAG = 10
+#: Rows whose numbers are compared on the driver, sooner than a Spark job starts.
+_ROWS_COUNTED_HERE = 2_000_000
 #: A share beyond this goes through tagging, so that its new rows spread over several tasks.
 _SHARE_BYTES_PER_TASK = 256 * 1024 * 1024
 
@@ -227,7 +229,8 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
     inserts: dict[str, int] = {}
     if not rules.drops_unknown:
         outs = [tuple(result["out"] for result in its) for its in tagged]
-        for share, found in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs)), strict=True):
+        few = {"here": True} if sum(p.rows for share in shares for p in share) <= _ROWS_COUNTED_HERE else {}
+        for share, found in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs), **few), strict=True):
             inserts |= _assign_new(rules, share, slices, groups, found["out"], found["counts"])
     tagging = {
         "files": sum(len(task.files) for its in tasks for task in its),

@@ -30,6 +30,8 @@ PUBLISHING = r"^write_new .*\.commit$"
 FIRST: tuple[Trip, ...] = (("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5), ("d", "paris", 4, 4.5))
 CHANGES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5), ("e", "paris", 5, 5.5), ("f", "tokyo", 6, 6.5))
 CHANGED: tuple[Trip, ...] = (*CHANGES, ("b", "berlin", 2, 2.5), ("d", "paris", 4, 4.5))
+#: c goes from paris to berlin, d to a new partition; a is changed where it is.
+MOVES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "berlin", 9, 9.5), ("d", "tokyo", 9, 9.5))
 NEW: tuple[Trip, ...] = (("g", "berlin", 7, 7.5), ("h", "tokyo", 8, 8.5))
 LATER: tuple[Trip, ...] = (("y", "berlin", 1, 0.5), ("z", "paris", 1, 0.5), ("a", "berlin", 10, 10.5))
 
@@ -62,12 +64,14 @@ class Scene:
 #: One file group in each partition; and two in each.
 FILLED = (Step("insert", FIRST),)
 SPREAD = (Step("bulk_insert", FIRST),)
+GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
 SCENES = (
     Scene("create", (), Step("upsert", FIRST), (), FIRST, 30),
     Scene("bulk_insert", FILLED, Step("bulk_insert", NEW), FIRST, (*FIRST, *NEW), 15),
     Scene("insert", SPREAD, Step("insert", NEW), FIRST, (*FIRST, *NEW), 20),
     Scene("upsert", FILLED, Step("upsert", CHANGES), FIRST, CHANGED, 20),
     Scene("upsert of several file groups", SPREAD, Step("upsert", CHANGES), FIRST, CHANGED, 25),
+    Scene("moves", SPREAD, Step("upsert", MOVES, options=GLOBAL), FIRST, (*MOVES, FIRST[1]), 25),
     Scene("delete", SPREAD, Step("delete", FIRST[::2]), FIRST, FIRST[1::2], 15),
     Scene("overwrite", FILLED, Step("bulk_insert", NEW, "overwrite"), FIRST, NEW, 25),
     Scene("rollback and upsert", (*FILLED, Step("upsert", NEW)), Step("upsert", CHANGES), FIRST, CHANGED, 35, fails_before=True),
@@ -106,8 +110,7 @@ class Runner:
         """No Spark task: kernels run in this process, one after the other, so that calls come in one order."""
         with (
             patch("penstock.write.door.prepare", self._prepare_once),
-            patch("penstock.write.stage.run_over_rows", self._run_over_rows),
-            patch("penstock.write.pipeline.run_over_rows", self._run_over_rows),
+            patch("penstock.write.incoming.run_over_rows", self._run_over_rows),
             patch("penstock.spread._DRIVER_THREADS", 1),
         ):
             yield
@@ -155,7 +158,9 @@ class Stage:
                 return
         raise AssertionError("the write that should have died did not")
 
-    def play(self, at: int | None = None, fault: Fault = Fault.BEFORE, match: str | None = None) -> tuple[Path, FaultPlan]:
+    def play(
+        self, at: int | None = None, fault: Fault = Fault.BEFORE, match: str | None = None, *, looks: bool = False
+    ) -> tuple[Path, FaultPlan]:
         """A fresh copy of the table, and a plan for the write on it."""
         self._played += 1
         folder = self._folder / f"{self._played}"
@@ -163,7 +168,7 @@ class Stage:
         table = folder / "table"
         if self.template.exists():
             shutil.copytree(self.template, table)
-        return table, FaultPlan(str(folder / "plan"), at, fault, match)
+        return table, FaultPlan(str(folder / "plan"), at, fault, match, looks=looks)
 
     def run(self, table: Path, plan: FaultPlan) -> None:
         """The scene's write, with the plan's fault."""

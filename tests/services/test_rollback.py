@@ -41,6 +41,9 @@ def path(runner: Runner, table_path: str) -> str:
     return table_path
 
 
+DIRECT = {"hoodie.write.markers.type": "DIRECT"}
+
+
 def fail(runner: Runner, path: str, match: str = PUBLISHING, fault: Fault = Fault.BEFORE, **options: Any) -> str:
     """An upsert that dies; gives its instant."""
     with injected(FaultPlan(f"{path}-plan-{len(timeline(path))}", fault=fault, match=match)), pytest.raises(Crash):
@@ -150,7 +153,7 @@ def test_a_write_that_was_only_requested_loses_its_instant_and_no_file_is_looked
 
 
 def test_a_file_that_was_announced_and_not_made_is_no_failure(runner: Runner, path: str) -> None:
-    fail(runner, path, match=r"close .*berlin.*\.marker\.MERGE$", fault=Fault.AFTER)
+    fail(runner, path, match=r"close .*berlin.*\.marker\.MERGE$", fault=Fault.AFTER, **DIRECT)
     write_later(runner, path)
     (rollback,) = rollbacks(path)
     assert "berlin" in [r["partitionPath"] for r in content(path, f"{rollback}.rollback.requested")["RollbackRequests"]]
@@ -165,8 +168,19 @@ def test_the_newest_failed_write_is_rolled_back_first(runner: Runner, path: str)
     assert (orphans(path), pending(path)) == ([], [])
 
 
+@pytest.mark.parametrize("style", ["DIRECT", "TIMELINE_SERVER_BASED"])
+def test_markers_of_either_style_are_followed(runner: Runner, path: str, style: str) -> None:
+    failed = fail(runner, path, **{"hoodie.write.markers.type": style})
+    folder = Path(markers.markers_folder(path, failed))
+    assert bool(list(folder.rglob("*.marker.*"))) is (style == "DIRECT")
+    assert bool(list(folder.glob("MARKERS*"))) is (style != "DIRECT")
+    write_later(runner, path)
+    assert files_of(path, failed) == []
+    assert (orphans(path), pending(path)) == ([], [])
+
+
 def test_markers_of_a_timeline_server_are_followed(runner: Runner, path: str) -> None:
-    failed = fail(runner, path)
+    failed = fail(runner, path, **DIRECT)
     folder = Path(markers.markers_folder(path, failed))
     names = [str(file.relative_to(folder)) for file in folder.rglob("*.marker.*")]
     for name in names:

@@ -9,9 +9,10 @@ import pytest
 from penstock.errors import AlreadyExists, StorageError
 from penstock.filegroup.markers import (
     Marker,
+    MarkerStyle,
     MarkerType,
+    announce,
     check_open,
-    create_marker,
     delete_markers,
     markers_folder,
     open_write,
@@ -33,21 +34,32 @@ def storage() -> MemoryStorage:
     return storage
 
 
-def announce(storage: MemoryStorage, path: str, kind: MarkerType = MarkerType.CREATE, *, write: bool = True) -> None:
-    create_marker(storage, BASE, TIME, path, kind)
+STYLE = pytest.mark.parametrize("style", list(MarkerStyle))
+
+
+def make(
+    storage: MemoryStorage,
+    path: str,
+    kind: MarkerType = MarkerType.CREATE,
+    *,
+    write: bool = True,
+    style: MarkerStyle = MarkerStyle.DIRECT,
+) -> None:
+    announce(storage, BASE, TIME, [Marker(path, kind)], style)
     if write:
         storage.write_new(f"{BASE}/{path}", b"data")
 
 
 def test_a_marker_lies_where_hudi_looks_for_it(storage: MemoryStorage) -> None:
-    announce(storage, "a/b/f_1.parquet", MarkerType.MERGE)
+    make(storage, "a/b/f_1.parquet", MarkerType.MERGE)
     assert storage.read(f"{BASE}/.hoodie/.temp/{TIME}/a/b/f_1.parquet.marker.MERGE") == b""
 
 
-def test_markers_are_read_back(storage: MemoryStorage) -> None:
-    announce(storage, "f.parquet")
-    announce(storage, "x.marker.y/g.parquet", MarkerType.MERGE)
-    announce(storage, "p/.h.log.1_0-0-0", MarkerType.APPEND)
+@STYLE
+def test_markers_are_read_back(storage: MemoryStorage, style: MarkerStyle) -> None:
+    make(storage, "f.parquet", style=style)
+    make(storage, "x.marker.y/g.parquet", MarkerType.MERGE, style=style)
+    make(storage, "p/.h.log.1_0-0-0", MarkerType.APPEND, style=style)
     assert sorted(read_markers(storage, BASE, TIME), key=lambda m: m.file_path) == [
         Marker("f.parquet", MarkerType.CREATE),
         Marker("p/.h.log.1_0-0-0", MarkerType.APPEND),
@@ -63,38 +75,67 @@ def test_markers_of_a_timeline_server_are_read_too(storage: MemoryStorage) -> No
     assert sorted(m.file_path for m in read_markers(storage, BASE, TIME)) == ["p/f.parquet", "p/g.parquet", "q/h.parquet"]
 
 
+def test_many_files_are_announced_by_one(storage: MemoryStorage) -> None:
+    other = "20240101000000001"
+    open_write(storage, BASE, other, MarkerStyle.COLLECTED)
+    for task in (0, 0, 1):
+        markers = [Marker(f"p{task}/{i}.parquet", MarkerType.CREATE) for i in range(3)]
+        announce(storage, BASE, other, markers, MarkerStyle.COLLECTED, task)
+    folder = markers_folder(BASE, other)
+    assert {f.name: storage.read(f.path) for f in storage.list(folder)} == {
+        "MARKERS.type": b"TIMELINE_SERVER_BASED",
+        "MARKERS0": b"p0/0.parquet.marker.CREATE\np0/1.parquet.marker.CREATE\np0/2.parquet.marker.CREATE\n",
+        "MARKERS256": b"p0/0.parquet.marker.CREATE\np0/1.parquet.marker.CREATE\np0/2.parquet.marker.CREATE\n",
+        "MARKERS1": b"p1/0.parquet.marker.CREATE\np1/1.parquet.marker.CREATE\np1/2.parquet.marker.CREATE\n",
+    }
+    assert len(read_markers(storage, BASE, other)) == 9
+
+
+@pytest.mark.parametrize("torn", ["q", "q/g.parquet", "q/g.parquet.marker.", "q/g.parquet.marker.CREA"])
+def test_a_line_that_was_not_written_to_its_end_announces_nothing(storage: MemoryStorage, torn: str) -> None:
+    storage.write_new(f"{markers_folder(BASE, TIME)}/MARKERS0", f"p/f.parquet.marker.CREATE\n{torn}".encode())
+    assert read_markers(storage, BASE, TIME) == [Marker("p/f.parquet", MarkerType.CREATE)]
+
+
+@STYLE
+def test_a_line_break_in_a_name_is_part_of_it(storage: MemoryStorage, style: MarkerStyle) -> None:
+    make(storage, "a\nb/f.parquet", style=style)
+    assert read_markers(storage, BASE, TIME) == [Marker("a\nb/f.parquet", MarkerType.CREATE)]
+
+
 def test_a_write_without_markers_has_none(storage: MemoryStorage) -> None:
     assert read_markers(storage, BASE, TIME) == []
 
 
 def test_a_file_is_announced_once(storage: MemoryStorage) -> None:
-    announce(storage, "p/f.parquet")
+    make(storage, "p/f.parquet")
     with pytest.raises(AlreadyExists, match=r"f\.parquet"):
-        create_marker(storage, BASE, TIME, "p/f.parquet", MarkerType.CREATE)
+        announce(storage, BASE, TIME, [Marker("p/f.parquet", MarkerType.CREATE)])
 
 
-def test_files_nobody_counted_are_removed_and_others_stay(storage: MemoryStorage) -> None:
-    announce(storage, "p/kept.parquet")
-    announce(storage, "p/lost.parquet")
-    announce(storage, "p/never-written.parquet", write=False)
-    announce(storage, "p/.log.1", MarkerType.APPEND)
+@STYLE
+def test_files_nobody_counted_are_removed_and_others_stay(storage: MemoryStorage, style: MarkerStyle) -> None:
+    make(storage, "p/kept.parquet", style=style)
+    make(storage, "p/lost.parquet", style=style)
+    make(storage, "p/never-written.parquet", write=False, style=style)
+    make(storage, "p/.log.1", MarkerType.APPEND, style=style)
     assert reconcile(storage, BASE, TIME, ["p/kept.parquet"]) == ["p/lost.parquet"]
     assert sorted(f.name for f in storage.list(f"{BASE}/p")) == [".log.1", "kept.parquet"]
 
 
 def test_nothing_can_be_announced_once_the_write_is_sealed(storage: MemoryStorage) -> None:
-    announce(storage, "p/f.parquet")
+    make(storage, "p/f.parquet")
     check_open(storage, BASE, TIME)
     assert seal(storage, BASE, TIME)
     with pytest.raises(StorageError, match="closed"):
-        create_marker(storage, BASE, TIME, "p/late.parquet", MarkerType.CREATE)
+        announce(storage, BASE, TIME, [Marker("p/late.parquet", MarkerType.CREATE)])
     with pytest.raises(StorageError):
         check_open(storage, BASE, TIME)
 
 
 def test_a_latecomers_marker_makes_its_file_known_even_if_it_came_before_the_seal(storage: MemoryStorage) -> None:
     """It was announced, so reconciling after the seal finds whatever it may write."""
-    announce(storage, "p/late.parquet", write=False)
+    make(storage, "p/late.parquet", write=False)
     seal(storage, BASE, TIME)
     storage.write_new(f"{BASE}/p/late.parquet", b"")
     assert reconcile(storage, BASE, TIME, []) == ["p/late.parquet"]
@@ -102,7 +143,7 @@ def test_a_latecomers_marker_makes_its_file_known_even_if_it_came_before_the_sea
 
 def test_a_partition_may_have_any_name_a_folder_may_have(storage: MemoryStorage) -> None:
     for name in ("open", "staged", "MARKERS0", "MARKERS.type", "x.marker.CREATE"):
-        announce(storage, f"{name}/f.parquet")
+        make(storage, f"{name}/f.parquet")
     assert len(read_markers(storage, BASE, TIME)) == 5
     seal(storage, BASE, TIME)
     with pytest.raises(StorageError):
@@ -117,7 +158,7 @@ def test_a_write_is_sealed_by_one_only(storage: MemoryStorage) -> None:
 
 def test_nothing_but_markers_lies_where_hudi_looks_for_markers(storage: MemoryStorage) -> None:
     """Older releases take every file there for one when they roll a write back."""
-    announce(storage, "p/f.parquet")
+    make(storage, "p/f.parquet")
     storage.write_new(f"{work_folder(BASE, TIME)}/staged/rows.arrow", b"")
     assert [f.path for f in walk(storage, markers_folder(BASE, TIME))] == [
         f"{BASE}/.hoodie/.temp/{TIME}/p/f.parquet.marker.CREATE"
@@ -126,9 +167,9 @@ def test_nothing_but_markers_lies_where_hudi_looks_for_markers(storage: MemorySt
 
 def test_markers_of_one_write_are_forgotten_and_others_stay(storage: MemoryStorage) -> None:
     other = "20240101000000001"
-    announce(storage, "p/f.parquet")
+    make(storage, "p/f.parquet")
     open_write(storage, BASE, other)
-    create_marker(storage, BASE, other, "p/g.parquet", MarkerType.CREATE)
+    announce(storage, BASE, other, [Marker("p/g.parquet", MarkerType.CREATE)])
     delete_markers(storage, BASE, TIME)
     assert [f.name for f in storage.list(f"{BASE}/.hoodie/.temp")] == [other, f"penstock-{other}"]
 
@@ -137,4 +178,4 @@ def test_a_task_that_comes_when_all_is_forgotten_is_refused(storage: MemoryStora
     """Nothing opens a write again: an executor that was cut off may come back hours later."""
     delete_markers(storage, BASE, TIME)
     with pytest.raises(StorageError, match="closed"):
-        create_marker(storage, BASE, TIME, "p/late.parquet", MarkerType.CREATE)
+        announce(storage, BASE, TIME, [Marker("p/late.parquet", MarkerType.CREATE)])

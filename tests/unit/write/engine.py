@@ -88,9 +88,9 @@ def stage_pieces(
     return staging, [Piece(**p) for p in pieces]
 
 
-def share_settings(staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = "/tmp") -> ShareSettings:
+def share_settings(staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = "") -> ShareSettings:
     """How shares of these staged rows are brought together."""
-    return ShareSettings(staging, ordering, memory, folder)
+    return ShareSettings(staging, ordering, memory, folder or staging.folder)
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Engine:
             self.groups[stat.partition_path or "", stat.file_id] = base_of(settings, stat)
         return self.stats
 
-    def _run(self, kernel: Callable[..., Any], tasks: Sequence[Any]) -> list[Any]:
+    def _run(self, kernel: Callable[..., Any], tasks: Sequence[Any], **_: bool) -> list[Any]:
         self.jobs.append(kernel.__name__)
         return run_tasks(None, kernel, tasks, here=True)  # type: ignore[arg-type]
 
