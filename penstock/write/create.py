@@ -50,6 +50,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.cdc.enabled": "false",
         "hoodie.populate.meta.fields": _flag(options[o.POPULATE_META_FIELDS]),
+        "hoodie.table.partition.fields": ",".join(f.split(":")[0] for f in keys.partition_path_fields),
         "hoodie.table.keygenerator.class": generator,
         "hoodie.datasource.write.hive_style_partitioning": _flag(keys.hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(keys.url_encode),
@@ -59,8 +60,6 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
     }
     if options.is_set(o.PRECOMBINE_FIELD) and options[o.PRECOMBINE_FIELD]:
         raw["hoodie.table.precombine.field"] = options[o.PRECOMBINE_FIELD]
-    if keys.partition_path_fields:
-        raw["hoodie.table.partition.fields"] = ",".join(f.split(":")[0] for f in keys.partition_path_fields)
     if keys.record_key_fields:
         raw["hoodie.table.recordkey.fields"] = ",".join(keys.record_key_fields)
     if "Timestamp" in generator or "Custom" in generator:

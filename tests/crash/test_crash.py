@@ -72,15 +72,29 @@ def test_a_crash_at_any_call_leaves_the_old_table_or_the_new_one(stage: Stage, c
 @pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
 def test_an_error_at_any_call_is_told_and_the_table_is_what_was_told(stage: Stage, calls: list[str], fault: Fault) -> None:
     for at in range(len(calls)):
-        table, plan = stage.play(at, fault)
-        error: PenstockError | None = None
-        try:
-            stage.run(table, plan)
-        except PenstockError as e:
-            error = e
-        found = _check(stage, table, f"{fault.value} {plan.calls[at]}: {error!r}")
-        if not isinstance(error, CommitUnknown) and stage.scene.write:
-            assert found == ("new" if error is None else "old"), f"{plan.calls[at]}: {error!r}"
+        _run_with_an_error(stage, at, fault)
+
+
+def test_a_file_that_cannot_be_read_at_any_time_is_told_and_the_table_is_what_was_told(stage: Stage) -> None:
+    table, plan = stage.play(looks=True)
+    stage.run(table, plan)
+    looks = plan.calls
+    assert len(looks) >= 5
+    for at in range(len(looks)):
+        _run_with_an_error(stage, at, Fault.FAILS, looks=True)
+
+
+def _run_with_an_error(stage: Stage, at: int, fault: Fault, *, looks: bool = False) -> None:
+    """The write succeeds and the table is the new one, or it does not and the table is the old one."""
+    table, plan = stage.play(at, fault, looks=looks)
+    error: PenstockError | None = None
+    try:
+        stage.run(table, plan)
+    except PenstockError as e:
+        error = e
+    found = _check(stage, table, f"{fault.value} {plan.calls[at]}: {error!r}")
+    if not isinstance(error, CommitUnknown) and stage.scene.write:
+        assert found == ("new" if error is None else "old"), f"{plan.calls[at]}: {error!r}"
 
 
 def _check(stage: Stage, table: Path, what: str, *, ask_others: bool = False) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,13 +19,29 @@ import pytest
 from penstock import spread
 from penstock.errors import StorageError
 from penstock.spread import TaskIdentity
-from tests.crash.scenes import CHANGED, CHANGES, FILLED, FIRST, NEW, SPREAD, Runner, Scene, Stage, Step, with_later
+from tests.crash.scenes import (
+    CHANGED,
+    CHANGES,
+    FILLED,
+    FIRST,
+    NEW,
+    PUBLISHING,
+    SCENES,
+    SPREAD,
+    Runner,
+    Scene,
+    Stage,
+    Step,
+    with_later,
+)
 from tests.kit.faults import Fault
 from tests.kit.plain import orphans, pending, plain_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS_MAX = 240
+SECONDS_MAX = 480
 
+#: Writes whose driver is killed at every call, besides the upsert.
+KILLED = ("insert", "delete", "rollback of a commit")
 UPSERT = Scene("upsert", SPREAD, Step("upsert", CHANGES), FIRST, CHANGED, 25)
 
 
@@ -37,31 +54,40 @@ def check_clean(table: Path) -> None:
     assert (orphans(table), pending(table)) == ([], [])
 
 
-def test_a_driver_killed_at_any_call_leaves_a_table_that_the_next_process_can_write(stage: Stage) -> None:
+@pytest.mark.parametrize("scene", [UPSERT, *(s for s in SCENES if s.name in KILLED)], ids=lambda s: s.name.replace(" ", "_"))
+def test_a_driver_killed_at_any_call_leaves_a_table_that_the_next_process_can_write(
+    spark: Any, tmp_path: Path, scene: Scene
+) -> None:
     """The driver is a fork of this process that kills itself; nothing that Python does at an exit runs."""
+    stage = Stage(scene, Runner(spark), tmp_path / "stage")
     table, plan = stage.play()
     stage.run(table, plan)  # from here on nothing is asked of the JVM, which a fork could not do
     stage.run_later(table)
+    assert len(plan.calls) >= scene.calls_min
+    states = {"old": sorted(scene.old, key=repr), "new": sorted(scene.new, key=repr)}
     found = set()
-    assert len(plan.calls) >= UPSERT.calls_min
     for at in range(len(plan.calls)):
         table, plan = stage.play(at, Fault.KILLED)
         assert _killed(lambda table=table, plan=plan: stage.run(table, plan)), plan.calls[-1]
         rows = plain_rows(table)
-        assert rows in (sorted(FIRST, key=repr), sorted(CHANGED, key=repr)), plan.calls[-1]
-        found.add(len(rows))
+        assert rows in states.values(), plan.calls[-1]
+        found |= {name for name, state in states.items() if state == rows}
         stage.run_later(table)
-        assert plain_rows(table) == with_later(tuple(rows)), plan.calls[-1]
+        # a rollback that was begun is finished by the next write
+        after = [rows] if scene.write else states.values()
+        assert plain_rows(table) in [with_later(tuple(each)) for each in after], plan.calls[-1]
         check_clean(table)
-    assert found == {len(FIRST), len(CHANGED)}
+    assert found == set(states)
 
 
 def _killed(work: Callable[[], None]) -> bool:
     """Whether a fork that does some work is killed at it."""
     child = os.fork()
     if child == 0:
-        work()
-        os._exit(0)
+        try:
+            work()
+        finally:
+            os._exit(1)  # whatever happened: a fork must not go on with the tests
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -73,43 +99,51 @@ def _killed(work: Callable[[], None]) -> bool:
     raise AssertionError("the fork hangs")
 
 
-#: Calls of the driver: requested, open (made and closed), inflight, sealed, commit, two folders removed.
-@pytest.mark.parametrize(("at", "rows"), [(4, FIRST), (6, CHANGED)])
-def test_a_driver_killed_with_a_session_of_its_own(stage: Stage, at: int, rows: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("at", "rows"), [(PUBLISHING, FIRST), ("^delete_tree ", CHANGED)], ids=["publishing", "tidying"])
+def test_a_driver_killed_with_a_session_of_its_own(stage: Stage, at: str, rows: tuple[Any, ...]) -> None:
     table, plan = stage.play()
-    ended = _run_victim("driver", str(at), plan.folder, str(table))
-    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    log = table.parent / "log"
+    assert _run_victim(log, "driver", at, plan.folder, str(table)) == -signal.SIGKILL, log.read_text()[-4000:]
     assert plain_rows(table) == sorted(rows, key=repr)
     stage.run_later(table)
     assert plain_rows(table) == with_later(rows)
     check_clean(table)
 
 
-def test_a_worker_killed_at_its_task_is_replaced_and_its_files_go(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("kind", "points"), [("workers", range(0, 24, 4)), ("executors", (2, 9, 16))], ids=["worker", "executor"]
+)
+def test_who_is_killed_at_a_task_is_replaced_and_the_files_go(stage: Stage, kind: str, points: Sequence[int]) -> None:
     """While rows are staged, keys located, files announced, created and closed."""
-    points = range(0, 24, 4)
     played = [stage.play() for _ in points]
     asked = [part for at, (table, plan) in zip(points, played, strict=True) for part in (str(at), plan.folder, str(table))]
-    ended = _run_victim("workers", *asked)
-    assert ended.returncode == 0, ended.stderr[-4000:]
+    log = played[0][0].parent / "log"
+    assert _run_victim(log, kind, *asked) == 0, log.read_text()[-4000:]
     for at, (table, plan) in zip(points, played, strict=True):
-        assert len(plan.calls) > at + 1, "no worker was killed"
+        assert len(plan.calls) > at + 1, "nobody was killed"
         assert plain_rows(table) == sorted(CHANGED, key=repr), plan.calls
         check_clean(table)
 
 
-def _run_victim(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _run_victim(log: Path, *arguments: str) -> int:
+    """Run a process with a session of its own; gives its return code. Its JVM, which may outlive it, ends with it."""
     for folder in arguments[2::3]:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    return subprocess.run(
-        [sys.executable, "-m", "tests.crash.victim", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    with log.open("wb") as out:
+        victim = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.victim", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+        try:
+            return victim.wait(timeout=SECONDS_MAX)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(victim.pid, signal.SIGKILL)
 
 
 def twice(run: Callable[[], Any], number: int) -> Any:

@@ -1,8 +1,8 @@
 """A storage that fails at its n-th call, in every way a call can fail: for tests of what a table is like afterwards.
 
 It wraps the local file system. Calls are counted in a file, so that the driver, its threads and Spark's workers share one
-count; only calls that change something are counted, and the closing of a stream is one of them. A process that crashed
-does nothing any more: every later call of the same run raises `Crash` as well.
+count. Calls that change something are counted, and the closing of a stream is one of them; or, by the plan, those that only
+look. A process that crashed does nothing any more: every later call of the same run raises `Crash` as well.
 
 Paths reach it by the scheme `crash:` while `injected` is active.
 """
@@ -29,6 +29,8 @@ from penstock.storage import SCHEMES, FileInfo, LocalStorage
 T = TypeVar("T")
 
 SCHEME = "crash"
+#: Calls that change nothing.
+LOOKS = frozenset({"read", "open", "map", "list", "stat"})
 _RECORD_BYTES = 320
 
 
@@ -48,8 +50,9 @@ class Fault(str, Enum):
     #: The storage reports an error, without or after having done what was asked; the process lives on.
     FAILS = "fails"
     FAILS_AFTER = "fails after"
-    #: The process is really dead.
+    #: The process is really dead; or the executor that it works for is, and all its workers with it.
     KILLED = "killed"
+    EXECUTOR_KILLED = "executor killed"
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class FaultPlan:
     #: Count only calls of this process, the driver; or only those of others, the workers.
     only_in: int | None = None
     not_in: int | None = None
+    #: Count the calls that only look, instead of those that change something.
+    looks: bool = False
 
     @property
     def calls(self) -> list[str]:
@@ -117,10 +122,12 @@ class FaultyStorage:
         """
         plan = self.plan
         self._live()
-        if not plan.counts_here or not plan.is_meant(name, path):
+        if plan.looks is (name not in LOOKS) or not plan.counts_here or not plan.is_meant(name, path):
             return do()
         if plan.fault is Fault.KILLED:
             os.kill(os.getpid(), signal.SIGKILL)
+        if plan.fault is Fault.EXECUTOR_KILLED:
+            _kill_executor()
         if plan.fault is Fault.FAILS:
             raise StorageError(5, "the storage failed", path)
         if plan.fault is Fault.TORN and tear is not None:
@@ -139,24 +146,19 @@ class FaultyStorage:
             raise Crash("a call after the crash")
 
     def read(self, path: str) -> bytes:
-        self._live()
-        return self.inner.read(path)
+        return self.call("read", path, lambda: self.inner.read(path))
 
     def open(self, path: str) -> pa.NativeFile:
-        self._live()
-        return self.inner.open(path)
+        return self.call("open", path, lambda: self.inner.open(path))
 
     def map(self, path: str) -> pa.NativeFile:
-        self._live()
-        return self.inner.map(path)
+        return self.call("map", path, lambda: self.inner.map(path))
 
     def list(self, path: str) -> list[FileInfo]:
-        self._live()
-        return self.inner.list(path)
+        return self.call("list", path, lambda: self.inner.list(path))
 
     def stat(self, path: str) -> FileInfo | None:
-        self._live()
-        return self.inner.stat(path)
+        return self.call("stat", path, lambda: self.inner.stat(path))
 
     def sync(self, paths: Sequence[str]) -> None:
         self._live()  # nothing here survives or is lost in a power failure
@@ -232,6 +234,17 @@ def _half_deleted(path: str) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _kill_executor() -> None:
+    """Kill the executor that this worker belongs to, and then the worker, as happens when a machine is lost."""
+    process = os.getpid()
+    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
+        process = int(re.findall(r"^PPid:\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)[0])
+        if process <= 1:
+            raise AssertionError("this worker has no executor with a process of its own")
+    os.kill(process, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager

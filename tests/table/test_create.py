@@ -85,7 +85,10 @@ def table(made: str, table_path: str) -> str:
                 "hoodie.table.recordkey.fields": "id",
             },
         ),
-        ({KEY: None, PARTITION: None, ORDERING: None}, {KEYGEN: f"{PACKAGE}.NonpartitionedKeyGenerator"}),
+        (
+            {KEY: None, PARTITION: None, ORDERING: None},
+            {KEYGEN: f"{PACKAGE}.NonpartitionedKeyGenerator", "hoodie.table.partition.fields": ""},
+        ),
         (
             {
                 KEY: "id,ts",
@@ -240,7 +243,7 @@ def test_overwrite_makes_a_new_table_of_another_kind(spark: Any, table: str) -> 
     write(trips(spark, ("z", "rome", 1, 0.5)), table, {NAME: "other", KEY: "ts", OPERATION: "bulk_insert"}, mode="overwrite")
     assert snapshot(spark, table) == [("z", "rome", 1, 0.5)]
     assert properties(table)["hoodie.table.name"] == "other"
-    assert "hoodie.table.partition.fields" not in properties(table)
+    assert properties(table)["hoodie.table.partition.fields"] == ""
     assert len(timeline(table)) == 3
     assert not Path(table, "stray").exists()
     assert not Path(table, "berlin").exists()
