@@ -7,6 +7,8 @@ error of ours, so that a user sees the error and not a worker's traceback (and a
 from __future__ import annotations
 
 import json
+import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +32,8 @@ RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Any]]
 
 RESULT_SCHEMA = "result string"
 _DRIVER_THREADS = 4
+_PARTS_PER_CORE = 4
+_LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\d+\s*)?\])?$")
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,26 @@ def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T
         return []
     if here:
         return _on_driver(kernel, tasks)
-    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(partial(_over_tasks, kernel, tasks), RESULT_SCHEMA)
+    parts = _parts(spark, len(tasks))
+    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_over_tasks, kernel, tasks, parts), RESULT_SCHEMA)
     found: list[tuple[int, Any]] = _collect(frame)
     return [result for _, result in sorted(found, key=lambda pair: pair[0])]
+
+
+def _parts(spark: SparkSession, tasks: int) -> int:
+    """How many Spark tasks share the work: starting one costs as much as some of the work itself, and a few per core balance."""
+    at_once = cores(spark.conf)
+    return min(tasks, _PARTS_PER_CORE * at_once) if at_once else tasks
+
+
+def cores(conf: Any) -> int | None:
+    """How many tasks Spark runs side by side, where its settings say so."""
+    if given := conf.get("spark.default.parallelism", None):
+        return int(given)
+    local = _LOCAL.match(conf.get("spark.master", None) or "")
+    if local is None:
+        return None
+    return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1) * int(local[2] or 1)
 
 
 def _on_driver(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
@@ -92,14 +113,23 @@ def _over_rows(kernel: RowKernel, batches: Iterator[pa.RecordBatch]) -> Iterator
     yield _answers(lambda: kernel(batches))
 
 
-def _over_tasks(kernel: Callable[[T], Any], tasks: Sequence[T], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _over_tasks(
+    kernel: Callable[[T], Any], tasks: Sequence[T], parts: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    spark_task = this_task()
     for batch in batches:
-        for number in batch.column(0).to_pylist():  # task numbers, not records
-            yield _answers(partial(_numbered, kernel, tasks, number))
+        for part in batch.column(0).to_pylist():  # numbers of parts, not records
+            for number in range(part, len(tasks), parts):
+                yield _answers(partial(_numbered, kernel, tasks[number], number, spark_task))
 
 
-def _numbered(kernel: Callable[[T], Any], tasks: Sequence[T], number: int) -> list[Any]:
-    return [[number, kernel(tasks[number])]]
+def _numbered(kernel: Callable[[T], Any], task: T, number: int, spark_task: TaskIdentity) -> list[Any]:
+    """One task's result. It goes by its own number, whichever Spark task runs it."""
+    _local.identity = TaskIdentity(number, f"{number}-{spark_task.write_token.partition('-')[2]}")
+    try:
+        return [[number, kernel(task)]]
+    finally:
+        _local.identity = None
 
 
 def _answers(work: Callable[[], Iterable[Any]]) -> pa.RecordBatch:

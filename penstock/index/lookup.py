@@ -2,7 +2,7 @@
 
 1. The footer's key range: keys outside are not in the file. Keys are sorted once, a range is two binary searches.
 2. The footer's bloom filter: a file that no key can be in is not read.
-3. The key column, whole: a hash of the wanted keys is built once for it.
+3. The key column, whole: a hash of the wanted keys is built once for several files.
 
 Steps 1 and 2 are the bloom indexes'; the simple ones go straight to step 3. Both give the same answer.
 """
@@ -10,6 +10,7 @@ Steps 1 and 2 are the bloom indexes'; the simple ones go straight to step 3. Bot
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,19 +109,54 @@ class _Texts:
         return str(self._texts[at].as_py())
 
 
-def look_up(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> Found:
-    """Find keys in a base file."""
-    file = open_base_file(storage, base.path)
-    chosen = _candidates(file, keys, pruning)
-    wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
-    nothing = np.empty(0, np.int64)
-    if len(wanted) == 0:
-        return Found(nothing, nothing, 0, opened=False)
+def look_up(storage: Storage, bases: Sequence[BaseFile], keys: Keys, pruning: Pruning) -> list[Found]:
+    """Find keys in base files; one answer for each file, in their order.
+
+    Files for which every key is a candidate are looked into together, because a hash of the keys costs more than reading a
+    file's.
+    """
+    found: dict[int, Found] = {}
+    together: dict[int, pa.ChunkedArray] = {}
+    for number, base in enumerate(bases):
+        file = open_base_file(storage, base.path)
+        chosen = _candidates(file, keys, pruning)
+        if len(keys.keys) == 0 or (chosen is not None and len(chosen) == 0):
+            found[number] = Found(_NONE, _NONE, 0, opened=False)
+        elif chosen is not None:
+            wanted = keys.keys.take(pa.array(chosen))
+            at = positions_in(_stored_keys(file, base), wanted)
+            rows = np.flatnonzero(at >= 0)
+            found[number] = Found(rows, chosen[at[rows]], len(wanted), opened=True)
+        else:
+            together[number] = _stored_keys(file, base)
+            if sum(map(len, together.values())) >= _ROWS_TOGETHER:
+                found |= _look_up_together(together, keys)
+                together = {}
+    found |= _look_up_together(together, keys)
+    return [found[number] for number in range(len(bases))]
+
+
+_NONE: Positions = np.empty(0, np.int64)
+#: Stored keys that are held at once.
+_ROWS_TOGETHER = 2_000_000
+
+
+def _stored_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
-    stored = pa.concat_tables([schema.empty_table(), *read_row_groups(file, base.path, schema)])[KEY_COLUMN]
-    at = positions_in(stored, wanted)
-    rows = np.flatnonzero(at >= 0)
-    return Found(rows, at[rows] if chosen is None else chosen[at[rows]], len(wanted), opened=True)
+    return pa.concat_tables([schema.empty_table(), *read_row_groups(file, base.path, schema)])[KEY_COLUMN]
+
+
+def _look_up_together(stored: Mapping[int, pa.ChunkedArray], keys: Keys) -> dict[int, Found]:
+    if not stored:
+        return {}
+    at = positions_in(pa.chunked_array([c for column in stored.values() for c in column.chunks], pa.string()), keys.keys)
+    found, start = {}, 0
+    for number, column in stored.items():
+        its = at[start : start + len(column)]
+        rows = np.flatnonzero(its >= 0)
+        found[number] = Found(rows, its[rows], len(keys.keys), opened=True)
+        start += len(column)
+    return found
 
 
 def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> bool:

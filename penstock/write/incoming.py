@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import CorruptFile, PenstockError
-from penstock.spread import RowKernel, run_over_rows, run_tasks
+from penstock.spread import RowKernel, cores, run_over_rows, run_tasks
 from penstock.storage import Storage, locate
 
 _MARK = "_penstock_bare_parquet"
@@ -164,8 +164,8 @@ def _footer(storage: Storage, expected: pa.Schema, path: str) -> tuple[str, pq.F
 def _task_bytes(conf: Any, total: int) -> tuple[int, int]:
     """The size of a task's share and what opening a file counts for, as Spark reckons them."""
     most, cost = (_bytes(conf.get(f"spark.sql.files.{name}", d)) for name, d in _SIZES)
-    cores = _cores(conf)
-    return min(most, max(cost, total // cores) if cores else _TASK_BYTES), cost
+    at_once = cores(conf)
+    return min(most, max(cost, total // at_once) if at_once else _TASK_BYTES), cost
 
 
 _SIZES = (("maxPartitionBytes", "128m"), ("openCostInBytes", "4m"))
@@ -178,16 +178,6 @@ def _bytes(text: str) -> int:
     if not match:
         return _TASK_BYTES
     return int(match[1]) << _UNITS[match[2]]
-
-
-def _cores(conf: Any) -> int | None:
-    """How many tasks run side by side, where the settings say so."""
-    if given := conf.get("spark.default.parallelism", None):
-        return int(given)
-    local = re.match(r"^local(?:-cluster)?(?:\[\s*(\d+)\s*(?:,\s*(\d+)\s*,\s*\d+\s*)?\])?$", conf.get("spark.master", ""))
-    if local:
-        return int(local[1] or 1) * int(local[2] or 1)
-    return None
 
 
 def _tasks(footers: Sequence[tuple[str, pq.FileMetaData, int]], task_bytes: int, cost: int) -> Iterator[tuple[FilePart, ...]]:

@@ -51,8 +51,8 @@ def tag_files(task: TagTask) -> dict[str, Any]:
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
     with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:
-        for path, base in task.files:
-            found = look_up(storage, base, keys, task.pruning)
+        answers = look_up(storage, [base for _, base in task.files], keys, task.pruning)
+        for (path, base), found in zip(task.files, answers, strict=True):
             fates = _fates(task, path, base, share, found.old, share.rows[found.key], places)
             writer.write_batch(_batch(found.old, share.rows[found.key], fates))
             counts.append(len(fates))

@@ -59,7 +59,7 @@ def keys(*texts: str) -> Keys:
 
 
 def pairs(base: BaseFile, wanted: Keys, pruning: Pruning) -> list[tuple[int, str]]:
-    found = look_up(STORAGE, base, wanted, pruning)
+    found = look_up(STORAGE, [base], wanted, pruning)[0]
     assert found.old.tolist() == sorted(found.old.tolist())
     return list(zip(found.old.tolist(), wanted.keys.take(pa.array(found.key)).to_pylist(), strict=True))
 
@@ -82,28 +82,28 @@ def test_a_file_whose_range_or_filter_rules_all_keys_out_is_not_read(
     tmp_path: Path, groups_read: list[str], pruning: Pruning, opened: bool
 ) -> None:
     base = base_of(tmp_path, "m1", "m2", "m3")
-    found = look_up(STORAGE, base, keys("a", "z"), pruning)
+    found = look_up(STORAGE, [base], keys("a", "z"), pruning)[0]
     assert (len(found.old), found.opened, bool(groups_read)) == (0, opened, opened)
     assert found.candidates == (2 if opened else 0)
 
 
 def test_a_key_inside_the_range_but_not_in_the_filter_leaves_the_file_unread(tmp_path: Path, groups_read: list[str]) -> None:
     base = base_of(tmp_path, "m1", "m3")
-    assert look_up(STORAGE, base, keys("m2"), RANGES).opened
+    assert look_up(STORAGE, [base], keys("m2"), RANGES)[0].opened
     groups_read.clear()
-    assert not look_up(STORAGE, base, keys("m2"), BOTH).opened
+    assert not look_up(STORAGE, [base], keys("m2"), BOTH)[0].opened
     assert groups_read == []
 
 
 def test_only_keys_inside_the_range_are_candidates(tmp_path: Path) -> None:
     base = base_of(tmp_path, "m1", "m5")
-    assert look_up(STORAGE, base, keys("a", "m1", "m3", "m5", "z"), RANGES).candidates == 3
+    assert look_up(STORAGE, [base], keys("a", "m1", "m3", "m5", "z"), RANGES)[0].candidates == 3
 
 
 def test_more_keys_than_the_filter_is_first_asked_for_are_all_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "_SAMPLE", 3)
     base = base_of(tmp_path, "m1", "m5", "m9")
-    found = look_up(STORAGE, base, keys("m2", "m3", "m4", "a", "m9", "m6"), BOTH)
+    found = look_up(STORAGE, [base], keys("m2", "m3", "m4", "a", "m9", "m6"), BOTH)[0]
     assert (found.candidates, found.key.tolist()) == (1, [4])
 
 
@@ -168,10 +168,10 @@ def test_a_damaged_or_missing_file_is_an_error_that_names_it(tmp_path: Path) -> 
     base = base_of(tmp_path, "a")
     Path(base.path).write_bytes(b"garbage")
     with pytest.raises(CorruptFile, match=base.file_id):
-        look_up(STORAGE, base, keys("a"), NOTHING)
+        look_up(STORAGE, [base], keys("a"), NOTHING)[0]
     Path(base.path).unlink()
     with pytest.raises(CorruptFile, match="missing"):
-        look_up(STORAGE, base, keys("a"), BOTH)
+        look_up(STORAGE, [base], keys("a"), BOTH)[0]
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,22 @@ def test_the_options_of_an_index_are_its_own() -> None:
     assert made("GLOBAL_BLOOM", **{o.BLOOM_PRUNE_BY_RANGES.key: "false"}).pruning == BLOOMS
     with pytest.raises(Unsupported, match=r"hoodie\.index\.type=BUCKET"):
         made("BUCKET")
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+@pytest.mark.parametrize("pruning", EVERY)
+def test_several_files_have_each_their_own_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pruning: Pruning, at_once: int
+) -> None:
+    monkeypatch.setattr(lookup, "_ROWS_TOGETHER", at_once)
+    bases = [base_of(tmp_path / str(i), *texts) for i, texts in enumerate(["bdf", "xyz", "ace", "bb"])]
+    found = look_up(STORAGE, bases, keys("z", "b", "a", "q"), pruning)
+    assert [(one.old.tolist(), one.key.tolist()) for one in found] == [([0], [1]), ([2], [0]), ([0], [2]), ([0, 1], [1, 1])]
+
+
+def test_a_range_that_holds_most_of_many_keys_is_not_worth_sorting_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "_SAMPLE", 4)
+    wanted = keys(*"abcdefgh")
+    assert wanted.between("b", "h") is None
+    assert wanted._order is None
+    assert wanted.between("g", "h") is not None
