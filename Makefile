@@ -24,7 +24,7 @@ $(READY35): pyproject.toml constraints-spark35.txt scripts/environment.py
 demo: $(READY) ## write a trips table, change it, read it back, and show what happened
 	@$(RUN) examples/demo.py
 
-test: setup ## run the unit and table tests on the newest PySpark
+test: setup ## run every test: all suites, on every kind of session, beside real Hudi
 	@$(TESTS)
 
 check: $(READY) ## lint, formatting and types

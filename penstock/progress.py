@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
 from penstock import clock
+
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,37 @@ class StageTime:
     size_bytes: int = 0
 
 
-class Stages:
-    """The stages of one operation, shown as they run and kept for the commit."""
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks of a stage: how many there are, and how many of them have begun, which is asked now and then."""
 
-    def __init__(self, title: str, mode: str = "auto") -> None:
+    total: int
+    begun: Callable[[], int]
+
+
+class Stages:
+    """The stages of one operation, shown as they run and kept for the commit.
+
+    Args:
+        around: what else is to be open while a stage runs, given what it is doing.
+    """
+
+    def __init__(
+        self, title: str, mode: str = "auto", around: Callable[[str], AbstractContextManager[None]] | None = None
+    ) -> None:
         self.title, self.done = title, list[StageTime]()
         self._display = _Display(title) if mode == "on" or (mode == "auto" and _somebody_looks()) else None
+        self._around = around or (lambda _: nullcontext())
 
     @contextmanager
-    def run(self, name: str, doing: str) -> Iterator[StageNotes]:
+    def run(self, name: str, doing: str, tasks: Tasks | None = None) -> Iterator[StageNotes]:
         """One stage; the block may note how many rows and bytes it was about."""
         notes, started = StageNotes(), clock.monotonic_s()
         if self._display:
-            self._display.begin(doing)
+            self._display.begin(doing, tasks)
         try:
-            yield notes
+            with self._around(f"{self.title}: {doing}"):
+                yield notes
         finally:
             seconds = clock.monotonic_s() - started
             self.done.append(StageTime(name, round(seconds, 3), notes.rows, notes.size_bytes))
@@ -61,7 +80,7 @@ class StageNotes:
 
 
 class _Display:
-    """One line a stage: a spinner while it runs, its time when it is done."""
+    """One line a stage: a spinner while it runs, with the tasks that have begun; its time when it is done."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console
@@ -69,12 +88,28 @@ class _Display:
         self._console: Any = Console(stderr=True)
         self._title = title
         self._status: Any = None
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
 
-    def begin(self, doing: str) -> None:
-        self._status = self._console.status(f"[bold]{self._title}[/bold]  {doing}")
+    def begin(self, doing: str, tasks: Tasks | None) -> None:
+        line = f"[bold]{self._title}[/bold]  {doing}"
+        self._status = self._console.status(line)
         self._status.start()
+        self._over.clear()
+        if tasks is not None and tasks.total > 1:
+            self._watcher = threading.Thread(target=self._watch, args=(line, tasks), daemon=True)
+            self._watcher.start()
+
+    def _watch(self, line: str, tasks: Tasks) -> None:
+        while not self._over.wait(_LOOK_EVERY_S):
+            with suppress(Exception):  # a look that fails must not disturb the work
+                self._status.update(f"{line}  {min(tasks.begun(), tasks.total)} of {tasks.total}")
 
     def end(self, doing: str, seconds: float, notes: StageNotes) -> None:
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
         self._status.stop()
         what = f"  {notes.rows:,} rows" if notes.rows else ""
         self._console.print(f"[dim]{self._title}[/dim]  {doing}  [green]{seconds:.2f} s[/green]{what}", highlight=False)

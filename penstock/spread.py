@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -76,6 +77,20 @@ def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_over_tasks, kernel, tasks, parts), RESULT_SCHEMA)
     found: list[tuple[int, Any]] = _collect(frame)
     return [result for _, result in sorted(found, key=lambda pair: pair[0])]
+
+
+@contextmanager
+def named_jobs(spark: SparkSession, name: str) -> Iterator[None]:
+    """Spark's jobs in this block carry a tag, which its REST interface shows. PySpark 3.5 has tags on Connect only."""
+    if not callable(getattr(spark, "addTag", None)):
+        yield
+        return
+    tag = name.replace(",", ";")  # a comma stands between tags
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:

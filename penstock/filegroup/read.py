@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +33,16 @@ def read_row_groups(
     target = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     for group in range(file.metadata.num_row_groups):
         yield _read_row_group(file, path, group, wanted, target)  # and held nowhere here while the next one is read
+
+
+def one_ahead(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same tables, each read while the one before is worked on: decoding and encoding then use a core each."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, rows, None)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(next, rows, None)
+            yield table
+            del table  # before the next one is waited for
 
 
 def _read_row_group(file: pq.ParquetFile, path: str, group: int, columns: list[str], target: pa.Schema) -> pa.Table:

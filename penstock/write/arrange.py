@@ -16,31 +16,31 @@ _COLUMN_SORT = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSortPartitio
 
 def arrange(prepared: Prepared, settings: WriteSettings) -> tuple[Prepared, bool]:
     """The rows in the order the sort mode asks for, and whether each task gets a partition's rows in one run."""
-    rows, in_runs = _arranged(prepared, settings)
+    mode = settings.options[o.BULK_INSERT_SORT_MODE].upper()
+    if mode == "NONE" and not settings.options[o.BULK_INSERT_PARTITIONER_CLASS]:
+        return prepared, False
+    rows, in_runs = _arranged(prepared, settings, mode)
     return prepared.changed(rows), in_runs
 
 
-def _arranged(prepared: Prepared, settings: WriteSettings) -> tuple[DataFrame, bool]:
+def _arranged(prepared: Prepared, settings: WriteSettings, mode: str) -> tuple[DataFrame, bool]:
     options, rows = settings.options, prepared.rows
     parallelism = options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None
     by = _sort_columns(prepared, settings)
     if by is not None:
         return _global_sort(rows, [*_path(prepared.layout), *by], parallelism), True
-    mode = options[o.BULK_INSERT_SORT_MODE].upper()
     path, key = _path(prepared.layout), _key(prepared.layout)
     if mode == "GLOBAL_SORT":
         return _global_sort(rows, [*path, *key], parallelism), True
     if mode == "PARTITION_SORT":
         rows = rows.coalesce(parallelism) if parallelism else rows
         return rows.sortWithinPartitions(*path, *key), True
-    if mode.startswith("PARTITION_PATH_REPARTITION"):
-        if path:
-            rows = rows.repartition(parallelism, *path) if parallelism else rows.repartition(*path)
-        elif parallelism:
-            rows = rows.coalesce(parallelism)
-        sort = mode.endswith("_AND_SORT") and path
-        return (rows.sortWithinPartitions(*path), True) if sort else (rows, False)
-    return rows, False
+    if path:
+        rows = rows.repartition(parallelism, *path) if parallelism else rows.repartition(*path)
+    elif parallelism:
+        rows = rows.coalesce(parallelism)
+    sort = mode.endswith("_AND_SORT") and path
+    return (rows.sortWithinPartitions(*path), True) if sort else (rows, False)
 
 
 def _sort_columns(prepared: Prepared, settings: WriteSettings) -> list[Column] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +19,7 @@ from penstock.errors import CommitUnknown, OptionError, StorageError, TableExist
 from penstock.options import Options, read_options
 from penstock.progress import Stages
 from penstock.services.rollback import roll_back_failed
+from penstock.spread import named_jobs
 from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
@@ -98,7 +100,8 @@ def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_
 def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
     table = replace(table, options=settings.options)
     table = roll_back_failed(turn_off_metadata_table(table))
-    stages = Stages(f"{settings.operation} {settings.table_name}", settings.options[o.PROGRESS])
+    title = f"{settings.operation} {settings.table_name}"
+    stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
     commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
     follow_up(table)
     return commit

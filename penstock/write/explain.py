@@ -119,7 +119,7 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain(write: Write, staging: Staging) -> WritePlan:
-    pieces = stage(write.prepared, staging)
+    pieces = stage(write.spark, write.prepared, staging)
     if write.settings.operation == "insert":
         return _plan(write, pieces, [_of_bucket(b) for b in assign(write, pieces)])
     nowhere = Change(write.table, Instant("0", Action.COMMIT, State.REQUESTED))

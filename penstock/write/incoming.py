@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -79,12 +79,23 @@ def mark_bare(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def run_over_incoming(rows: DataFrame, files: InputFiles | None, kernel: RowKernel) -> list[Any]:
+class Incoming(Protocol):
+    """Rows, and the files that they are where they are nothing else."""
+
+    @property
+    def rows(self) -> DataFrame: ...
+
+    @property
+    def files(self) -> InputFiles | None: ...
+
+
+def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel) -> list[Any]:
     """Run a kernel once per task over the incoming rows, or over the files that they are."""
+    files = incoming.files
     if files is None:
-        return run_over_rows(rows, kernel)
+        return run_over_rows(incoming.rows, kernel)
     work = partial(_over_files, kernel, files.storage, files.columns)
-    found = run_tasks(rows.sparkSession, work, files.tasks, here=files.here)
+    found = run_tasks(spark, work, files.tasks, here=files.here)
     return [result for results in found for result in results]
 
 

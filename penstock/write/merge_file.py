@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
-from penstock.filegroup.read import open_base_file, read_row_groups
+from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.filegroup.write import BaseFileWriter, Output
 from penstock.formats.parquet import ROW_GROUP_ROWS
@@ -114,7 +114,7 @@ def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
 def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
     """Row groups of the old file with their hits; old rows are numbered within the row group."""
     first = 0
-    for old in read_row_groups(file, merge.base.path, body_of(schema)):
+    for old in one_ahead(read_row_groups(file, merge.base.path, body_of(schema))):
         if merge.hits is None:
             hits = find_hits(share, old[KEY_COLUMN])
         else:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.errors import SchemaError, Unsupported
-from penstock.filegroup.markers import MarkerStyle
+from penstock.filegroup.markers import MarkerStyle, read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
@@ -21,7 +21,7 @@ from penstock.merge.mergers import AlwaysDelete, Merger
 from penstock.merge.payloads import merger_of
 from penstock.metadata.listing import latest_slices
 from penstock.options import Options
-from penstock.progress import StageNotes, Stages
+from penstock.progress import StageNotes, Stages, Tasks
 from penstock.schema import avro_text, with_meta_columns
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
@@ -72,7 +72,7 @@ def bulk_insert(write: Write) -> Commit:
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
         with write.stages.run("store", "writing new file groups") as notes:
-            stats = stats_of(run_over_incoming(arranged.rows, arranged.files, kernel))
+            stats = stats_of(run_over_incoming(write.spark, arranged, kernel))
             note_stats(notes, stats)
         return complete(write, change, stats, "BULK_INSERT")
 
@@ -115,7 +115,8 @@ def _merge(write: Write, operation: str) -> Commit:
         with write.stages.run("tag", "locating keys"):
             work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
         change.start(work.profile)
-        with write.stages.run("store", f"merging into {len(work.tasks)} file groups") as notes:
+        doing = f"merging into {len(work.tasks)} file groups"
+        with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
             stats = stats_of(run(run_task, work.tasks))
             note_stats(notes, stats)
         return complete(write, change, stats, operation)
@@ -158,9 +159,14 @@ def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bo
     """Evaluate the incoming rows, once, and keep them beside the markers."""
     staging = staging_of(write.table.storage, write.table.base_path, change.time)
     with write.stages.run("stage", "reading the incoming rows") as notes:
-        pieces = stage(prepared, staging, numbered=numbered)
+        pieces = stage(write.spark, prepared, staging, numbered=numbered)
         notes.rows, notes.size_bytes = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
     return staging, pieces
+
+
+def files_begun(write: Write, change: Change, total: int) -> Tasks:
+    """Tasks of a stage that writes files: each announces its file when it begins."""
+    return Tasks(total, lambda: len(read_markers(write.table.storage, write.table.base_path, change.time)))
 
 
 def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
@@ -227,7 +233,7 @@ def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Buck
     share = None if adds else share_settings(write, staging, None)
     tasks = [StoreTask(bucket, settings, staging, merger, share) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
-    with write.stages.run("store", f"writing {len(tasks)} file groups") as notes:
+    with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
         note_stats(notes, stats)
     return stats

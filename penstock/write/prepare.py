@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -32,18 +33,23 @@ from penstock.write.settings import WriteSettings
 class Prepared:
     """Rows ready to cross to the workers, and what they will be there."""
 
-    rows: DataFrame
+    make_rows: Callable[[], DataFrame]
     layout: Layout
     #: The table's schema after this write, without meta columns, as JSON; and as its data files hold it.
     avro: str
     stored: pa.Schema
     keys: KeyColumns
-    #: What `rows` are, where workers can read that themselves.
+    #: What `rows` are, where workers can read that themselves; nobody has to make them then.
     files: InputFiles | None = None
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """The rows, as Spark has them."""
+        return self.make_rows()
 
     def changed(self, rows: DataFrame) -> Prepared:
         """The same with other rows."""
-        return self if rows is self.rows else replace(self, rows=rows, files=None)
+        return replace(self, make_rows=lambda: rows, files=None)
 
 
 def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> Prepared:
@@ -60,8 +66,11 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     layout = _layout(columns, stored, settings)
     crossing = {*stored.names, layout.key, layout.path}
     target = StructType.fromJson(spark_of_avro(avro))
-    selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
-    rows = incoming.select(*selected, *_made_columns(columns, layout))
+
+    def rows() -> DataFrame:
+        selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
+        return incoming.select(*selected, *_made_columns(columns, layout))
+
     as_they_are = all(f.name in struct.names and struct[f.name].dataType == f.dataType for f in target if f.name in crossing)
     files = _files(incoming, layout, settings) if as_they_are else None
     return Prepared(rows, layout, avro_text(kept), stored, columns, files)
@@ -71,8 +80,11 @@ def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSetti
     """For a delete: only what locates a row crosses, and the table keeps its schema."""
     stored = arrow_for_storage(arrow_of_avro(table_schema))
     layout = _layout(columns, pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())]), settings)
-    plain = [F.col(quoted(c)) for c in dict.fromkeys((layout.key, layout.path)) if c not in (None, KEY, PATH)]
-    rows = incoming.select(*plain, *_made_columns(columns, layout))
+
+    def rows() -> DataFrame:
+        plain = [F.col(quoted(c)) for c in dict.fromkeys((layout.key, layout.path)) if c not in (None, KEY, PATH)]
+        return incoming.select(*plain, *_made_columns(columns, layout))
+
     return Prepared(rows, layout, avro_text(table_schema), stored, columns, _files(incoming, layout, settings))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.write import failing_as_storage
@@ -62,13 +63,13 @@ def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
     return Staging(storage, join(work_folder(base_path, instant), "staged"))
 
 
-def stage(prepared: Prepared, staging: Staging, *, numbered: bool = False) -> list[Piece]:
+def stage(spark: SparkSession, prepared: Prepared, staging: Staging, *, numbered: bool = False) -> list[Piece]:
     """Evaluate the rows and keep them; gives the pieces in arrival order.
 
     Args:
         numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
     """
-    found = run_over_incoming(prepared.rows, prepared.files, partial(_stage_rows, prepared.layout, staging, numbered))
+    found = run_over_incoming(spark, prepared, partial(_stage_rows, prepared.layout, staging, numbered))
     return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
 
 

@@ -44,9 +44,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
     found: list[InputFiles | None] = []
     usual = incoming.run_over_incoming
 
-    def note(frame: Any, files: InputFiles | None, kernel: Any) -> list[Any]:
-        found.append(files)
-        return usual(frame, files, kernel)
+    def note(spark: Any, rows: incoming.Incoming, kernel: Any) -> list[Any]:
+        found.append(rows.files)
+        return usual(spark, rows, kernel)
 
     monkeypatch.setattr("penstock.write.stage.run_over_incoming", note)
     monkeypatch.setattr("penstock.write.pipeline.run_over_incoming", note)

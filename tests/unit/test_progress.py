@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from penstock.progress import Stages, human_bytes, table_text
+from penstock import progress
+from penstock.progress import Stages, Tasks, human_bytes, table_text
 
 
 def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
@@ -41,6 +45,49 @@ def test_progress_can_be_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     shown = capfd.readouterr().err
     assert "reading the rows" in shown
     assert "1,200 rows" in shown
+
+
+def test_tasks_that_have_begun_are_counted_while_a_stage_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LOOK_EVERY_S", 0.01)
+    looked, shown = threading.Event(), list[str]()
+
+    def begun() -> int:
+        if len(shown) >= 2:
+            looked.set()
+        return 3 + len(shown)
+
+    stages = Stages("upsert trips", "on")
+    assert stages._display is not None
+    monkeypatch.setattr("rich.status.Status.update", lambda self, text: shown.append(text))
+    with stages.run("store", "merging", Tasks(4, begun)):
+        assert looked.wait(10)
+    assert [text[-6:] for text in shown[:2]] == ["3 of 4", "4 of 4"]
+
+
+def test_a_look_that_fails_does_not_disturb_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LOOK_EVERY_S", 0.01)
+    looked = threading.Event()
+
+    def begun() -> int:
+        looked.set()
+        raise OSError("gone")
+
+    with Stages("upsert trips", "on").run("store", "merging", Tasks(4, begun)):
+        assert looked.wait(10)
+
+
+def test_what_is_asked_for_is_open_around_a_stage() -> None:
+    seen = []
+
+    @contextmanager
+    def around(doing: str) -> Iterator[None]:
+        seen.append(doing)
+        yield
+        seen.append("over")
+
+    with Stages("upsert trips", "off", around).run("store", "merging"):
+        seen.append("work")
+    assert seen == ["upsert trips: merging", "work", "over"]
 
 
 @pytest.mark.parametrize(
