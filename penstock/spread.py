@@ -82,7 +82,10 @@ def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T
 @contextmanager
 def named_jobs(spark: SparkSession, name: str) -> Iterator[None]:
     """Spark's jobs in this block carry a tag, which its REST interface shows. PySpark 3.5 has tags on Connect only."""
-    if not callable(getattr(spark, "addTag", None)):
+    import pyspark
+
+    on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    if not on_connect and int(pyspark.__version__.split(".")[0]) < 4:
         yield
         return
     tag = name.replace(",", ";")  # a comma stands between tags

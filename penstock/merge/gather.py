@@ -80,7 +80,7 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
-    """The same type with 64-bit offsets, at every depth."""
+    """The same type with 64-bit offsets, at every depth but in the keys of maps, whose cast ends pyarrow 25's process."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):
@@ -90,5 +90,5 @@ def _wide(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.large_list(kind.value_field.with_type(_wide(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(_wide(kind.key_type), kind.item_field.with_type(_wide(kind.item_type)))
+        return pa.map_(kind.key_type, kind.item_field.with_type(_wide(kind.item_type)))
     return kind

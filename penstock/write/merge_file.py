@@ -5,7 +5,7 @@
 3. Incoming rows that met nobody, and are meant for this file, are added at the end.
 
 Counts are Hudi's: a row that the merger keeps is neither update nor write error; a delete that met nobody but came to this
-file counts as delete and as insert. Memory is the share, one row group, and the rows that wait to become one.
+file counts as delete and as insert. Memory is the share, two row groups, and the rows that wait to become one.
 """
 
 from __future__ import annotations

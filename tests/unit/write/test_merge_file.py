@@ -201,7 +201,7 @@ def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> 
 # --- memory
 
 
-def test_at_most_one_row_group_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_two_row_groups_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filegroup_write, "ROW_GROUP_ROWS", 50)
     case = Case(tmp_path, trips(*((f"k{n:04}", "c", 1, "x") for n in range(400))))
     assert pq.ParquetFile(case.base.path).num_row_groups == 8
@@ -219,12 +219,14 @@ def test_at_most_one_row_group_is_held(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(merge_module, "read_row_groups", counting)
     case.merge(trips(*((f"k{n:04}", "c", 2, "y") for n in range(0, 400, 7))))
-    assert (most, len(alive)) == (1, 8)
+    assert (most, len(alive)) == (2, 8)  # one is worked on, the next one is being read
     assert sum(v == "y" for (v,) in case.values("v")) == 58
     assert pq.ParquetFile(case.new.path).num_row_groups == 8
 
 
-def test_the_reader_itself_holds_no_row_group_while_it_reads_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_row_group_that_is_worked_on_is_held_while_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(filegroup_write, "ROW_GROUP_ROWS", 50)
     case = Case(tmp_path, trips(*((f"k{n:04}", "c", 1, "x") for n in range(200))))
     alive: list[Any] = []
@@ -239,7 +241,8 @@ def test_the_reader_itself_holds_no_row_group_while_it_reads_the_next(tmp_path: 
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", counting)
     case.merge(trips(("k0000", "c", 2, "y")))
-    assert held == [0, 0, 0, 0]
+    assert max(held) <= 1
+    assert len(held) == 4
 
 
 # --- schemas
