@@ -6,9 +6,11 @@ A base file is `<file id>_<write token>_<instant>.parquet`; a log file `.<file i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
+UNKNOWN_WRITE_TOKEN = "1-0-1"  # of log files that no task wrote: those of a rollback
 
 _LOG = re.compile(r"\.(.+)_([^_]*)\.log\.([0-9]+)(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?")
 _BASE = re.compile(r"([^_.][^_]*)_([^_]*)_([0-9]+)(\.[A-Za-z]+)")
@@ -38,6 +40,22 @@ class LogName:
 def base_file_name(file_id: str, write_token: str, instant: str) -> str:
     """The name of a base file."""
     return f"{file_id}_{write_token}_{instant}.parquet"
+
+
+def log_file_name(file_id: str, base_instant: str, version: int, write_token: str) -> str:
+    """The name of a log file; versions of one file slice count from 1."""
+    return f".{file_id}_{base_instant}.log.{version}_{write_token}"
+
+
+def log_order(name: LogName) -> tuple[str, int, str, bool]:
+    """What the log files of a file group are read in the order of: a version is a number, and no write token comes first."""
+    return name.base_instant, name.version, name.write_token, name.is_cdc
+
+
+def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) -> int:
+    """The version of the next log file of a file slice: one more than the greatest there is."""
+    versions = (name.version for name in names if (name.file_id, name.base_instant) == (file_id, base_instant))
+    return max(versions, default=0) + 1
 
 
 def write_token(task: int, stage: int, attempt: int) -> str:

@@ -1,13 +1,15 @@
-"""Mergers: which of two rows of a key stays, for many keys at once.
+"""Mergers that choose: which of two rows of a key stays, for many keys at once. And what every merger promises.
 
 `resolve(old, new)` gets rows that belong together: row i of both has one key. It says for each what becomes of it; the
-caller copies rows. A merger names the columns of the old row it looks at, so that no others are read for it.
+caller copies rows. A merger names the columns of the old row it looks at, so that no others are read for it. One that makes
+rows out of both (`Building`) says `BUILD` for some pairs and is then asked for these rows, with all their columns. What is
+made of several rows of one batch or log is in `runs.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.gather import column_at
+from penstock.merge.gather import Positions, column_at, take_rows
+from penstock.merge.runs import Flags, Folded, Runs, plain
 
 DELETE_FLAG = "_hoodie_is_deleted"
 
 Choices = npt.NDArray[np.int8]
-KEEP_OLD, TAKE_NEW, DELETE = np.int8(0), np.int8(1), np.int8(2)
+#: 3 is left to the writer, for rows that stay but count as written.
+KEEP_OLD, TAKE_NEW, DELETE, BUILD = np.int8(0), np.int8(1), np.int8(2), np.int8(4)
 
 
 class Merger(Protocol):
@@ -28,26 +32,66 @@ class Merger(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns of the stored row that the decision looks at; fields of structs as `a.b`."""
+        """Columns that the decision looks at in both rows; fields of structs as `a.b`."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the incoming row alone that decisions look at, beside the delete flag."""
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        """KEEP_OLD, TAKE_NEW or DELETE for each pair of rows."""
+        """KEEP_OLD, TAKE_NEW, DELETE or BUILD for each pair of rows."""
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         """Which incoming rows say that their key is gone."""
+
+
+@runtime_checkable
+class Building(Protocol):
+    """A merger that makes rows out of an old and a new one. Only these ever say BUILD."""
+
+    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        """The row of each pair that `resolve` said BUILD for, with the columns of `new`. The old rows are whole."""
+
+    def insert(self, new: pa.Table) -> pa.Table:
+        """Rows that are no deletes, as they are stored where they meet no other or replace it."""
+
+
+@dataclass(frozen=True)
+class DeleteMarker:
+    """A column whose text form says that a row is a delete, in place of `_hoodie_is_deleted`."""
+
+    column: str
+    value: str
+
+    def marks(self, rows: pa.Table) -> Flags:
+        if self.column not in rows.column_names:
+            return np.zeros(rows.num_rows, np.bool_)
+        return has_text(rows[self.column], self.value)
 
 
 @dataclass(frozen=True)
 class LatestCommit:
     """The incoming row always wins: OverwriteWithLatestAvroPayload."""
 
+    marker: DeleteMarker | None = None
     needs: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.marker.column,) if self.marker else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return np.where(self.is_delete(new), DELETE, TAKE_NEW).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
+        return self.marker.marks(new) if self.marker else delete_flags(new)
+
+
+@dataclass(frozen=True)
+class CommitTime(LatestCommit):
+    """The incoming row always wins, the last one of a batch and of a log too: COMMIT_TIME_ORDERING, HoodieAvroPayload."""
+
+    ignores_ordering: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,21 +102,67 @@ class LatestOrdering:
     """
 
     ordering: str
+    marker: DeleteMarker | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.ordering,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.marker.column,) if self.marker else ()
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
+        return np.where(is_newer(old, new, self.ordering), KEEP_OLD, taken).astype(np.int8)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return self.marker.marks(new) if self.marker else delete_flags(new)
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """The greater ordering value wins, but a delete always does: EventTimeAvroPayload."""
+
+    ordering: str
+    reads: tuple[str, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
         return (self.ordering,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        stored, incoming = column_at(old, self.ordering), column_at(new, self.ordering)
-        older = np.zeros(new.num_rows, np.bool_)
-        if stored is not None and incoming is not None:
-            older = is_greater(stored, incoming, self.ordering)
-        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
-        return np.where(older, KEEP_OLD, taken).astype(np.int8)
+        kept = np.where(is_newer(old, new, self.ordering), KEEP_OLD, TAKE_NEW)
+        return np.where(self.is_delete(new), DELETE, kept).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
+
+
+@dataclass(frozen=True)
+class FirstValue:
+    """The greater ordering value wins, the older row among equals: FirstValueAvroPayload."""
+
+    ordering: str
+    reads: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.ordering,)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
+        kept = is_newer(old, new, self.ordering) | is_as_new(old, new, self.ordering)
+        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return delete_flags(new)
+
+    def fold(self, runs: Runs) -> Folded:
+        if runs.ranks is None:
+            return Folded(take_rows(runs.rows, runs.starts))
+        newest_first = np.lexsort((-runs.ranks, runs.run_of))
+        return Folded(take_rows(runs.rows, newest_first[runs.starts]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +170,8 @@ class AlwaysDelete:
     """Every incoming key is gone, whatever the ordering: EmptyHoodieRecordPayload and the delete operation."""
 
     needs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    ignores_ordering: bool = True
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return np.full(new.num_rows, DELETE, np.int8)
@@ -88,11 +180,67 @@ class AlwaysDelete:
         return np.ones(new.num_rows, np.bool_)
 
 
+def ignores_ordering(merger: Merger) -> bool:
+    """Whether the last row of a batch or log counts, whatever its ordering value: such a merger is not to be given any."""
+    return getattr(merger, "ignores_ordering", False)
+
+
+def inserted_rows(merger: Merger, rows: pa.Table) -> pa.Table:
+    """Rows that are no deletes and meet no other, as they are stored."""
+    return merger.insert(rows) if isinstance(merger, Building) else plain(rows)
+
+
+def changed_rows(merger: Merger, choices: Choices, old: pa.Table, at: Positions, new: pa.Table) -> pa.Table:
+    """The rows of the pairs that become TAKE_NEW or BUILD, in the order of the pairs, with the columns of `new`.
+
+    Args:
+        at: where the old row of each pair stands in `old`, whose rows are whole.
+    """
+    if not isinstance(merger, Building):
+        return plain(new.filter(pa.array(choices == TAKE_NEW)))
+    taken, built = choices == TAKE_NEW, choices == BUILD
+    rows = []
+    if taken.any() or not built.any():
+        rows.append(merger.insert(new.filter(pa.array(taken))))
+    if built.any():
+        rows.append(merger.build(take_rows(old, at[built]), new if built.all() else new.filter(pa.array(built))))
+    if len(rows) == 1:
+        return rows[0]
+    order = np.argsort(np.concatenate([np.flatnonzero(taken), np.flatnonzero(built)]))
+    return take_rows(pa.concat_tables(rows), order)
+
+
 def delete_flags(rows: pa.Table) -> npt.NDArray[np.bool_]:
     """Rows whose `_hoodie_is_deleted` is true."""
     if DELETE_FLAG not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(pc.fill_null(rows[DELETE_FLAG], False), dtype=np.bool_)
+
+
+def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> Flags:
+    """Where the text form of a value is this one."""
+    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
+    found = pc.equal(pc.utf8_lower(texts), text.lower()) if any_case else pc.equal(texts, text)
+    return np.asarray(pc.fill_null(found, False), dtype=np.bool_)
+
+
+def is_newer(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
+    """Where the stored row has the greater ordering value."""
+    stored, incoming = column_at(old, ordering), column_at(new, ordering)
+    if stored is None or incoming is None:
+        return np.zeros(new.num_rows, np.bool_)
+    return is_greater(stored, incoming, ordering)
+
+
+def is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
+    """Where both rows have one ordering value. Call it where `is_newer` has found them to compare."""
+    stored, incoming = column_at(old, ordering), column_at(new, ordering)
+    if stored is None or incoming is None:
+        return np.zeros(new.num_rows, np.bool_)
+    same = pc.equal(stored, incoming)
+    if pa.types.is_floating(stored.type) and pa.types.is_floating(incoming.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(stored), pc.is_nan(incoming)))
+    return np.asarray(pc.fill_null(same, False), dtype=np.bool_)
 
 
 def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> npt.NDArray[np.bool_]:

@@ -42,6 +42,16 @@ def newest_of_each(
     return np.sort(last)
 
 
+def ranks(values: pa.Array | pa.ChunkedArray, column: str) -> Positions:
+    """Numbers that compare as the values do; equal values have one number. A null counts as the least."""
+    codes = flat(values).dictionary_encode()
+    order = _ascending(codes.dictionary, column)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    indices = np.asarray(pc.fill_null(codes.indices, -1), dtype=np.int64)
+    return np.where(indices < 0, np.int64(-1), rank[indices]) if len(order) else indices
+
+
 def _ascending(values: pa.Array, column: str) -> Positions:
     """Positions by value; equal ones stay in their order."""
     try:

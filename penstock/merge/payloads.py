@@ -1,28 +1,142 @@
-"""Hudi's payload classes by their Java names, as mergers. A new one is a line here and a class in `mergers.py`."""
+"""Hudi's payload classes by their Java names, merge modes by theirs, and Penstock's own mergers, as mergers.
+
+A new one is a line here and a class in the module of its family.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.errors import OptionError
-from penstock.merge.mergers import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.merge.change_streams import AwsDms, DebeziumMySql, DebeziumPostgres, WithOperation
+from penstock.merge.masked import MASK, Masked
+from penstock.merge.mergers import (
+    AlwaysDelete,
+    CommitTime,
+    DeleteMarker,
+    EventTime,
+    FirstValue,
+    LatestCommit,
+    LatestOrdering,
+    Merger,
+)
+from penstock.merge.ogg import ogg_merger
+from penstock.merge.partial import NonDefaults, PartialUpdate
+from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
 
 _PACKAGE = "org.apache.hudi.common.model."
+_OPTION = "hoodie.datasource.write.payload.class"
 
-#: Java class → merger, given the ordering column (None where the table has none).
-PAYLOADS: dict[str, Callable[[str | None], Merger]] = {
-    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda ordering: LatestCommit(),
-    f"{_PACKAGE}DefaultHoodieRecordPayload": lambda ordering: LatestOrdering(ordering) if ordering else LatestCommit(),
-    f"{_PACKAGE}EmptyHoodieRecordPayload": lambda ordering: AlwaysDelete(),
+
+@dataclass(frozen=True)
+class PayloadSettings:
+    """What a payload is told beside its rows."""
+
+    #: The ordering column; None where the table has none.
+    ordering: str | None = None
+    #: `hoodie.payload.delete.field` and `.marker`.
+    marker: DeleteMarker | None = None
+    #: Defaults of columns where they are not null, as the table's Avro schema has them.
+    defaults: tuple[tuple[str, Any], ...] = ()
+    #: Whether `_hoodie_operation` counts (`hoodie.allow.operation.metadata.field`).
+    operation: bool = False
+    #: Options of Penstock's own mergers, by what follows `penstock.payload.`.
+    own: Mapping[str, str] = field(default_factory=dict)
+
+
+def _default(settings: PayloadSettings) -> Merger:
+    if settings.ordering is None:
+        return LatestCommit(settings.marker)
+    return LatestOrdering(settings.ordering, settings.marker)
+
+
+def _aggregate(settings: PayloadSettings) -> Merger:
+    pairs = [part.strip().rpartition(":") for part in settings.own.get("aggregate", "").split(",") if part.strip()]
+    if not pairs or any(not column for column, _, _ in pairs):
+        raise OptionError(
+            f"{_OPTION}=penstock.aggregate needs penstock.payload.aggregate=<column>:<aggregate>,..., such as fare:sum,seen:max; "
+            f"it is {settings.own.get('aggregate')!r}"
+        )
+    return Aggregate(tuple((column.strip(), how.strip()) for column, _, how in pairs), settings.ordering)
+
+
+def _keep_history(settings: PayloadSettings) -> Merger:
+    column, limit = settings.own.get("history.column", "history"), settings.own.get("history.limit")
+    if limit is not None and (not limit.isdigit() or int(limit) < 1):
+        raise OptionError(f"penstock.payload.history.limit={limit!r} has to be a number from 1 on; leave it out to keep all")
+    return KeepHistory(column, settings.ordering, int(limit) if limit else None)
+
+
+#: Java class → merger, given its settings.
+PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
+    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: LatestCommit(),
+    f"{_PACKAGE}DefaultHoodieRecordPayload": _default,
+    f"{_PACKAGE}EventTimeAvroPayload": lambda s: EventTime(s.ordering) if s.ordering else LatestCommit(),
+    f"{_PACKAGE}FirstValueAvroPayload": lambda s: FirstValue(s.ordering) if s.ordering else LatestCommit(),
+    f"{_PACKAGE}HoodieAvroPayload": lambda settings: CommitTime(),
+    f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": lambda settings: NonDefaults(settings.defaults),
+    f"{_PACKAGE}PartialUpdateAvroPayload": lambda settings: PartialUpdate(settings.ordering),
+    f"{_PACKAGE}EmptyHoodieRecordPayload": lambda settings: AlwaysDelete(),
+    f"{_PACKAGE}AWSDmsAvroPayload": lambda settings: AwsDms(),
+    f"{_PACKAGE}debezium.MySqlDebeziumAvroPayload": lambda settings: DebeziumMySql(),
+    f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": lambda settings: DebeziumPostgres(),
+}
+
+#: Penstock's own.
+READY: dict[str, Callable[[PayloadSettings], Merger]] = {
+    "penstock.aggregate": _aggregate,
+    "penstock.masked": lambda settings: Masked(settings.ordering, settings.own.get("mask.column", MASK)),
+    "penstock.first_row": lambda settings: FirstRow(settings.ordering),
+    "penstock.keep_history": _keep_history,
+    "penstock.ogg": lambda settings: ogg_merger(),
 }
 
 
-def merger_of(payload_class: str, ordering: str | None) -> Merger:
-    """The merger that a payload class stands for. Nothing is imported because an option or a table names it."""
-    try:
-        return PAYLOADS[payload_class](ordering)
-    except KeyError:
-        known = ", ".join(sorted(name.rpartition(".")[2] for name in PAYLOADS))
-        raise OptionError(
-            f"hoodie.datasource.write.payload.class={payload_class!r} is not known here; known payloads: {known}"
-        ) from None
+def merger_of(payload_class: str, ordering: str | None = None, settings: PayloadSettings | None = None) -> Merger:
+    """The merger that a payload class stands for. Nothing is imported because an option or a table names it.
+
+    Args:
+        settings: all that the payload is told; where it is left out, the ordering column alone.
+    """
+    settings = settings or PayloadSettings(ordering)
+    known = PAYLOADS | READY
+    make = known.get(payload_class) or known.get(payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium."))
+    if make is None:
+        names = ", ".join([*sorted(name.rpartition(".")[2] for name in PAYLOADS), *sorted(READY)])
+        raise OptionError(f"{_OPTION}={payload_class!r} is not known here; known payloads: {names}")
+    return WithOperation(make(settings)) if settings.operation else make(settings)
+
+
+def merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | None = None) -> Merger:
+    """The merger that a merge mode of newer Hudi releases stands for.
+
+    Args:
+        payload_class: what CUSTOM means.
+    """
+    if mode == "COMMIT_TIME_ORDERING":
+        merger: Merger = CommitTime()
+    elif mode == "EVENT_TIME_ORDERING":
+        merger = _default(settings)
+    elif mode == "CUSTOM":
+        if payload_class is None:
+            raise OptionError(f"hoodie.record.merge.mode=CUSTOM does not say how rows are merged: set {_OPTION} too")
+        return merger_of(payload_class, settings=settings)
+    else:
+        modes = "COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING and CUSTOM"
+        raise OptionError(f"hoodie.record.merge.mode={mode!r} is not known; known modes: {modes}")
+    return WithOperation(merger) if settings.operation else merger
+
+
+def delete_marker(column: str | None, value: str | None) -> DeleteMarker | None:
+    """What `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` say together.
+
+    Raises:
+        OptionError: the column is named, but not the value that means delete.
+    """
+    if column is None:
+        return None
+    if value is None:
+        raise OptionError("hoodie.payload.delete.marker should be configured with hoodie.payload.delete.field: set both")
+    return DeleteMarker(column, value)

@@ -12,6 +12,9 @@ from penstock.filegroup.names import (
     BaseName,
     LogName,
     base_file_name,
+    log_file_name,
+    log_order,
+    next_log_version,
     parse_base_name,
     parse_log_name,
     partition_metafile,
@@ -35,6 +38,30 @@ def test_a_log_file_name_gives_back_its_parts(file_id: str, base: str, version: 
     name = f".{file_id}_{base}.log.{version}_{token}{'.cdc' if cdc else ''}"
     assert parse_log_name(name) == LogName(file_id, base, version, token, cdc)
     assert parse_base_name(name) is None
+
+
+@given(FILE_IDS, TIMES, st.integers(1, 10**6), TOKENS)
+def test_a_made_log_file_name_gives_back_its_parts(file_id: str, base: str, version: int, token: str) -> None:
+    assert parse_log_name(log_file_name(file_id, base, version, token)) == LogName(file_id, base, version, token)
+
+
+def test_log_files_are_read_by_base_instant_then_number_of_version_then_token() -> None:
+    names = [
+        ".f_2.log.1_0-1-1",
+        ".f_1.log.10_0-1-1",
+        ".f_1.log.9_1-0-1",
+        ".f_1.log.9_0-1-1.cdc",
+        ".f_1.log.9_0-1-1",
+        ".f_1.log.9",
+    ]
+    parsed = [log for name in names if (log := parse_log_name(name))]
+    assert sorted(parsed, key=log_order) == parsed[::-1]
+
+
+def test_the_next_log_file_has_the_version_after_the_greatest_of_its_slice() -> None:
+    names = [LogName("f", "1", 9, ""), LogName("f", "1", 10, "1-0-1"), LogName("f", "2", 30, ""), LogName("g", "1", 40, "")]
+    assert next_log_version(names, "f", "1") == 11
+    assert next_log_version(names, "f", "3") == 1
 
 
 def test_a_log_file_of_an_old_writer_has_no_token() -> None:

@@ -1,0 +1,206 @@
+"""Mergers of change streams: rows as AWS DMS and Debezium write them, and the `_hoodie_operation` column.
+
+AWSDmsAvroPayload, MySqlDebeziumAvroPayload and PostgresDebeziumAvroPayload. Among the rows of a batch the configured ordering
+field decides, as with Hudi; it should be the stream's own position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import SchemaError
+from penstock.merge.blend import blend, column_like
+from penstock.merge.mergers import (
+    BUILD,
+    DELETE,
+    KEEP_OLD,
+    TAKE_NEW,
+    Building,
+    Choices,
+    Merger,
+    delete_flags,
+    has_text,
+    ignores_ordering,
+)
+from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest
+from penstock.schema import OPERATION_COLUMN
+
+DMS_OPERATION = "Op"
+DEBEZIUM_OPERATION = "_change_operation_type"
+MYSQL_POSITION = "_event_seq"
+POSTGRES_POSITION = "_event_lsn"
+#: What Debezium puts in place of a value that the database did not send, because it was not changed.
+UNAVAILABLE = "__debezium_unavailable_value"
+
+_OPERATIONS = ("I", "-U", "U", "D")
+
+
+@dataclass(frozen=True)
+class AwsDms:
+    """The incoming row always wins; `Op` says which are deletes: AWSDmsAvroPayload."""
+
+    needs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = (DMS_OPERATION,)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        return np.where(self.is_delete(new), DELETE, TAKE_NEW).astype(np.int8)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return _marked(new, DMS_OPERATION, "D", "AWSDmsAvroPayload") | delete_flags(new)
+
+
+@dataclass(frozen=True)
+class DebeziumMySql:
+    """The row further on in the binary log wins, the stored one at the same place: MySqlDebeziumAvroPayload."""
+
+    needs: tuple[str, ...] = (MYSQL_POSITION,)
+    reads: tuple[str, ...] = (DEBEZIUM_OPERATION,)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        file, at = _binlog_places(_positions(new, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
+        stored = column_like(old, new.schema.field(MYSQL_POSITION))
+        known = np.asarray(pc.is_valid(stored))
+        old_file, old_at = _binlog_places(stored)
+        kept = known & ((file < old_file) | ((file == old_file) & (at <= old_at)))
+        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
+        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return _marked(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
+
+
+@dataclass(frozen=True)
+class DebeziumPostgres:
+    """The row with the greater log position wins, the incoming one at the same; values not sent are the stored ones.
+
+    PostgresDebeziumAvroPayload.
+    """
+
+    needs: tuple[str, ...] = (POSTGRES_POSITION,)
+    reads: tuple[str, ...] = (DEBEZIUM_OPERATION,)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        at = _positions(new, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
+        stored = column_like(old, new.schema.field(POSTGRES_POSITION))
+        kept = np.asarray(pc.fill_null(pc.less(at, stored), False), dtype=np.bool_)
+        lacking = np.zeros(new.num_rows, np.bool_)
+        for name in new.column_names:
+            lacking |= _unavailable(new[name])
+        taken = np.where(self.is_delete(new), DELETE, np.where(lacking, BUILD, TAKE_NEW))
+        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return _marked(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
+
+    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        columns = []
+        for field in new.schema:
+            lacking = _unavailable(new[field.name])
+            columns.append(blend(~lacking, new[field.name], column_like(old, field)) if lacking.any() else new[field.name])
+        return pa.table(columns, schema=new.schema)
+
+    def insert(self, new: pa.Table) -> pa.Table:
+        return new
+
+
+@dataclass(frozen=True)
+class WithOperation:
+    """Any merger, where `_hoodie_operation` says which rows are deletes too. A row that is kept is kept from these as well."""
+
+    merger: Merger
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.merger.needs
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.merger.reads, OPERATION_COLUMN)
+
+    @property
+    def ignores_ordering(self) -> bool:
+        return ignores_ordering(self.merger)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        choices = self.merger.resolve(old, new)
+        choices[operation_deletes(new) & (choices != KEEP_OLD)] = DELETE
+        return choices
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return self.merger.is_delete(new) | operation_deletes(new)
+
+    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        return self.merger.build(old, new) if isinstance(self.merger, Building) else new
+
+    def insert(self, new: pa.Table) -> pa.Table:
+        return self.merger.insert(new) if isinstance(self.merger, Building) else new
+
+    def fold(self, runs: Runs) -> Folded:
+        return self.merger.fold(runs) if isinstance(self.merger, Folding) else pick_newest(runs)
+
+
+def operation_deletes(rows: pa.Table) -> Flags:
+    """Rows whose `_hoodie_operation` is `D`: writers delete their keys, readers of a log leave them out.
+
+    Raises:
+        SchemaError: an operation that is none of `I`, `-U`, `U`, `D`.
+    """
+    if OPERATION_COLUMN not in rows.column_names:
+        return np.zeros(rows.num_rows, np.bool_)
+    operations = rows[OPERATION_COLUMN]
+    known = pc.or_(pc.is_null(operations), pc.is_in(operations, value_set=pa.array(_OPERATIONS, operations.type)))
+    if not pc.all(known, min_count=0).as_py():
+        odd = pc.unique(operations.filter(pc.invert(known))).to_pylist()[:3]
+        raise SchemaError(f"column {OPERATION_COLUMN!r} holds {odd}; operations are {', '.join(_OPERATIONS)}, or null")
+    return has_text(operations, "D")
+
+
+def _marked(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:
+    """Rows whose operation is this one, in whatever case."""
+    if column not in rows.column_names:
+        raise SchemaError(
+            f"{payload} needs the column {column!r}, which says what was done to each row; the rows have "
+            f"{', '.join(rows.column_names)}. Add it, or choose another hoodie.datasource.write.payload.class"
+        )
+    return has_text(rows[column], letter, any_case=True)
+
+
+def _positions(rows: pa.Table, column: str, payload: str) -> pa.ChunkedArray:
+    """The incoming rows' places in the database's log."""
+    if column not in rows.column_names or rows[column].null_count:
+        raise SchemaError(
+            f"{column} cannot be null in insert record: {payload} compares it to tell which row is newer; fill the column, or "
+            "choose another hoodie.datasource.write.payload.class"
+        )
+    return rows[column]
+
+
+def _binlog_places(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """File numbers and offsets of texts such as `000003.1540`; 0 and 0 where there is none."""
+    parts = pc.extract_regex(positions.cast(pa.string()), r"^(?P<file>[0-9]{1,18})\.(?P<at>[0-9]{1,18})$")
+    bad = pc.and_(pc.is_valid(positions), pc.is_null(parts))
+    if pc.any(bad, min_count=0).as_py():
+        odd = positions.filter(bad)[0].as_py()
+        raise SchemaError(
+            f"column {MYSQL_POSITION!r} holds {odd!r}; it has to be <number of the binary log file>.<offset>, such as 000003.1540"
+        )
+    numbers = (pc.cast(pc.struct_field(parts, name), pa.int64()) for name in ("file", "at"))
+    file, at = (np.asarray(pc.fill_null(n, 0), dtype=np.int64) for n in numbers)
+    return file, at
+
+
+def _unavailable(values: pa.ChunkedArray) -> Flags:
+    """Where a text or bytes stand for a value that was not sent."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        placeholder = pa.scalar(UNAVAILABLE, kind)
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        placeholder = pa.scalar(UNAVAILABLE.encode(), kind)
+    else:
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(pc.fill_null(pc.equal(values, placeholder), False), dtype=np.bool_)

@@ -1,0 +1,183 @@
+"""One row per key of a batch, and one per key of a log: pre-combining, for mergers of every kind.
+
+1. Rows of one key are brought side by side, in the order in which they came.
+2. In a log, delete entries take effect: what came before one is forgotten, unless it is newer by its ordering value.
+3. The merger folds what is left (`Folding`), or the row with the greatest ordering value stays.
+
+Keys with a single row are not touched. A merger that only picks the newest row needs none of this for a batch:
+`pair.newest_of_each` answers with positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.gather import Positions, take_rows
+from penstock.merge.mergers import Merger, ignores_ordering
+from penstock.merge.pair import ranks
+from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch with one row per key."""
+
+    #: Rows that stand for their keys, ascending: of each key the last one that came.
+    rows: Positions
+    #: Those of them, ascending, whose values are others now, and these values.
+    changed: Positions
+    values: pa.Table
+    #: Which of the changed rows must not take anything from what is stored; None: none.
+    fresh: Flags | None = None
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        """The batch's rows after folding, given those that came."""
+        source = np.arange(rows.num_rows)
+        source[self.changed] = rows.num_rows + np.arange(len(self.changed))
+        return take_rows(pa.concat_tables([rows, self.values]), source[self.rows])
+
+
+def fold_batch(
+    merger: Folding,
+    rows: pa.Table,
+    keys: pa.Array,
+    ordering: pa.Array | pa.ChunkedArray | None = None,
+    column: str = "",
+    arrival: Positions | None = None,
+) -> Batch:
+    """Fold the rows of each key of a batch into one.
+
+    Args:
+        column: what the ordering column is called, for the message.
+        arrival: numbers that tell which row came later, where the rows do not stand in that order.
+    """
+    order, lengths = _side_by_side(keys, arrival)
+    ends = np.cumsum(lengths) - 1
+    several = np.repeat(lengths > 1, lengths)
+    if not several.any():
+        return Batch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
+    members, lengths_of_several = order[several], lengths[lengths > 1]
+    runs = Runs(
+        take_rows(rows, members),
+        np.cumsum(lengths_of_several) - lengths_of_several,
+        None if ordering is None else ranks(ordering.take(pa.array(members)), column),
+    )
+    folded = merger.fold(runs)
+    changed = order[ends[lengths > 1]]
+    back = np.argsort(changed)
+    fresh = None if folded.fresh is None or not folded.fresh.any() else folded.fresh[back]
+    return Batch(np.sort(order[ends]), changed[back], take_rows(folded.rows, back), fresh)
+
+
+@dataclass(frozen=True)
+class LogRecords:
+    """Records of log files in the order in which they were written, or one per key of them."""
+
+    keys: pa.Array
+    #: Their rows; those of delete entries say nothing.
+    rows: pa.Table
+    #: Delete entries, which hold no row.
+    empty: Flags
+    #: Ordering values; None: no column has them. A delete entry without one deletes whatever came before it.
+    ordering: pa.Array | None = None
+    #: Rows that must not take anything from the base file; None: none.
+    fresh: Flags | None = None
+
+
+def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecords:
+    """What the log says about each key: its row, or that it is gone. Keys come in the order of their last records.
+
+    A log may be folded part by part, with what came out of the earlier part in front of the next one.
+    """
+    ordering = None if ignores_ordering(merger) else records.ordering
+    order, lengths = _side_by_side(records.keys, None)
+    starts = np.cumsum(lengths) - lengths
+    run_of = np.repeat(np.arange(len(lengths)), lengths)
+    empty = records.empty[order]
+    rank = None if ordering is None else ranks(ordering, column)[order]
+    always = np.ones(len(order), np.bool_) if ordering is None else _always_deletes(ordering)[order]
+    firsts = _firsts(starts, lengths, empty, rank, always)
+    gone = firsts > starts + lengths - 1
+    kept = (np.arange(len(order)) >= firsts[run_of]) & ~empty
+    after = (firsts > starts) & ~gone
+    if records.fresh is not None:
+        after |= np.logical_or.reduceat(records.fresh[order] & kept, starts) if len(starts) else after
+    counts = np.bincount(run_of[kept], minlength=len(lengths))[~gone]
+    at = order[kept]
+    runs = Runs(take_rows(records.rows, at), np.cumsum(counts) - counts, None if rank is None else rank[kept], True, after[~gone])
+    folded = merger.fold(runs) if isinstance(merger, Folding) else pick_newest(runs)
+    return _log_of(records, order[starts + lengths - 1], gone, folded, _greatest(at, runs))
+
+
+def _side_by_side(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, Positions]:
+    """Positions of the rows key by key, each key's in the order of arrival, and how many each has."""
+    codes = keys.dictionary_encode()
+    of = np.asarray(codes.indices, dtype=np.int64)
+    order = np.argsort(of, kind="stable") if arrival is None else np.lexsort((arrival, of))
+    return order, np.bincount(of, minlength=len(codes.dictionary)).astype(np.int64)
+
+
+def _always_deletes(values: pa.Array) -> Flags:
+    """Delete entries that ask for no ordering value: theirs is missing, or the number 0 that stands for none."""
+    unordered = np.asarray(values.is_null())
+    if pa.types.is_integer(values.type):
+        unordered = unordered | (np.asarray(values.fill_null(0)) == 0)
+    return unordered
+
+
+def _firsts(starts: Positions, lengths: Positions, empty: Flags, rank: Positions | None, always: Flags) -> Positions:
+    """Where what is left of each run begins, after its delete entries took effect; behind its end if nothing is left.
+
+    One round for each place in a run, over all runs with delete entries at once.
+    """
+    firsts = starts.copy()
+    if not empty.any():
+        return firsts
+    active = np.flatnonzero(np.logical_or.reduceat(empty, starts))
+    none = np.iinfo(np.int64).min
+    present = np.full(len(active), none)
+    for step in range(int(lengths[active].max())):
+        more = lengths[active] > step
+        active, present = active[more], present[more]
+        at = starts[active] + step
+        value = np.zeros(len(at), np.int64) if rank is None else rank[at]
+        deletes = empty[at] & (always[at] | (present <= value))
+        firsts[active[deletes]] = at[deletes] + 1
+        present = np.where(deletes, none, np.where(empty[at], present, np.maximum(present, value)))
+    return firsts
+
+
+def _greatest(at: Positions, runs: Runs) -> Positions:
+    """The record of each run whose ordering value the folded row has."""
+    if runs.ranks is None:
+        return at[runs.ends]
+    return at[np.lexsort((runs.ranks, runs.run_of))[runs.ends]]
+
+
+def _log_of(records: LogRecords, last: Positions, gone: Flags, folded: Folded, ordering_of: Positions) -> LogRecords:
+    """One record per key: its folded row, or a delete entry; by the place of the last one that came."""
+    place = np.empty(len(last), np.int64)
+    place[~gone] = np.arange(folded.rows.num_rows)
+    place[gone] = folded.rows.num_rows
+    order = np.argsort(last)
+    blank = pa.table([pa.nulls(1, f.type) for f in folded.rows.schema], schema=_nullable(folded.rows.schema))
+    source = folded.rows.cast(_nullable(folded.rows.schema))
+    ordered_by = last.copy()
+    ordered_by[~gone] = ordering_of
+    fresh = np.zeros(len(last), np.bool_)
+    if folded.fresh is not None:
+        fresh[~gone] = folded.fresh
+    return LogRecords(
+        keys=records.keys.take(pa.array(last[order])),
+        rows=take_rows(pa.concat_tables([source, blank]) if gone.any() else source, place[order]),
+        empty=gone[order],
+        ordering=None if records.ordering is None else records.ordering.take(pa.array(ordered_by[order])),
+        fresh=fresh[order] if fresh.any() else None,
+    )
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_nullable(True) for f in schema])

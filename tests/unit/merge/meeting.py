@@ -1,0 +1,100 @@
+"""Rows as dictionaries, met by mergers the way writers and readers do it: decide, build, store; or fold, for several of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.fold import LogRecords, fold_batch, fold_log
+from penstock.merge.mergers import DELETE, KEEP_OLD, Building, Merger, changed_rows, ignores_ordering
+from penstock.merge.pair import newest_of_each
+from penstock.merge.runs import FRESH, Folding
+
+Row = dict[str, Any]
+
+
+def meet(
+    merger: Merger, old: Sequence[Row], new: Sequence[Row], schema: pa.Schema, fresh: Sequence[bool] = ()
+) -> list[Row | None]:
+    """What is stored after each pair has met; None for nothing."""
+    stored, incoming = pa.Table.from_pylist(list(old), schema=schema), pa.Table.from_pylist(list(new), schema=schema)
+    if fresh:
+        incoming = incoming.append_column(FRESH, pa.array(fresh))
+    needed = [n for n in schema.names if n in {path.split(".")[0] for path in merger.needs}]
+    choices = merger.resolve(stored.select(needed), incoming)
+    rows = changed_rows(merger, choices, stored, np.arange(len(old)), incoming)
+    assert rows.schema == schema
+    rows.validate(full=True)
+    changed = iter(rows.to_pylist())
+    return [
+        None if choice == DELETE else row if choice == KEEP_OLD else next(changed)
+        for choice, row in zip(choices, stored.to_pylist(), strict=True)
+    ]
+
+
+def meet_one(merger: Merger, old: Row, new: Row, schema: pa.Schema) -> Row | None:
+    """A single pair."""
+    (row,) = meet(merger, [old], [new], schema)
+    return row
+
+
+def insert(merger: Merger, new: Sequence[Row], schema: pa.Schema) -> list[Row]:
+    """What is stored of rows that meet nobody."""
+    rows = pa.Table.from_pylist(list(new), schema=schema)
+    rows = rows.filter(pa.array(~merger.is_delete(rows)))
+    return list((merger.insert(rows) if isinstance(merger, Building) else rows).to_pylist())
+
+
+def combine(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> dict[str, Row]:
+    """One row per key (`k`) of a batch, by key."""
+    return {row["k"]: row for row, _ in combine_fresh(merger, rows, schema, ordering)}
+
+
+def combine_fresh(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> list[tuple[Row, bool]]:
+    """The rows of a batch, and whether each must not take anything from what is stored."""
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    if ignores_ordering(merger):
+        ordering = None
+    keys, values = table["k"].combine_chunks(), table[ordering].combine_chunks() if ordering else None
+    if not isinstance(merger, Folding):
+        return [(row, False) for row in table.take(pa.array(newest_of_each(keys, values, ordering or ""))).to_pylist()]
+    batch = fold_batch(merger, table, keys, values, ordering or "")
+    found = batch.apply(table)
+    assert found.schema == schema
+    found.validate(full=True)
+    fresh = np.zeros(table.num_rows, np.bool_)
+    if batch.fresh is not None:
+        fresh[batch.changed] = batch.fresh
+    return list(zip(found.to_pylist(), fresh[batch.rows].tolist(), strict=True))
+
+
+def combine_two(merger: Merger, older: Row, newer: Row, schema: pa.Schema, ordering: str | None = "ts") -> Row:
+    """What a batch keeps of two rows of one key."""
+    (row,) = combine(merger, [older, newer], schema, ordering).values()
+    return row
+
+
+def replay(
+    merger: Merger, records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, kind: pa.DataType | None = None
+) -> dict[str, Row | None]:
+    """What a log says of each key. A record is a key, its row (None: a delete entry) and its ordering value."""
+    return rows_of(fold_log(merger, log_of(records, schema, kind), "ts"))
+
+
+def log_of(records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, kind: pa.DataType | None = None) -> LogRecords:
+    """Records of a log, in order."""
+    return LogRecords(
+        keys=pa.array([key for key, _, _ in records], pa.string()),
+        rows=pa.Table.from_pylist([row or {} for _, row, _ in records], schema=schema),
+        empty=np.array([row is None for _, row, _ in records], np.bool_),
+        ordering=pa.array([value for _, _, value in records], kind or pa.int64()),
+    )
+
+
+def rows_of(log: LogRecords) -> dict[str, Row | None]:
+    """A folded log by key."""
+    found = zip(log.keys.to_pylist(), log.rows.to_pylist(), log.empty.tolist(), strict=True)
+    return {key: None if empty else row for key, row, empty in found}
