@@ -199,6 +199,7 @@ def merger_for(write: Write) -> Merger:
     """What happens when a row meets its stored version."""
     if write.settings.operation == "delete":
         return AlwaysDelete()
+    o.PAYLOAD_CLASS.require_support(write.settings.payload_class)  # it may be the table's, not the caller's
     return merger_of(write.settings.payload_class, write.settings.ordering_field)
 
 

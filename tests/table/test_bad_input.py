@@ -283,3 +283,14 @@ def test_a_table_without_an_ordering_value_type_that_compares_is_still_inserted_
     frame = spark.sql("select 'a' id, map('k', 1) ts")
     write(frame, table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert", ORDERING: "ts"})
     assert load(spark, table_path).count() == 1
+
+
+@pytest.mark.parametrize(
+    "payload", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload", "AWSDmsAvroPayload"]
+)
+def test_a_payload_that_a_table_names_and_we_do_not_do_is_refused(spark: Any, table: str, payload: str) -> None:
+    """It would be merged by other rules than the table's."""
+    changed = {**properties(table), "hoodie.compaction.payload.class": f"org.apache.hudi.common.model.{payload}"}
+    Path(table, ".hoodie", "hoodie.properties").write_bytes(write_properties(changed, "c", "d"))
+    for operation in ("upsert", "insert"):
+        refused(table, Unsupported, payload, lambda: write(trips(spark, ROW), table, {OPERATION: operation}))
