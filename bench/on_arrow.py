@@ -210,6 +210,8 @@ class Limit(Engine):
         found: int = files.count_rows(filter=pc.field("rider") == value.strip("'") if column == "rider" else None)
         return found
 
+    plain_checksum, plain_count = checksum, count
+
 
 # -- peers ---------------------------------------------------------------------------------------------------------------
 

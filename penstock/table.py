@@ -13,7 +13,7 @@ from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
 from penstock.options import Options
 from penstock.storage import Storage, join, locate
-from penstock.timeline.store import FOLDER, load_timeline, read_metadata
+from penstock.timeline.store import FOLDER, load_timeline, read_schema
 from penstock.timeline.timeline import Timeline
 
 PROPERTIES = "hoodie.properties"
@@ -141,9 +141,9 @@ def table_schema(table: TableState, as_of: str | None = None) -> str | None:
     """
     for instant in reversed(table.timeline.writes):
         if as_of is None or instant.time <= as_of:
-            metadata = read_metadata(table.storage, table.base_path, instant)
-            if metadata.schema and metadata.operation not in _KEEPS_SCHEMA:
-                return metadata.schema
+            operation, schema = read_schema(table.storage, table.base_path, instant)
+            if schema and operation not in _KEEPS_SCHEMA:
+                return schema
     return table.config.create_schema
 
 

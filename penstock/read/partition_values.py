@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 
 from penstock import options as o
 from penstock.keys.paths import DEFAULT_PARTITION
+from penstock.read.conform import quoted
 from penstock.read.plan import Plan
 
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
@@ -42,8 +43,10 @@ _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, Decimal
 _NATIVE = (StringType, IntegerType, LongType, DateType)
 #: Characters that stand for themselves in a URL's path, so that nothing has to be decoded.
 _PLAIN = re.compile("[A-Za-z0-9_.~=/,-]*")
-#: How `_metadata.file_path` spells a local file; where a release spells it otherwise, paths are searched.
-_SCHEME = "file:"
+#: How a local file is named to Spark, and how `_metadata.file_path` spells it then in the releases that were looked at; in
+#: others every row's path is compared with it first, and searched if it is spelled otherwise.
+SCHEME = "file:"
+_SPELLED_SO = ("3.5.", "4.0.", "4.1.", "4.2.", "4.3.")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class PartitionColumns:
     native_base: str | None = None
     #: What stands before the partition path in a file's path, if that is known to the letter.
     prefix: str | None = None
+    #: Whether file paths may be spelled otherwise after all.
+    unsure: bool = True
     #: Columns that are not in the files at all.
     not_stored: frozenset[str] = frozenset()
 
@@ -74,15 +79,18 @@ class PartitionColumns:
             if at is not None and folders[at].removeprefix(f"{name}=" if self.hive_style else "") == DEFAULT_PARTITION
         )
 
+    def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
+        """Whether a column is read as the scan gives it, from files or as Spark's own partition column."""
+        if name in self.places:
+            return self.native_base is not None and not nulls
+        return name not in self.not_stored
+
     def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
-        """The expression for a column of the table, in partitions where `nulls` are null or empty."""
-        stored = F.col("`" + wanted.name.replace("`", "``") + "`")
+        """The expression for a column that is not read as the scan gives it, in partitions where `nulls` are null or empty."""
         if wanted.name not in self.places:
-            return F.lit(None).cast(wanted.dataType) if wanted.name in self.not_stored else stored
+            return F.lit(None).cast(wanted.dataType)
         if wanted.name in nulls:
-            return _null_or_empty(wanted, None if wanted.name in self.not_stored else stored)
-        if self.native_base is not None and not nulls:
-            return stored
+            return _null_or_empty(wanted, None if wanted.name in self.not_stored else F.col(quoted(wanted.name)))
         text = self._text(wanted.name)
         return text if isinstance(wanted.dataType, StringType) else text.cast(wanted.dataType)
 
@@ -103,6 +111,8 @@ class PartitionColumns:
         text = F.substring_index(text, "/", self.depth)
         if self.prefix is None:
             return text
+        if not self.unsure:
+            return _between(self.prefix)
         return F.when(F.col("_metadata.file_path").startswith(self.prefix), _between(self.prefix)).otherwise(text)
 
 
@@ -126,8 +136,8 @@ def url_decoded(text: Column) -> Column:
     return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
 
 
-def path_columns(plan: Plan, schema: StructType) -> PartitionColumns:
-    """Which columns of the table can be taken from the path, and how."""
+def path_columns(plan: Plan, schema: StructType, release: str) -> PartitionColumns:
+    """Which columns of the table can be taken from the path, and how, by a release of Spark."""
     config = plan.table.config
     fields, paths = config.partition_fields, list(plan.slices)
     not_stored = frozenset(fields) if config.drop_partition_columns else frozenset()
@@ -145,6 +155,7 @@ def path_columns(plan: Plan, schema: StructType) -> PartitionColumns:
         decode=not plain,
         native_base=plan.table.base_path if native else None,
         prefix=_prefix(plan),
+        unsure=not release.startswith(_SPELLED_SO),
         not_stored=not_stored,
     )
 
@@ -180,7 +191,7 @@ def _prefix(plan: Plan) -> str | None:
     base = plan.table.base_path
     files = [s.base_file.name for its in plan.slices.values() for s in its if s.base_file]
     is_plain = _PLAIN.fullmatch(base) and all(_PLAIN.fullmatch(f) for f in files)
-    return f"{_SCHEME}{base}/" if is_plain else None
+    return f"{SCHEME}{base}/" if is_plain else None
 
 
 def _from_path(plan: Plan, schema: StructType) -> bool:

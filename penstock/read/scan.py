@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from penstock.filegroup.model import FileSlice
-from penstock.read.conform import conform
-from penstock.read.partition_values import PartitionColumns, path_columns
+from penstock.read.conform import conform, quoted
+from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
 from penstock.schema import META_COLUMNS, spark_of_avro
@@ -35,7 +36,7 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     schema = table_struct(plan)
     if not any(plan.slices.values()):
         return spark.createDataFrame([], schema)
-    columns = path_columns(plan, schema)
+    columns = path_columns(plan, schema, spark.version)
     older = older_types(plan, schema)
     branches: dict[tuple[frozenset[str], tuple[StructField, ...]], list[FileSlice]] = {}
     for path, its in plan.slices.items():
@@ -59,12 +60,16 @@ def _branch(
     kinds = {f.name: f.dataType for f in older if f.name not in columns.places}
     stored = [StructField(f.name, kinds.get(f.name, f.dataType)) for f in schema if native or f.name not in columns.not_stored]
     frame = _parquet(spark, slices, StructType(stored), native)
-    return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)).alias(f.name) for f in schema))
+    return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)) for f in schema))
 
 
-def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column:
-    column = columns.column(wanted, nulls)
-    return column if older is None else conform(column, older, wanted.dataType, wanted.name)
+def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:
+    """A column of the answer; a plain name where the file holds just that, which is the least work for Spark's front."""
+    if not columns.is_stored(wanted.name, nulls):
+        return columns.column(wanted, nulls).alias(wanted.name)
+    if older is None:
+        return quoted(wanted.name)
+    return conform(F.col(quoted(wanted.name)), older, wanted.dataType, wanted.name).alias(wanted.name)
 
 
 def table_struct(plan: Plan) -> StructType:
@@ -91,8 +96,11 @@ def _parquet(spark: SparkSession, slices: Sequence[FileSlice], schema: StructTyp
 
 
 def _literal(path: str) -> str:
-    """A path in which Spark finds no pattern."""
-    return _PATTERN.sub(r"\\\g<0>", path)
+    """A path in which Spark finds no pattern, and which is a local one whatever the cluster's default is.
+
+    One by one: many in a pattern `{one,other}` would be quicker to hand over, but a file that is missing would not be missed.
+    """
+    return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import open_base_file
 from penstock.read.plan import Plan
 from penstock.schema import avro_of_arrow, spark_of_avro
-from penstock.timeline.store import read_metadata
+from penstock.timeline.store import read_schema
 
 
 def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
@@ -31,7 +31,7 @@ def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, 
 def _older(plan: Plan, slice_: FileSlice, schema: StructType) -> tuple[StructField, ...]:
     table = plan.table
     written = next((i for i in table.timeline.writes if i.time == slice_.base_instant), None)
-    text = read_metadata(table.storage, table.base_path, written).schema if written else None
+    text = read_schema(table.storage, table.base_path, written)[1] if written else None
     try:
         stored = _struct(text) if text else _struct_of_file(plan, slice_)
     except (CorruptFile, SchemaError):

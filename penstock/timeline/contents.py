@@ -116,13 +116,8 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    if not data:
-        raise CorruptFile(
-            f"{file_name} has no content: a writer died while publishing it. Restore the file from a copy, "
-            "or remove it to give up that commit"
-        )
+    content = _parsed(data, file_name)
     try:
-        content = json.loads(data)
         stats = [
             _read_stat(partition, stat)
             for partition, stats in (content.get("partitionToWriteStats") or {}).items()
@@ -131,14 +126,47 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
         replaced = content.get("partitionToReplaceFileIds")
         return CommitMetadata(
             stats=tuple(stats),
-            operation=content.get("operationType") or "UNKNOWN",
-            extra={k: v for k, v in (content.get("extraMetadata") or {}).items() if v is not None},
+            operation=_operation(content),
+            extra=_extra(content),
             compacted=bool(content.get("compacted")),
             replaced=None if replaced is None else {p: tuple(ids) for p, ids in replaced.items()},
             partitions=tuple(content.get("partitionToWriteStats") or ()),
         )
-    except (ValueError, AttributeError, TypeError, KeyError) as e:
+    except (AttributeError, TypeError, KeyError) as e:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
+
+
+def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
+    """A commit's operation and Avro schema; its write stats, of which there may be many, are not looked at.
+
+    Raises:
+        CorruptFile: the file is empty, torn, or not commit metadata.
+    """
+    content = _parsed(data, file_name)
+    try:
+        return _operation(content), _extra(content).get("schema") or None
+    except (AttributeError, TypeError) as e:
+        raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
+
+
+def _parsed(data: bytes, file_name: str) -> Any:
+    if not data:
+        raise CorruptFile(
+            f"{file_name} has no content: a writer died while publishing it. Restore the file from a copy, "
+            "or remove it to give up that commit"
+        )
+    try:
+        return json.loads(data)
+    except ValueError as e:
+        raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
+
+
+def _operation(content: Mapping[str, Any]) -> str:
+    return content.get("operationType") or "UNKNOWN"
+
+
+def _extra(content: Mapping[str, Any]) -> dict[str, str]:
+    return {k: v for k, v in (content.get("extraMetadata") or {}).items() if v is not None}
 
 
 def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:

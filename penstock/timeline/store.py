@@ -10,7 +10,7 @@ from collections.abc import Callable
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
-from penstock.timeline.contents import CommitMetadata, read_commit
+from penstock.timeline.contents import CommitMetadata, read_commit, read_commit_schema
 from penstock.timeline.instant import Action, Instant, State, format_time, time_after
 from penstock.timeline.timeline import Timeline
 
@@ -94,3 +94,8 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
     """The content of a write's file. Raises CorruptFile."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
+
+
+def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
+    """The operation of a write and the schema in its file, without its write stats. Raises CorruptFile."""
+    return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)
