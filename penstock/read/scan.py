@@ -16,19 +16,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileSlice
 from penstock.read.conform import conform, quoted
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
 from penstock.schema import META_COLUMNS, spark_of_avro
+from penstock.table import TableState
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY_FILES = 32
+_NAMES_PER_PATTERN = 128
 #: Hudi writes days and times of the calendar that Spark has, also those long ago.
 _AS_WRITTEN = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 #: What Hadoop takes for a part of a pattern.
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
+#: Paths whose characters mean nothing to it, nor between the braces of one.
+_SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 
 def scan(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -43,12 +48,13 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
         nulls = columns.nulls_of(path)
         for one in its:
             branches.setdefault((nulls, older.get(one.base_instant, ())), []).append(one)
-    frames = [_branch(spark, its, schema, columns, *how) for how, its in branches.items()]
+    frames = [_branch(spark, plan.table, its, schema, columns, *how) for how, its in branches.items()]
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _branch(
     spark: SparkSession,
+    table: TableState,
     slices: Sequence[FileSlice],
     schema: StructType,
     columns: PartitionColumns,
@@ -59,7 +65,7 @@ def _branch(
     native = columns.native_base if not nulls else None
     kinds = {f.name: f.dataType for f in older if f.name not in columns.places}
     stored = [StructField(f.name, kinds.get(f.name, f.dataType)) for f in schema if native or f.name not in columns.not_stored]
-    frame = _parquet(spark, slices, StructType(stored), native)
+    frame = _parquet(spark, table, slices, StructType(stored), native)
     return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)) for f in schema))
 
 
@@ -85,30 +91,45 @@ def table_struct(plan: Plan) -> StructType:
     return StructType([*meta, *(StructField(f.name, f.dataType) for f in fields)])
 
 
-def _parquet(spark: SparkSession, slices: Sequence[FileSlice], schema: StructType, base: str | None) -> DataFrame:
+def _parquet(
+    spark: SparkSession, table: TableState, slices: Sequence[FileSlice], schema: StructType, base: str | None
+) -> DataFrame:
     """Spark's own reader over these files; with `base`, folders below it are Spark's partition columns."""
-    paths = [_literal(s.base_file.path) for s in slices if s.base_file]
+    files = [s.base_file.path for s in slices if s.base_file]
     reader = spark.read.format("parquet").schema(schema).options(**_AS_WRITTEN)
     if base is not None:
         reader = reader.option("basePath", base)
-    with _listing_on_driver(spark, len(paths)):
-        return reader.load(paths)
+    if len(files) <= _MANY_FILES:
+        return reader.load([_literal(path) for path in files])
+    with _listing_on_driver(spark, len(files)):
+        frame = reader.load(_few_names(files, table.base_path))
+    for path in files:
+        if table.storage.stat(path) is None:
+            raise CorruptFile(f"{path} was removed while a query over it was planned; run the query again")
+    return frame
+
+
+def _few_names(files: Sequence[str], base_path: str) -> list[str]:
+    """Many files as a few patterns `{one,other}`: every name handed to Spark costs a call to the JVM.
+
+    A file that is missing does not fail a pattern, so who uses them looks for the files afterwards. Names come but once:
+    a file that is there then was there all the time.
+    """
+    inside = [path for path in files if _SIMPLE.fullmatch(path)] if _SIMPLE.fullmatch(base_path) else []
+    within = [path[len(base_path) + 1 :] for path in inside]
+    chunks = (within[at : at + _NAMES_PER_PATTERN] for at in range(0, len(within), _NAMES_PER_PATTERN))
+    known = set(inside)
+    return [f"{SCHEME}{base_path}/{{{','.join(names)}}}" for names in chunks] + [_literal(f) for f in files if f not in known]
 
 
 def _literal(path: str) -> str:
-    """A path in which Spark finds no pattern, and which is a local one whatever the cluster's default is.
-
-    One by one: many in a pattern `{one,other}` would be quicker to hand over, but a file that is missing would not be missed.
-    """
+    """A path in which Spark finds no pattern, and which is a local one whatever the cluster's default is."""
     return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
 
 
 @contextmanager
 def _listing_on_driver(spark: SparkSession, paths: int) -> Iterator[None]:
     """Spark starts a job to look at more than a few dozen paths; we know that they are files."""
-    if paths <= _MANY_FILES:
-        yield
-        return
     before = spark.conf.get(_LISTING_THRESHOLD)
     spark.conf.set(_LISTING_THRESHOLD, str(paths + 1))
     try:

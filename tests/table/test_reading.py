@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OptionError, TableNotFound, Unsupported
+from penstock.errors import CorruptFile, OptionError, TableNotFound, Unsupported
 from penstock.formats.avro import write_container
+from penstock.options import read_options
+from penstock.read.plan import plan
+from penstock.read.query import parse_query
+from penstock.read.scan import scan
+from penstock.table import open_table
 from penstock.timeline.contents import CommitMetadata, write_commit
 from tests.kit.golden import unpack_golden
 from tests.table.tables import (
@@ -326,6 +331,24 @@ def test_a_path_opens_and_lists_no_other_partition(spark: Any, spoiled: tuple[st
     if "two" not in str(folder) and not any(p.is_dir() for p in folder.iterdir()):
         assert sorted(r.fare for r in load(spark, str(folder)).collect()) == [1.5, 2.5]
     assert sorted(r.fare for r in load(spark, f"{folder}*").collect()) == [1.5, 2.5]
+
+
+def test_many_files_are_read_whatever_their_folders_are_called(spark: Any, table_path: str) -> None:
+    cities = [f"c{n}" for n in range(40)] + ["a,b", "{x}", "50%", "são paulo", "a*", "c=1", "q?"]
+    write(trips(spark, *((c, c, 1, 1.0) for c in cities)).coalesce(1), table_path, BULK)
+    frame = load(spark, table_path)
+    assert sorted_rows(frame.select("id", "city")) == sorted((c, c) for c in cities)
+    assert [r.id for r in frame.where("city = 'c7' or city = 'a,b'").orderBy("id").collect()] == ["a,b", "c7"]
+
+
+def test_a_file_that_goes_while_a_query_is_planned_is_missed(spark: Any, table_path: str) -> None:
+    write(trips(spark, *((f"c{n}", f"c{n}", 1, 1.0) for n in range(40))).coalesce(1), table_path, BULK)
+    query = parse_query([table_path], read_options({}))
+    planned = plan(query, open_table(table_path))
+    gone = base_files(table_path)[11]
+    gone.unlink()
+    with pytest.raises(CorruptFile, match=f"{gone.name} was removed while a query"):
+        scan(spark, planned)
 
 
 def test_the_value_can_be_read_from_the_files_instead(spark: Any, table: str) -> None:
