@@ -24,6 +24,11 @@ class Index:
     #: A row whose partition changed moves; otherwise it is updated where it is. Global indexes only.
     moves: bool = False
 
+    @property
+    def moves_option(self) -> str:
+        """The option that says so."""
+        return (o.BLOOM_UPDATE_PARTITION_PATH if "BLOOM" in self.name else o.SIMPLE_UPDATE_PARTITION_PATH).key
+
 
 def index_of(options: Options) -> Index:
     """The index that the options ask for."""

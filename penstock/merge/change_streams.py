@@ -26,8 +26,9 @@ from penstock.merge.mergers import (
     delete_flags,
     has_text,
     ignores_ordering,
+    inserted_rows,
 )
-from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest
+from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
 
 DMS_OPERATION = "Op"
@@ -135,10 +136,10 @@ class WithOperation:
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        return self.merger.build(old, new) if isinstance(self.merger, Building) else new
+        return self.merger.build(old, new) if isinstance(self.merger, Building) else plain(new)
 
     def insert(self, new: pa.Table) -> pa.Table:
-        return self.merger.insert(new) if isinstance(self.merger, Building) else new
+        return inserted_rows(self.merger, new)
 
     def fold(self, runs: Runs) -> Folded:
         return self.merger.fold(runs) if isinstance(self.merger, Folding) else pick_newest(runs)

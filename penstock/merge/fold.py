@@ -35,9 +35,13 @@ class Batch:
 
     def apply(self, rows: pa.Table) -> pa.Table:
         """The batch's rows after folding, given those that came."""
-        source = np.arange(rows.num_rows)
-        source[self.changed] = rows.num_rows + np.arange(len(self.changed))
-        return take_rows(pa.concat_tables([rows, self.values]), source[self.rows])
+        return self.values_of(rows, self.rows)
+
+    def values_of(self, rows: pa.Table, numbers: Positions) -> pa.Table:
+        """Some of them, by number."""
+        at = np.searchsorted(self.changed, numbers)
+        changed = np.append(self.changed, -1)[at] == numbers
+        return take_rows(pa.concat_tables([rows, self.values]), np.where(changed, rows.num_rows + at, numbers))
 
 
 def fold_batch(

@@ -218,7 +218,13 @@ def delete_flags(rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> Flags:
-    """Where the text form of a value is this one."""
+    """Where the text form of a value is this one; that of a fraction has a point, as in Java."""
+    if pa.types.is_floating(values.type):
+        try:
+            wanted = float(text) if "." in text else None
+        except ValueError:
+            wanted = None
+        return np.asarray(pc.fill_null(pc.equal(values, pa.scalar(wanted, values.type)), False), dtype=np.bool_)
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
     found = pc.equal(pc.utf8_lower(texts), text.lower()) if any_case else pc.equal(texts, text)
     return np.asarray(pc.fill_null(found, False), dtype=np.bool_)

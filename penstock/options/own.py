@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import MIB, Option, boolean, count, word
+from penstock.options.option import MIB, Option, boolean, count, text, word
 
 SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
@@ -39,4 +39,11 @@ PENSTOCK_INDEX: Final = Option(
     allowed=("off", "auto"),
     supported=("off",),
     instead="leave it out",
+)
+PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
+    "penstock.payload.aggregate",
+    text,
+    None,
+    "What the payload `penstock.aggregate` makes of columns: `<column>:<aggregate>`, with commas between; an aggregate is sum, "
+    "max, min, first, last or collect.",
 )

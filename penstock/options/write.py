@@ -94,7 +94,17 @@ PAYLOAD_CLASS: Final = Option(
     supported=(
         f"{_MODEL}.OverwriteWithLatestAvroPayload",
         f"{_MODEL}.DefaultHoodieRecordPayload",
+        f"{_MODEL}.EventTimeAvroPayload",
+        f"{_MODEL}.FirstValueAvroPayload",
+        f"{_MODEL}.HoodieAvroPayload",
+        f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload",
+        f"{_MODEL}.PartialUpdateAvroPayload",
         f"{_MODEL}.EmptyHoodieRecordPayload",
+        f"{_MODEL}.AWSDmsAvroPayload",
+        f"{_MODEL}.debezium.MySqlDebeziumAvroPayload",
+        f"{_MODEL}.debezium.PostgresDebeziumAvroPayload",
+        "penstock.aggregate",
+        "penstock.first_row",
     ),
     instead="choose one of the supported payloads; no Java class is ever loaded",
     case_sensitive=True,
@@ -127,16 +137,12 @@ PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
     word,
     None,
     "Column that marks a row as a delete, for `DefaultHoodieRecordPayload`, in place of `_hoodie_is_deleted`.",
-    supported=(),
-    instead="set the boolean column _hoodie_is_deleted in the DataFrame",
 )
 PAYLOAD_DELETE_MARKER: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.marker",
     text,
     None,
     "Value of the delete field that means delete.",
-    supported=(),
-    instead="set the boolean column _hoodie_is_deleted in the DataFrame",
 )
 IS_UPDATE_FOR_MOR: Final[Option[bool | None]] = Option(
     "hoodie.is.update.record.for.mor",
@@ -170,9 +176,6 @@ RECORD_MERGE_MODE: Final[Option[str | None]] = Option(
     "Hudi 1.x: merge rule of the table, in place of a payload class.",
     aliases=("hoodie.write.record.merge.mode",),
     allowed=("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"),
-    supported=(),
-    instead="set hoodie.datasource.write.payload.class: OverwriteWithLatestAvroPayload orders by commit time, "
-    "DefaultHoodieRecordPayload by event time",
 )
 WRITE_TABLE_VERSION: Final = Option(
     "hoodie.write.table.version",

@@ -156,3 +156,9 @@ def evolve(
     merged = merge.structs(old, rows)
     merge.raise_if_unfit()
     return avro_of_struct(merged, old.full_name or _UNNAMED)
+
+
+def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The columns of an Avro schema whose default is not null, with it; columns of several values have none here."""
+    defaults = ((field["name"], field.get("default")) for field in avro["fields"])
+    return tuple((name, value) for name, value in defaults if isinstance(value, bool | int | float | str))

@@ -9,24 +9,35 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from penstock import options as o
-from penstock.errors import SchemaError
+from penstock.errors import SchemaError, Unsupported
 from penstock.index import index_of
 from penstock.keys.failures import marked_ends
+from penstock.merge.mergers import Merger, ignores_ordering
+from penstock.merge.runs import Folding
 from penstock.write.prepare import Prepared, quoted
 from penstock.write.settings import WriteSettings
 
 _ROW, _ARRIVAL = "_penstock_row", "_penstock_arrival"
 
 
-def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
+def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prepared:
     """Keep the row with the greatest ordering value of each key, per partition unless the index is a global one.
 
     Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first.
+
+    Raises:
+        Unsupported: the payload makes a row of several.
     """
     layout, options = prepared.layout, settings.options
     wanted = options[o.COMBINE_BEFORE_INSERT] or options[o.INSERT_DROP_DUPLICATES]
     if not wanted or layout.key is None:
         return prepared
+    if isinstance(merger, Folding):
+        raise Unsupported(
+            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes one row of several of a key, which "
+            f"{settings.operation} does not do; use upsert, or set {o.COMBINE_BEFORE_INSERT.key} and "
+            f"{o.INSERT_DROP_DUPLICATES.key} to false"
+        )
     ordering = settings.ordering_field
     if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:
         raise SchemaError(
@@ -40,6 +51,8 @@ def combine(prepared: Prepared, settings: WriteSettings) -> Prepared:
     )
     value = F.col(ordering if "." in ordering else quoted(ordering))
     checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
+    if ignores_ordering(merger):
+        checked = F.lit(0)
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
     by = (layout.key,) if index_of(options).is_global else (layout.key, layout.path)
     keys = [F.col(quoted(c)) for c in by if c]

@@ -25,7 +25,7 @@ from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.filegroup.write import BaseFileWriter, Output
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.gather import Positions, take_rows, top_column
-from penstock.merge.mergers import DELETE, TAKE_NEW, Merger
+from penstock.merge.mergers import BUILD, DELETE, TAKE_NEW, Merger, changed_rows, inserted_rows
 from penstock.merge.pair import positions_in
 from penstock.timeline.contents import WriteStat
 from penstock.write.layout import KEY
@@ -136,13 +136,14 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
     gone = hits.old[choices == DELETE]
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
-    changed = np.concatenate([hits.old[choices == TAKE_NEW], hits.old[choices == _TOUCHED]])
+    taken = (choices == TAKE_NEW) | (choices == BUILD)
+    changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
     if len(changed):
-        rows = new.filter(pa.array(choices == TAKE_NEW))
+        rows = changed_rows(merger, choices, old, hits.old, new)
         if (choices == _TOUCHED).any():
-            rows = pa.concat_tables([rows, take_rows(old.select(new.column_names), hits.old[choices == _TOUCHED])])
+            rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == _TOUCHED])])
         numbers = writer.rows + np.cumsum(kept)[changed] - 1
         updates = writer.stamp(rows, old[KEY_COLUMN].take(pa.array(changed)), numbers)
         order = np.arange(old.num_rows)
@@ -170,7 +171,7 @@ def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen:
         counts.inserts += len(part)
         counts.deletes += int(gone.sum())
         rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-        writer.add(rows.drop_columns([KEY]), rows[KEY], writer.rows + np.arange(rows.num_rows))
+        writer.add(inserted_rows(merger, rows.drop_columns([KEY])), rows[KEY], writer.rows + np.arange(rows.num_rows))
 
 
 def row_group_parts(numbers: Positions) -> Iterator[Positions]:

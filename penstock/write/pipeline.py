@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -17,12 +19,13 @@ from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
-from penstock.merge.mergers import AlwaysDelete, Merger
-from penstock.merge.payloads import merger_of
+from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
+from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of, merger_of_mode
+from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
-from penstock.schema import avro_text, with_meta_columns
+from penstock.schema import avro_text, column_defaults, with_meta_columns
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -31,6 +34,7 @@ from penstock.timeline.instant import Action
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
+from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
 from penstock.write.prepare import Prepared, counts_as_small
 from penstock.write.settings import WriteSettings
@@ -68,7 +72,7 @@ class Commit:
 def bulk_insert(write: Write) -> Commit:
     """Write all rows to new file groups, as fast as they come."""
     with begin(write.table, Action.COMMIT) as change:
-        arranged, in_runs = arrange(combine(write.prepared, write.settings), write.settings)
+        arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
         with write.stages.run("store", "writing new file groups") as notes:
@@ -87,7 +91,8 @@ def insert(write: Write) -> Commit:
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, Action.COMMIT) as change:
-        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings))
+        merger = merger_for(write)
+        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger))
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces)
         change.start(insert_profile("INSERT", buckets))
@@ -112,6 +117,7 @@ def _merge(write: Write, operation: str) -> Commit:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
         rules = rules_of(write, change, staging)
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+        pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
             work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
         change.start(work.profile)
@@ -182,14 +188,19 @@ def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[
 
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
-    settings, merger = write.settings, merger_for(write)
-    ordered = combines(write) and not isinstance(merger, AlwaysDelete)
+    settings, merger, index = write.settings, merger_for(write), index_of(write.options)
+    if index.moves and isinstance(merger, Building):
+        raise Unsupported(
+            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
+            f"yet where rows move to another partition; set {index.moves_option}=false"
+        )
+    ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
     return Rules(
         settings=file_settings(write, change),
         share=share_settings(write, staging, settings.ordering_field if ordered else None),
         merger=merger,
         sizing=sizing_of(write.table, write.options),
-        index=index_of(write.options),
+        index=index,
         drops_unknown=settings.operation == "delete",
         drops_known=settings.operation == "insert",
     )
@@ -200,7 +211,30 @@ def merger_for(write: Write) -> Merger:
     if write.settings.operation == "delete":
         return AlwaysDelete()
     o.PAYLOAD_CLASS.require_support(write.settings.payload_class)  # it may be the table's, not the caller's
-    return merger_of(write.settings.payload_class, write.settings.ordering_field)
+    mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
+    if mode is not None:
+        return merger_of_mode(mode, settings, write.settings.payload_class)
+    return merger_of(write.settings.payload_class, settings=settings)
+
+
+def payload_settings(write: Write) -> PayloadSettings:
+    """What the payload is told beside its rows."""
+    options, prefix = write.options, "penstock.payload."
+    return PayloadSettings(
+        ordering=write.settings.ordering_field,
+        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(json.loads(write.prepared.avro)),
+        own={key[len(prefix) :]: text for key, text in options.prefixed(prefix).items()},
+    )
+
+
+def fold(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Merger, run: Callable[..., Any]) -> list[Piece]:
+    """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
+    if not combines(write) or not isinstance(merger, Folding):
+        return list(pieces)
+    everywhere = index_of(write.options).is_global
+    with write.stages.run("combine", "making one row of several of a key"):
+        return fold_pieces(staging, pieces, merger, write.settings.ordering_field, everywhere=everywhere, run=run)
 
 
 def share_settings(write: Write, staging: Staging, ordering: str | None) -> ShareSettings:

@@ -47,7 +47,7 @@ class TagTask:
 def tag_files(task: TagTask) -> dict[str, Any]:
     """Kernel: hits of each file to a file of its own, one batch a file; gives how many rows each file will see changed."""
     storage, out = task.share.staging.storage, _own_name(task.out)
-    share = load_share(task.share, task.pieces, columns=(*task.merger.needs, DELETE_FLAG))
+    share = load_share(task.share, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
     with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:

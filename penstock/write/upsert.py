@@ -20,7 +20,7 @@ from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, may_hold
 from penstock.merge.gather import Positions
-from penstock.merge.mergers import Merger
+from penstock.merge.mergers import Merger, inserted_rows
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.write.assign import Sizing, small_files
@@ -138,7 +138,7 @@ def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: 
             gone = rules.merger.is_delete(rows)
             deletes += int(gone.sum())
             rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-            writer.write(rows.drop_columns([KEY]), rows[KEY])
+            writer.write(inserted_rows(rules.merger, rows.drop_columns([KEY])), rows[KEY])
         written = writer.close()
         stats += [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(written)]
     return stats

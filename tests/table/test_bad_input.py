@@ -285,9 +285,7 @@ def test_a_table_without_an_ordering_value_type_that_compares_is_still_inserted_
     assert load(spark, table_path).count() == 1
 
 
-@pytest.mark.parametrize(
-    "payload", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload", "AWSDmsAvroPayload"]
-)
+@pytest.mark.parametrize("payload", ["SomeBodysPayload", "RewriteAvroPayload", "HoodieMetadataPayload"])
 def test_a_payload_that_a_table_names_and_we_do_not_do_is_refused(spark: Any, table: str, payload: str) -> None:
     """It would be merged by other rules than the table's."""
     changed = {**properties(table), "hoodie.compaction.payload.class": f"org.apache.hudi.common.model.{payload}"}

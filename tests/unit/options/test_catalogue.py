@@ -395,7 +395,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.clustering.inline", True),
         ("hoodie.datasource.clustering.async.enable", True),
         ("hoodie.datasource.query.type", "incremental"),
-        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
+        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.RewriteAvroPayload"),
         ("hoodie.datasource.write.keygenerator.class", "com.acme.Keys"),
         ("hoodie.parquet.compression.codec", "lzo"),
         ("hoodie.metrics.on", True),

@@ -1,0 +1,95 @@
+"""Stage 3 where the payload makes one row of several: the batch is folded before its keys are looked for.
+
+Other payloads pick one of the rows, by its number, in the task that merges; one that makes new values needs rows to hold
+them. So the staged rows of each partition, or of the whole batch where keys count everywhere, are folded once and staged
+again, one per key, and from there on the batch is like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.filegroup.write import failing_as_storage
+from penstock.merge.fold import Batch, fold_batch
+from penstock.merge.gather import take_rows
+from penstock.merge.pair import check_ordering, flat
+from penstock.merge.runs import FRESH, Folding
+from penstock.spread import this_task
+from penstock.storage import join
+from penstock.write.layout import KEY
+from penstock.write.merge_file import row_group_parts
+from penstock.write.share import ordering_values
+from penstock.write.stage import ARRIVAL, Piece, Staging, read_pieces
+from penstock.write.tag import Places
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """Staged rows that are folded together."""
+
+    staging: Staging
+    pieces: tuple[Piece, ...]
+    merger: Folding
+    #: The ordering column; None: the order of arrival alone.
+    ordering: str | None
+
+
+def fold_pieces(
+    staging: Staging, pieces: Sequence[Piece], merger: Folding, ordering: str | None, *, everywhere: bool, run: Callable[..., Any]
+) -> list[Piece]:
+    """The staged rows with one row per key; per partition path, or everywhere.
+
+    Args:
+        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
+    """
+    shares: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        shares.setdefault("" if everywhere else piece.path, []).append(piece)
+    tasks = [FoldTask(staging, tuple(its), merger, ordering) for its in shares.values()]
+    return [Piece(**piece) for result in run(fold_rows, tasks) for piece in result]
+
+
+def fold_rows(task: FoldTask) -> list[Any]:
+    """Kernel: one share into one staged file, batches of one partition path each; gives its pieces."""
+    tables = list(read_pieces(task.staging, task.pieces))
+    staged = pa.concat_tables(tables)
+    rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
+    ordering = None
+    if task.ordering is not None:
+        ordering = ordering_values(tables, task.ordering)
+        check_ordering(ordering, task.ordering)
+    arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
+    keys = flat(staged[KEY])
+    batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival)
+    return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)]
+
+
+def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
+    """Write one row per key, a row group's worth at a time; rows that are alone under their key come from where they are."""
+    places = Places(task.pieces)
+    path_of = places.of(batch.rows)
+    name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
+    fresh = np.zeros(rows.num_rows, np.bool_)
+    if batch.fresh is not None:
+        fresh[batch.changed] = batch.fresh
+    pieces: list[Piece] = []
+    writer: pa.ipc.RecordBatchFileWriter | None = None
+    with failing_as_storage(name), task.staging.storage.create(name) as sink:
+        for i, path in enumerate(places.paths):
+            for part in row_group_parts(batch.rows[path_of == i]):
+                table = batch.values_of(rows, part)
+                if batch.fresh is not None:
+                    table = table.append_column(FRESH, pa.array(fresh[part]))
+                table = table.append_column(KEY, take_rows(pa.table([keys], names=["k"]), part)["k"]).combine_chunks()
+                writer = writer or pa.ipc.new_file(sink, table.schema)
+                for one in table.to_batches():
+                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes))
+                    writer.write_batch(one)
+        if writer is not None:
+            writer.close()
+    return pieces

@@ -1,0 +1,115 @@
+"""Payloads by their names, at the door: what stays when rows of one key meet, in a batch and in the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.errors import OptionError, SchemaError, Unsupported
+from tests.table.tables import BULK, OPERATION, write
+from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, columns, rows
+
+_MODEL = "org.apache.hudi.common.model."
+MODE = "hoodie.record.merge.mode"
+FIRST = [("a", "x", 5, 1.0, False), ("b", "x", 5, 2.0, False), ("c", "y", 5, 3.0, False), ("d", "y", 5, None, False)]
+#: A newer row without a value, two rows of a key, an older row, a delete, a new key.
+SECOND = [
+    ("a", "x", 6, None, False),
+    ("b", "x", 7, 7.0, False),
+    ("b", "x", 6, None, False),
+    ("c", "y", 4, 4.0, False),
+    ("d", "y", 6, None, True),
+    ("e", "y", 6, 6.0, False),
+]
+KEPT = {
+    "OverwriteWithLatestAvroPayload": [("a", 6, None), ("b", 7, 7.0), ("c", 4, 4.0), ("e", 6, 6.0)],
+    "HoodieAvroPayload": [("a", 6, None), ("b", 6, None), ("c", 4, 4.0), ("e", 6, 6.0)],
+    "DefaultHoodieRecordPayload": [("a", 6, None), ("b", 7, 7.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+    "EventTimeAvroPayload": [("a", 6, None), ("b", 7, 7.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+    "FirstValueAvroPayload": [("a", 6, None), ("b", 7, 7.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+    "OverwriteNonDefaultsWithLatestAvroPayload": [("a", 6, 1.0), ("b", 7, 7.0), ("c", 4, 4.0), ("e", 6, 6.0)],
+    "PartialUpdateAvroPayload": [("a", 6, 1.0), ("b", 7, 7.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+    "penstock.first_row": [("a", 5, 1.0), ("b", 5, 2.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+}
+
+
+def payload(name: str) -> dict[str, str]:
+    """The option that chooses a payload."""
+    return {PAYLOAD: name if name.startswith("penstock.") else _MODEL + name}
+
+
+@pytest.mark.parametrize("groups", [{}, MANY_GROUPS], ids=["one-group", "many-groups"])
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("name", KEPT)
+def test_what_a_payload_keeps(spark: Any, table_path: str, name: str, index: str, groups: dict[str, Any]) -> None:
+    options = {**UPSERT, **payload(name), **groups, INDEX: index, MOVES["GLOBAL_SIMPLE"]: "false"}
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "insert"})
+    write(rows(spark, *SECOND).coalesce(1), table_path, options)
+    assert columns(table_path, "id", "ts", "fare") == KEPT[name]
+
+
+@pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])
+def test_an_aggregate_counts_the_rows_of_the_batch_and_the_stored_one(spark: Any, table_path: str, where: dict[str, Any]) -> None:
+    options = {**UPSERT, **payload("penstock.aggregate"), **where, "penstock.payload.aggregate": "fare:sum,ts:max"}
+    write(rows(spark, ("a", "x", 1, 1.0, False), ("a", "x", 2, 2.0, False), ("b", "x", 1, 5.0, False)), table_path, options)
+    assert columns(table_path, "id", "ts", "fare") == [("a", 2, 3.0), ("b", 1, 5.0)]
+    write(rows(spark, ("a", "x", 3, 4.0, False), ("b", "x", 3, None, True), ("b", "x", 4, 7.0, False)), table_path, options)
+    assert columns(table_path, "id", "ts", "fare") == [("a", 3, 7.0), ("b", 4, 7.0)]
+
+
+def test_merge_modes_stand_for_payloads(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST), table_path, {**BULK})
+    write(rows(spark, ("a", "x", 4, 4.0, False), ("c", "y", 6, 6.0, False)), table_path, {**UPSERT, MODE: "EVENT_TIME_ORDERING"})
+    assert [r for r in columns(table_path, "id", "fare") if r[0] in "ac"] == [("a", 1.0), ("c", 6.0)]
+    write(rows(spark, ("a", "x", 4, 4.0, False)), table_path, {**UPSERT, MODE: "COMMIT_TIME_ORDERING"})
+    assert ("a", 4.0) in columns(table_path, "id", "fare")
+
+
+def test_a_column_of_the_users_choice_marks_deletes(spark: Any, table_path: str) -> None:
+    options = {
+        **UPSERT,
+        **payload("DefaultHoodieRecordPayload"),
+        "hoodie.payload.delete.field": "fare",
+        "hoodie.payload.delete.marker": "-1.0",
+    }
+    write(rows(spark, *FIRST), table_path, {**BULK})
+    write(rows(spark, ("a", "x", 6, -1.0, False), ("b", "x", 6, 2.5, True), ("n", "x", 6, -1.0, False)), table_path, options)
+    assert [r for r in columns(table_path, "id", "fare") if r[0] in "abn"] == [("b", 2.5)]
+
+
+# --- refused
+
+
+def test_a_row_made_of_two_cannot_move_yet(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST), table_path, {**BULK})
+    before = columns(table_path, "id", "city")
+    options = {**UPSERT, **payload("PartialUpdateAvroPayload"), INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
+    with pytest.raises(Unsupported, match=f"PartialUpdateAvroPayload.*{MOVES['GLOBAL_SIMPLE']}=false"):
+        write(rows(spark, ("a", "y", 6, None, False)), table_path, options)
+    assert columns(table_path, "id", "city") == before
+
+
+def test_an_insert_does_not_fold(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, **payload("PartialUpdateAvroPayload"), OPERATION: "insert", "hoodie.combine.before.insert": "true"}
+    with pytest.raises(Unsupported, match="PartialUpdateAvroPayload.*insert.*use upsert"):
+        write(rows(spark, *FIRST), table_path, options)
+
+
+def test_an_aggregate_without_columns_is_refused(spark: Any, table_path: str) -> None:
+    with pytest.raises(OptionError, match="penstock.payload.aggregate=<column>:<aggregate>"):
+        write(rows(spark, *FIRST), table_path, {**UPSERT, **payload("penstock.aggregate")})
+
+
+def test_a_marker_without_its_value_is_refused(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, **payload("DefaultHoodieRecordPayload"), "hoodie.payload.delete.field": "fare"}
+    with pytest.raises(OptionError, match=r"hoodie.payload.delete.marker"):
+        write(rows(spark, *FIRST), table_path, options)
+
+
+def test_a_change_stream_without_its_column_is_refused(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST), table_path, {**BULK})
+    before = columns(table_path, "id", "fare")
+    with pytest.raises(SchemaError, match="_event_lsn"):
+        write(rows(spark, *SECOND), table_path, {**UPSERT, **payload("debezium.PostgresDebeziumAvroPayload")})
+    assert columns(table_path, "id", "fare") == before
