@@ -27,13 +27,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.avro_columns import decode_block, encode_block, resolved
+from penstock.formats.avro_columns import (
+    RECORDS_AT_ONCE,
+    decode_block,
+    decode_records,
+    encode_block,
+    record_places,
+    resolved,
+)
 from penstock.formats.delete_records import Deletes, decode_deletes, encode_deletes
 from penstock.formats.fit import fit
 from penstock.formats.hfile import Cells, read_hfile
 from penstock.formats.parquet import open_writer
 from penstock.schema import arrow_of_avro, avro_text
-from penstock.schema.avro import Avro
+from penstock.schema.avro import Avro, record_of
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -77,6 +84,7 @@ _LEAST_SIZE = _KIND.size + _INT.size + _LONG.size + _INT.size + _LONG.size  # bo
 _MOST_SIZE = 2**31 - 1  # Java reads sizes as ints
 _HEADER_WINDOW = 64 * 1024
 _SEARCH_WINDOW = 1024 * 1024
+RECORDS_OF_A_PART = 4 * RECORDS_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -201,6 +209,28 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
         if block.type is BlockType.PARQUET_DATA:
             return _parquet_rows(content, block.schema, columns, read_schema)
         return decode_block(content, block.schema, columns=columns, read_schema=read_schema)
+    except CorruptFile as cause:
+        raise CorruptFile(f"{block.place}: {cause}") from cause
+    except SchemaError as cause:
+        raise SchemaError(f"{block.place}: {cause}") from cause
+
+
+def read_row_parts(
+    log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, records: int = RECORDS_OF_A_PART
+) -> Iterator[pa.Table]:
+    """The same rows as `read_rows` gives, part by part: of an Avro block so many records, of a Parquet block a row group.
+
+    Raises:
+        CorruptFile, SchemaError, Unsupported: as `read_rows`.
+    """
+    if block.type not in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
+        raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
+    content = read_content(log, block)
+    wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
+    try:
+        parts = _parquet_parts if block.type is BlockType.PARQUET_DATA else _avro_parts
+        for rows in parts(content, block.schema, wanted, records):
+            yield resolved(rows, read_schema, wanted)
     except CorruptFile as cause:
         raise CorruptFile(f"{block.place}: {cause}") from cause
     except SchemaError as cause:
@@ -405,15 +435,29 @@ def _text(schema: Avro) -> str:
     return schema if isinstance(schema, str) else avro_text(schema)
 
 
-def _parquet_rows(content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None) -> pa.Table:
+def _avro_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+    starts, ends = record_places(content)
+    for at in range(0, len(starts), records):
+        part = slice(at, at + records)
+        yield decode_records(content, starts[part], ends[part], schema, columns=wanted)
+
+
+def _parquet_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+    kind = arrow_of_avro(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        stored = set(file.schema_arrow.names)
-        kind = arrow_of_avro(schema)
-        wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
-        names = [name for name in kind.names if name in stored and name in wanted]
-        rows = file.read(columns=names, use_threads=False)
+        names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
+        target = pa.schema([kind.field(name) for name in names])
+        for group in range(file.metadata.num_row_groups):
+            yield fit(file.read_row_group(group, columns=names, use_threads=False), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
-    rows = fit(rows, pa.schema([kind.field(name) for name in names]))
+
+
+def _parquet_rows(content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None) -> pa.Table:
+    kind = arrow_of_avro(schema)
+    wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
+    parts = list(_parquet_parts(content, schema, wanted, 0))
+    names = [name for name in kind.names if name in wanted]
+    rows = pa.concat_tables(parts) if parts else pa.schema([kind.field(name) for name in names]).empty_table()
     return rows if read_schema is None else resolved(rows, read_schema, columns)

@@ -1,4 +1,4 @@
-"""From file slices to a DataFrame: Spark's own Parquet reader over an explicit list of files.
+"""From file slices to a DataFrame: Spark's own Parquet reader over an explicit list of files; those with logs go by `merged.py`.
 
 Partition columns are given as an expression over the file's path where path and value map one to one, so that a filter
 put on them later, through `where`, a view or SQL, is evaluated on the list of files before any is opened.
@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from penstock.filegroup.model import FileSlice
 from penstock.read.conform import conform
+from penstock.read.merged import merged_frames
 from penstock.read.partition_values import PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
@@ -32,7 +33,7 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     """A lazy DataFrame over the plan's files: meta columns, then the table's columns in the schema's order."""
-    schema = table_struct(plan)
+    schema = _wanted(plan, table_struct(plan))
     if not any(plan.slices.values()):
         return spark.createDataFrame([], schema)
     columns = path_columns(plan, schema)
@@ -41,8 +42,10 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     for path, its in plan.slices.items():
         nulls = columns.nulls_of(path)
         for one in its:
-            branches.setdefault((nulls, older.get(one.base_instant, ())), []).append(one)
+            if not one.log_files:
+                branches.setdefault((nulls, older.get(one.base_instant, ())), []).append(one)
     frames = [_branch(spark, its, schema, columns, *how) for how, its in branches.items()]
+    frames += merged_frames(spark, plan, schema, columns)
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
@@ -65,6 +68,14 @@ def _branch(
 def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column:
     column = columns.column(wanted, nulls)
     return column if older is None else conform(column, older, wanted.dataType, wanted.name)
+
+
+def _wanted(plan: Plan, schema: StructType) -> StructType:
+    """The columns that come out; where logs are merged, only those that the caller named: Spark cannot leave any out later."""
+    names = plan.query.columns
+    if not names or not set(names) <= set(schema.names) or not any(one.log_files for its in plan.slices.values() for one in its):
+        return schema
+    return StructType([field for field in schema if field.name in names])
 
 
 def table_struct(plan: Plan) -> StructType:

@@ -21,7 +21,7 @@ from penstock.timeline.store import read_metadata
 
 def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
     """By instant, the columns that files written then hold in another type than the table has now."""
-    files = {s.base_instant: s for its in plan.slices.values() for s in its}
+    files = {s.base_instant: s for its in plan.slices.values() for s in its if not s.log_files}
     instants = sorted(files)
     if not instants or not _older(plan, files[instants[0]], schema):
         return {}  # types never narrow: what the oldest file has in the table's types, all have

@@ -175,6 +175,8 @@ def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, st
     generator, stored = options[o.KEY_GENERATOR_CLASS], config.key_generator_class
     if generator and stored and class_named(generator) not in (SQL, class_named(stored)):
         found.append(("KeyGenerator", generator, stored))
+    if options.is_set(o.TABLE_TYPE) and options[o.TABLE_TYPE] != config.table_type:
+        found.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))
     partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
     if partition and config.partition_fields:
         plain = tuple(field.split(":")[0] for field in split_fields(partition))
