@@ -4,7 +4,17 @@
 give back: frozen values that print as tables.
 """
 
-from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry
+from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
 from penstock.api.table import SortMode, Table
 
-__all__ = ["Commit", "DataFile", "Files", "History", "HistoryEntry", "SortMode", "Table"]
+__all__ = [
+    "Commit",
+    "DataFile",
+    "Files",
+    "History",
+    "HistoryEntry",
+    "PendingCompaction",
+    "PendingCompactions",
+    "SortMode",
+    "Table",
+]

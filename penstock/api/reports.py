@@ -119,6 +119,23 @@ class DataFile:
     path: str
 
 
+@dataclass(frozen=True)
+class PendingCompaction:
+    """A compaction that is planned, and not done yet.
+
+    Example:
+        >>> mor.schedule_compaction()
+        PendingCompaction(instant='...', state='requested', file_groups=1, log_files=1, log_bytes=...)
+    """
+
+    instant: str
+    #: `requested`, or `inflight` when its run has begun.
+    state: str
+    file_groups: int
+    log_files: int
+    log_bytes: int
+
+
 class Column(NamedTuple):
     """How one field of an entry is shown."""
 
@@ -307,5 +324,33 @@ class Files(Report[DataFile]):
             ("size_bytes", pa.int64()),
             ("log_files", pa.int64()),
             ("path", pa.string()),
+        ]
+    )
+
+
+class PendingCompactions(Report[PendingCompaction]):
+    """Compactions that are planned and not done yet, oldest first.
+
+    Example:
+        >>> _ = mor.schedule_compaction()
+        >>> [(plan.state, plan.file_groups) for plan in mor.pending_compactions()]
+        [('requested', 1)]
+    """
+
+    title = "Pending compactions"
+    columns = (
+        Column("instant", lambda c: str(c.instant)),
+        Column("state", lambda c: str(c.state)),
+        Column("file groups", _number("file_groups"), right=True),
+        Column("log files", _number("log_files"), right=True),
+        Column("log size", _size("log_bytes"), right=True),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("state", pa.string()),
+            ("file_groups", pa.int64()),
+            ("log_files", pa.int64()),
+            ("log_bytes", pa.int64()),
         ]
     )

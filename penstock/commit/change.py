@@ -16,19 +16,27 @@ from penstock import options as o
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup import markers
+from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, request, require_pending, transition
+from penstock.timeline.store import instant_path, load_timeline, request, require_pending, transition
 
 
 class Change:
-    """A write under way."""
+    """A write under way, or the run of a table service's plan. Such a plan stays when the run is taken back.
 
-    def __init__(self, table: TableState, instant: Instant, heartbeat: Heartbeat | None = None) -> None:
+    Args:
+        sign: of a run, a file that is there as long as nobody rolled it back; others may run the plan again after that.
+    """
+
+    def __init__(
+        self, table: TableState, instant: Instant, heartbeat: Heartbeat | None = None, *, sign: str | None = None
+    ) -> None:
         self.table, self.instant = table, instant
+        self._sign = sign
         self._heartbeat = heartbeat or Heartbeat(table)
         self._publishing = False
 
@@ -50,6 +58,7 @@ class Change:
         schema: str,
         extra: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
+        compacted: bool = False,
     ) -> CommitMetadata:
         """Publish the write: files of lost attempts removed, metadata written, markers forgotten.
 
@@ -61,11 +70,18 @@ class Change:
         check_alive(self.table, self.time)
         if self.table.config.partition_fields and not self.table.config.url_encode:
             check_not_nested(storage, base_path, {s.partition_path or "" for s in stats if s.prev_commit == "null"})
+        self._check_still_ours()
         if not markers.seal(storage, base_path, self.time):
             raise WriteConflict(f"another writer took write {self.time} of {base_path} for dead and rolls it back. Run it again")
+        self._check_still_ours()
+        self._check_bases(stats)
         markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
         metadata = CommitMetadata(
-            stats=tuple(stats), operation=operation, extra={**(extra or {}), "schema": schema}, replaced=replaced
+            stats=tuple(stats),
+            operation=operation,
+            extra={**(extra or {}), "schema": schema},
+            replaced=replaced,
+            compacted=compacted,
         )
         self._publish(write_commit(metadata))
         with suppress(StorageError):  # the commit stands; leftovers of it are cleaned up by a later write
@@ -73,10 +89,32 @@ class Change:
             self._heartbeat.end()
         return metadata
 
+    @property
+    def _is_still_ours(self) -> bool:
+        """Whether the plan's run is this one. A write's instant is nobody else's."""
+        return self._sign is None or self.table.storage.stat(self._sign) is not None
+
+    def _check_still_ours(self) -> None:
+        if not self._is_still_ours:
+            raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
+
+    def _check_bases(self, stats: Sequence[WriteStat]) -> None:
+        """Refuse log files on top of a compaction that was taken off the timeline meanwhile: nobody would find them."""
+        names = (parse_log_name(s.path.rpartition("/")[2]) for s in stats if s.path)
+        bases = {name.base_instant for name in names if name} - {self.time}
+        if not bases:
+            return
+        timeline = load_timeline(self.table.storage, self.table.base_path)
+        known = {i.time for i in timeline.instants}
+        gone = sorted(base for base in bases - known if timeline.start is None or base >= timeline.start)
+        if gone:
+            raise WriteConflict(f"compaction {gone[0]} of {self.table.base_path} was unscheduled during this write. Run it again")
+
     def _publish(self, content: bytes) -> None:
         completed = self.instant.at(State.COMPLETED)
         storage, path = self.table.storage, instant_path(self.table.base_path, completed)
         require_pending(storage, self.table.base_path, self.instant)
+        self._check_still_ours()
         self._publishing = True
         try:
             storage.write_new(path, content)
@@ -102,8 +140,8 @@ class Change:
         )
 
     def abandon(self) -> None:
-        """Take everything back, as if the write had never begun; unless it may already have been published."""
-        if self._publishing:
+        """Take everything back, as if the write had never begun; unless it may already have been published, or was undone."""
+        if self._publishing or not self._is_still_ours:
             return
         storage, base_path = self.table.storage, self.table.base_path
         markers.seal(storage, base_path, self.time)
@@ -113,7 +151,7 @@ class Change:
         if not is_lazy(self.table):
             for path in sorted({path.rpartition("/")[0] for path in announced}, reverse=True):
                 withdraw_partition(storage, base_path, path, self.time)
-        for state in (State.INFLIGHT, State.REQUESTED):
+        for state in (State.INFLIGHT,) if self._sign else (State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(base_path, self.instant.at(state)))
         markers.delete_markers(storage, base_path, self.time)
         self._heartbeat.end()

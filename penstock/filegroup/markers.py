@@ -103,16 +103,18 @@ def announce(
     markers: Sequence[Marker],
     style: MarkerStyle = MarkerStyle.DIRECT,
     task: int = 0,
+    turn: int = 0,
 ) -> None:
     """Announce data files. Raises StorageError if the write has been sealed.
 
     Args:
         task: who announces; tasks that do it at the same time begin at different numbers.
+        turn: how often it has done so before.
     """
     folder = markers_folder(base_path, instant)
     lines = [marker.text for marker in markers if style is MarkerStyle.COLLECTED and "\n" not in marker.text]
     if lines:
-        with _next_file(storage, folder, task) as file:
+        with _next_file(storage, folder, task + turn * _STRIDE) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
     for marker in markers:
         if style is MarkerStyle.DIRECT or "\n" in marker.text:
@@ -155,13 +157,12 @@ def _parse(text: str) -> Marker | None:
 
 
 def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
-    """Remove base files that were announced but are not among those written; gives what was removed."""
+    """Remove files that were announced but are not among those written; gives what was removed.
+
+    Log files too: each is one attempt's own, and its rows would count twice, since readers judge blocks by their instant.
+    """
     wanted = set(written)
-    strays = {
-        m.file_path
-        for m in read_markers(storage, base_path, instant)
-        if m.kind is not MarkerType.APPEND and m.file_path not in wanted
-    }
+    strays = {m.file_path for m in read_markers(storage, base_path, instant) if m.file_path not in wanted}
     return [path for path in sorted(strays) if storage.delete(join(base_path, path))]
 
 

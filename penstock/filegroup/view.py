@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from penstock.filegroup.model import BaseFile, FileGroup, FileSlice, LogFile
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.storage import FileInfo
+from penstock.timeline.instant import Action
 from penstock.timeline.timeline import Timeline
 
 
@@ -23,6 +25,14 @@ class Visibility:
     def sees_time(self, time: str) -> bool:
         """Whether files written at this time are seen."""
         return (self.as_of is None or time <= self.as_of) and self.timeline.is_visible(time)
+
+    def awaits_compaction(self, time: str) -> bool:
+        """Whether log files with this base instant go on where an older slice ends, because its compaction is not done."""
+        return (self.as_of is None or time <= self.as_of) and time in self._compactions
+
+    @cached_property
+    def _compactions(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.timeline.of(Action.COMPACTION) if not i.is_completed)
 
     def sees_group(self, partition_path: str, file_id: str) -> bool:
         """Whether a file group is still in the table."""
@@ -60,3 +70,24 @@ def latest_base_files(groups: Iterable[FileGroup], seen: Visibility) -> list[Fil
             slices = (s for s in group.slices if s.base_file is not None and seen.sees_time(s.base_instant))
             found.extend([newest] if (newest := next(slices, None)) else [])
     return found
+
+
+def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
+    """The newest committed slice of each group, of log files alone too: what a snapshot query merges.
+
+    While a compaction is pending, new log files have its instant as their base instant: they are added to the slice before.
+    Whether what is in a log file counts is told by each of its blocks.
+    """
+    slices = (_merged_slice(group, seen) for group in groups if seen.sees_group(group.partition_path, group.file_id))
+    return [one for one in slices if one is not None]
+
+
+def _merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
+    waiting: FileSlice | None = None
+    for one in group.slices:  # newest first
+        later = waiting.log_files if waiting else ()
+        if seen.awaits_compaction(one.base_instant):
+            waiting = replace(one, base_file=None, log_files=(*one.log_files, *later))
+        elif seen.sees_time(one.base_instant):
+            return replace(one, log_files=(*one.log_files, *later))
+    return waiting if waiting and waiting.log_files else None

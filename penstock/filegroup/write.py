@@ -61,6 +61,7 @@ class Output:
         self._rows = 0
         self._keys = 0
         self._announced: set[str] = set()
+        self._turns = 0
         self._made: list[str] = []
         self._metafiles: list[str] = []
         self._others: dict[str, bytes] = {}
@@ -93,8 +94,10 @@ class Output:
         if not file_paths:
             return
         s = self.settings
-        announce(s.storage, s.base_path, s.instant, [Marker(path, kind) for path in file_paths], s.markers, self.task)
+        announced = [Marker(path, kind) for path in file_paths]
+        announce(s.storage, s.base_path, s.instant, announced, s.markers, self.task, self._turns)
         self._announced.update(file_paths)
+        self._turns += 1
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
         """Announce a data file (path relative to the table) if that was not done yet, then open it.
@@ -196,12 +199,16 @@ class BaseFileWriter:
         else:
             self._write(unstamped(rows))
 
-    def keep(self, body: pa.Table) -> None:
-        """Write rows of the old version of this file, changed or not; they carry their own meta columns."""
+    def keep(self, body: pa.Table, *, new: bool = False) -> None:
+        """Write rows of the old version of this file, changed or not; they carry their own meta columns.
+
+        Args:
+            new: whether their keys were not in that version.
+        """
         if not self.settings.populate_meta:
             self._write(unstamped(body.drop_columns(list(META_COLUMNS[:3]))))
             return
-        self._footer.keep(body[KEY_COLUMN])
+        (self._footer.add if new else self._footer.keep)(body[KEY_COLUMN])
         self._write(placed(body, self.partition_path, self.name))
 
     def _write(self, rows: pa.Table) -> None:

@@ -27,13 +27,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.avro_columns import decode_block, encode_block, resolved
+from penstock.formats.avro_columns import (
+    RECORDS_AT_ONCE,
+    decode_block,
+    decode_records,
+    encode_block,
+    record_places,
+    resolved,
+)
 from penstock.formats.delete_records import Deletes, decode_deletes, encode_deletes
 from penstock.formats.fit import fit
 from penstock.formats.hfile import Cells, read_hfile
 from penstock.formats.parquet import open_writer
+from penstock.formats.positions import Positions, decode_positions, encode_positions
 from penstock.schema import arrow_of_avro, avro_text
-from penstock.schema.avro import Avro
+from penstock.schema.avro import Avro, record_of
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -77,6 +85,7 @@ _LEAST_SIZE = _KIND.size + _INT.size + _LONG.size + _INT.size + _LONG.size  # bo
 _MOST_SIZE = 2**31 - 1  # Java reads sizes as ints
 _HEADER_WINDOW = 64 * 1024
 _SEARCH_WINDOW = 1024 * 1024
+RECORDS_OF_A_PART = 4 * RECORDS_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,12 @@ class LogBlock:
     def compacted_instants(self) -> tuple[str, ...]:
         """Of a block that log compaction wrote: the instants whose blocks it stands for."""
         return tuple(filter(None, self.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "").split(",")))
+
+    @property
+    def positions(self) -> Positions | None:
+        """Where in the base file the rows of its records stand, ascending; None if it does not say. Raises CorruptFile."""
+        text = self.header.get(HeaderKey.RECORD_POSITIONS)
+        return None if text is None else decode_positions(text)
 
     @property
     def is_rollback(self) -> bool:
@@ -207,6 +222,28 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
         raise SchemaError(f"{block.place}: {cause}") from cause
 
 
+def read_row_parts(
+    log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, records: int = RECORDS_OF_A_PART
+) -> Iterator[pa.Table]:
+    """The same rows as `read_rows` gives, part by part: of an Avro block so many records, of a Parquet block a row group.
+
+    Raises:
+        CorruptFile, SchemaError, Unsupported: as `read_rows`.
+    """
+    if block.type not in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
+        raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
+    content = read_content(log, block)
+    wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
+    try:
+        parts = _parquet_parts if block.type is BlockType.PARQUET_DATA else _avro_parts
+        for rows in parts(content, block.schema, wanted, records):
+            yield resolved(rows, read_schema, wanted)
+    except CorruptFile as cause:
+        raise CorruptFile(f"{block.place}: {cause}") from cause
+    except SchemaError as cause:
+        raise SchemaError(f"{block.place}: {cause}") from cause
+
+
 def read_cells(log: Any, block: LogBlock) -> Cells:
     """The keys and values of an HFile block; a value is an Avro record of the block's schema, which is no table's.
 
@@ -237,17 +274,22 @@ def read_deletes(log: Any, block: LogBlock) -> Deletes:
         raise CorruptFile(f"{block.place}: {cause}") from cause
 
 
-def avro_block(rows: pa.Table, *, instant: str, schema: Avro) -> bytes:
+def avro_block(rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None) -> bytes:
     """A block of rows as Avro records. `schema` has the meta columns, as `rows` have.
+
+    Args:
+        positions: where in the base file the row of each key stands, if that is known of all.
 
     Raises:
         SchemaError: the rows do not fit the schema.
     """
-    return write_block(BlockType.AVRO_DATA, _headers(instant, schema), encode_block(rows, schema))
+    return write_block(BlockType.AVRO_DATA, _headers(instant, schema, positions), encode_block(rows, schema))
 
 
-def parquet_block(rows: pa.Table, *, instant: str, schema: Avro, codec: str = "gzip") -> bytes:
-    """A block of rows as a Parquet file. `schema` has the meta columns, as `rows` have.
+def parquet_block(
+    rows: pa.Table, *, instant: str, schema: Avro, codec: str = "gzip", positions: Positions | None = None
+) -> bytes:
+    """A block of rows as a Parquet file. `schema` has the meta columns, as `rows` have; `positions` as of an Avro block.
 
     Raises:
         SchemaError: the rows do not fit the schema.
@@ -257,12 +299,12 @@ def parquet_block(rows: pa.Table, *, instant: str, schema: Avro, codec: str = "g
     with open_writer(sink, fitted, codec) as writer:
         writer.write_table(fitted)
         writer.add_key_value_metadata({"parquet.avro.schema": _text(schema), "writer.model.name": "avro"})
-    return write_block(BlockType.PARQUET_DATA, _headers(instant, schema), sink.getvalue())
+    return write_block(BlockType.PARQUET_DATA, _headers(instant, schema, positions), sink.getvalue())
 
 
-def delete_block(deletes: Deletes, *, instant: str, schema: Avro) -> bytes:
-    """A block of deleted keys."""
-    return write_block(BlockType.DELETE, _headers(instant, schema), encode_deletes(deletes))
+def delete_block(deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None) -> bytes:
+    """A block of deleted keys; `positions` as of an Avro block."""
+    return write_block(BlockType.DELETE, _headers(instant, schema, positions), encode_deletes(deletes))
 
 
 def rollback_block(*, instant: str, target_instant: str) -> bytes:
@@ -397,23 +439,38 @@ def _map_bytes(entries: Mapping[HeaderKey, str]) -> bytes:
     return b"".join(parts)
 
 
-def _headers(instant: str, schema: Avro) -> dict[HeaderKey, str]:
-    return {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
+def _headers(instant: str, schema: Avro, positions: Positions | None) -> dict[HeaderKey, str]:
+    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
+    return headers if positions is None else {**headers, HeaderKey.RECORD_POSITIONS: encode_positions(positions)}
 
 
 def _text(schema: Avro) -> str:
     return schema if isinstance(schema, str) else avro_text(schema)
 
 
-def _parquet_rows(content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None) -> pa.Table:
+def _avro_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+    starts, ends = record_places(content)
+    for at in range(0, len(starts), records):
+        part = slice(at, at + records)
+        yield decode_records(content, starts[part], ends[part], schema, columns=wanted)
+
+
+def _parquet_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+    kind = arrow_of_avro(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        stored = set(file.schema_arrow.names)
-        kind = arrow_of_avro(schema)
-        wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
-        names = [name for name in kind.names if name in stored and name in wanted]
-        rows = file.read(columns=names, use_threads=False)
+        names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
+        target = pa.schema([kind.field(name) for name in names])
+        for group in range(file.metadata.num_row_groups):
+            yield fit(file.read_row_group(group, columns=names, use_threads=False), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
-    rows = fit(rows, pa.schema([kind.field(name) for name in names]))
+
+
+def _parquet_rows(content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None) -> pa.Table:
+    kind = arrow_of_avro(schema)
+    wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
+    parts = list(_parquet_parts(content, schema, wanted, 0))
+    names = [name for name in kind.names if name in wanted]
+    rows = pa.concat_tables(parts) if parts else pa.schema([kind.field(name) for name in names]).empty_table()
     return rows if read_schema is None else resolved(rows, read_schema, columns)

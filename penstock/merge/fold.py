@@ -125,9 +125,9 @@ def _side_by_side(keys: pa.Array, arrival: Positions | None) -> tuple[Positions,
 
 
 def _always_deletes(values: pa.Array) -> Flags:
-    """Delete entries that ask for no ordering value: theirs is missing, or the number 0 that stands for none."""
+    """Delete entries that ask for no ordering value: theirs is missing, or the int 0 that stands for none (a long 0 is one)."""
     unordered = np.asarray(values.is_null())
-    if pa.types.is_integer(values.type):
+    if pa.types.is_int32(values.type):
         unordered = unordered | (np.asarray(values.fill_null(0)) == 0)
     return unordered
 

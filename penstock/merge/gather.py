@@ -6,7 +6,7 @@ back an array whose offsets have overflowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,25 @@ def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
     wide = pa.schema([f.with_type(_wide(f.type)) for f in table.schema])
     taken = pa.concat_tables([part.cast(wide) for part in _of_batches(table, wanted)]).take(pa.array(back))
     return pa.concat_tables([part.cast(table.schema) for part in _parts(taken)])
+
+
+def take_across(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
+    """The rows at these positions of all tables behind one another, in this order. Only tables with such rows are looked at."""
+    starts = np.cumsum([0, *(table.num_rows for table in tables)])
+    order = np.argsort(rows, kind="stable")
+    ascending = rows[order]
+    bounds = np.searchsorted(ascending, starts)
+    parts = [
+        take_rows(table, ascending[bounds[i] : bounds[i + 1]] - starts[i])
+        for i, table in enumerate(tables)
+        if bounds[i + 1] > bounds[i]
+    ]
+    found = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
+    if np.array_equal(order, np.arange(len(order))):
+        return found
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return take_rows(found, back)
 
 
 def column_at(table: pa.Table, path: str) -> pa.ChunkedArray | None:

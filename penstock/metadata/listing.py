@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.names import PARTITION_METAFILE
-from penstock.filegroup.view import Visibility, group_files, latest_base_files
+from penstock.filegroup.view import Visibility, group_files, latest_base_files, latest_merged_slices
 from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.instant import Action, State
@@ -53,8 +53,20 @@ def latest_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
     """The newest committed slice with a base file of each file group, by partition path."""
+    return by_partition(latest_base_files(list_groups(table, partitions), visibility(table, as_of)))
+
+
+def merged_slices(
+    table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
+) -> dict[str, list[FileSlice]]:
+    """The newest committed slice of each file group, with all log files that may hold changes on top of it, by partition path."""
+    return by_partition(latest_merged_slices(list_groups(table, partitions), visibility(table, as_of)))
+
+
+def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+    """Slices by their partition paths."""
     found: dict[str, list[FileSlice]] = {}
-    for slice_ in latest_base_files(list_groups(table, partitions), visibility(table, as_of)):
+    for slice_ in slices:
         found.setdefault(slice_.partition_path, []).append(slice_)
     return found
 

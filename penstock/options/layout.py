@@ -182,14 +182,12 @@ LOG_FILE_MAX_SIZE: Final = Option(
     positive,
     GIB,
     "Bytes at which a log file is closed and the next begun.",
-    waits_for=_MOR,
 )
 LOG_BLOCK_MAX_SIZE: Final = Option(
     "hoodie.logfile.data.block.max.size",
     positive,
     256 * MIB,
     "Bytes at which a block of a log file is written out.",
-    waits_for=_MOR,
 )
 LOG_BLOCK_FORMAT: Final[Option[str | None]] = Option(
     "hoodie.logfile.data.block.format",
@@ -197,7 +195,8 @@ LOG_BLOCK_FORMAT: Final[Option[str | None]] = Option(
     None,
     "Format of log blocks. Without it Avro.",
     allowed=("avro", "parquet", "hfile"),
-    waits_for=_MOR,
+    supported=("avro", "parquet"),
+    instead="leave it out; HFile blocks are the metadata table's",
 )
 LOG_TO_PARQUET_RATIO: Final = Option(
     "hoodie.logfile.to.parquet.compression.ratio",
@@ -211,5 +210,4 @@ SMALL_FILE_CANDIDATES: Final = Option(
     whole,
     1,
     "Small files per partition that one write to a merge-on-read table fills.",
-    waits_for=_MOR,
 )

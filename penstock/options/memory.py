@@ -30,8 +30,7 @@ COMPACTION_MAX_BYTES: Final[Option[int | None]] = Option(
     "hoodie.memory.compaction.max.size",
     positive,
     None,
-    "Bytes of log rows a compaction holds before it spills.",
-    waits_for=_MOR,
+    "Bytes of log rows a compaction holds before it spills; without it those of a merge.",
 )
 COMPACTION_FRACTION: Final = Option(
     "hoodie.memory.compaction.fraction",

@@ -47,8 +47,6 @@ MERGE_TYPE: Final = Option(
     "payload_combine",
     "Whether a snapshot of a merge-on-read table merges log rows with base rows, or shows both.",
     allowed=("payload_combine", "skip_merge"),
-    supported=("payload_combine",),
-    instead="leave it out",
 )
 BEGIN_INSTANT: Final[Option[str | None]] = Option(
     "hoodie.datasource.read.begin.instanttime",

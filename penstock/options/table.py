@@ -96,8 +96,6 @@ STORED_TABLE_TYPE: Final = Option(
     "COPY_ON_WRITE",
     "Type of the table. A new table takes it from `hoodie.datasource.write.table.type`.",
     allowed=("COPY_ON_WRITE", "MERGE_ON_READ"),
-    supported=("COPY_ON_WRITE",),
-    instead="use COPY_ON_WRITE",
 )
 STORED_TABLE_VERSION: Final = Option(
     "hoodie.table.version",
@@ -143,15 +141,16 @@ STORED_PAYLOAD_CLASS: Final = Option(
     "hoodie.compaction.payload.class",
     payload_class,
     "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    "Payload that merges log files; stored for merge-on-read tables only.",
-    waits_for="merge-on-read tables",
+    "Payload that merges log files; stored for merge-on-read tables only. "
+    "A new table takes it from `hoodie.datasource.write.payload.class`.",
 )
 STORED_MERGER_STRATEGY: Final = Option(
     "hoodie.compaction.record.merger.strategy",
     word,
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     "Merger strategy of a merge-on-read table.",
-    waits_for="merge-on-read tables",
+    supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
+    instead="leave it out; the payload class decides how rows meet",
 )
 CREATE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.table.create.schema",

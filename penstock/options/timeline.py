@@ -98,8 +98,7 @@ FAIL_ON_SERVICE_EXCEPTION: Final = Option(
     "hoodie.fail.writes.on.inline.table.service.exception",
     boolean,
     True,
-    "Raise when a service after the commit fails, although the rows are committed.",
-    waits_for="table services",
+    "Raise when a service after the commit fails, although the rows are committed. If false, it is a warning.",
 )
 ARCHIVE_AUTOMATIC: Final = Option(
     "hoodie.archive.automatic",

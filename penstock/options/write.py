@@ -69,8 +69,6 @@ TABLE_TYPE: Final = Option(
     "Type of a new table; an existing table keeps its own.",
     aliases=("hoodie.datasource.write.storage.type",),
     allowed=("COPY_ON_WRITE", "MERGE_ON_READ"),
-    supported=("COPY_ON_WRITE",),
-    instead="use COPY_ON_WRITE; its tables can be read by every Hudi reader",
 )
 WRITE_TABLE_NAME: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.table.name",

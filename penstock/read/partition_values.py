@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -114,6 +115,18 @@ class PartitionColumns:
         if not self.unsure:
             return _between(self.prefix)
         return F.when(F.col("_metadata.file_path").startswith(self.prefix), _between(self.prefix)).otherwise(text)
+
+    def column_in(self, wanted: StructField, partition_path: str) -> Column:
+        """The expression for a column in rows of one partition that do not come straight from a file: a literal, if it can be."""
+        stored = None if wanted.name in self.not_stored else F.col("`" + wanted.name.replace("`", "``") + "`")
+        if wanted.name in self.nulls_of(partition_path):
+            return _null_or_empty(wanted, stored)
+        if wanted.name not in self.places:
+            return F.lit(None).cast(wanted.dataType) if stored is None else stored
+        text, at = partition_path, self.places[wanted.name]
+        if at is not None:
+            text = text.split("/")[at].removeprefix(f"{wanted.name}=" if self.hive_style else "")
+        return F.lit(unquote(text) if self.url_encode else text).cast(wanted.dataType)
 
 
 def _between(prefix: str) -> Column:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock import options as o
-from penstock.errors import OptionError, Unsupported
+from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import Visibility, latest_base_files
+from penstock.filegroup.view import latest_base_files, latest_merged_slices
 from penstock.formats.avro import read_container
-from penstock.metadata.listing import is_partition, list_groups, list_partitions, visibility
+from penstock.metadata.listing import by_partition, is_partition, list_groups, list_partitions, visibility
 from penstock.read.query import Query
 from penstock.table import TableState, table_schema
 from penstock.timeline.instant import Action, State
@@ -33,21 +32,27 @@ def plan(query: Query, table: TableState) -> Plan:
 
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
-        Unsupported: a merge-on-read table has log files that a snapshot would have to merge.
     """
     _check_time(query, table)
     schema = table_schema(table, query.as_of) or table_schema(table)
     if not table.timeline.writes:
         return Plan(table, query, schema, {})
     groups = list_groups(table, None if query.within is None else _partitions(query, table))
+    found = (one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, _name(one)))
+    return Plan(table, query, schema, by_partition(found))
+
+
+def _newest(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
+    """The newest slice of each group; with log files only if these are to be merged."""
     seen = visibility(table, query.as_of)
     if table.is_merge_on_read and query.kind != "read_optimized":
-        _refuse_logs(groups, seen, table)
-    slices: dict[str, list[FileSlice]] = {}
-    for one in latest_base_files(groups, seen):
-        if query.asks_for_file(one.partition_path, one.base_file.name if one.base_file else ""):
-            slices.setdefault(one.partition_path, []).append(one)
-    return Plan(table, query, schema, slices)
+        return latest_merged_slices(groups, seen)
+    return [replace(one, log_files=()) for one in latest_base_files(groups, seen)]
+
+
+def _name(slice_: FileSlice) -> str:
+    """The name by which a query's paths may ask for a slice."""
+    return slice_.base_file.name if slice_.base_file else slice_.log_files[0].name
 
 
 def _partitions(query: Query, table: TableState) -> list[str]:
@@ -59,17 +64,6 @@ def _partitions(query: Query, table: TableState) -> list[str]:
     if not found:
         raise OptionError(f"no partition of {table.base_path} matches {', '.join(query.within)}; check the path")
     return found
-
-
-def _refuse_logs(groups: Iterable[FileGroup], seen: Visibility, table: TableState) -> None:
-    for group in groups:
-        newest = next(iter(latest_base_files([group], seen)), None)
-        later = [s for s in group.slices if newest is None or s.base_instant >= newest.base_instant]
-        if seen.sees_group(group.partition_path, group.file_id) and any(s.log_files for s in later):
-            raise Unsupported(
-                f"{table.base_path} is a merge-on-read table with log files, which snapshot queries do not merge yet; "
-                f"set {o.QUERY_TYPE.key}=read_optimized to read its base files"
-            )
 
 
 def _check_time(query: Query, table: TableState) -> None:

@@ -26,6 +26,8 @@ class Query:
     as_of: str | None = None
     #: Patterns of partition paths below the base path; None for the whole table.
     within: tuple[str, ...] | None = None
+    #: The columns that are wanted, where the caller knows them already; None: whatever is asked for later.
+    columns: tuple[str, ...] | None = None
 
     def asks_for(self, partition_path: str) -> bool:
         """Whether a partition belongs to the paths that were given."""

@@ -1,4 +1,4 @@
-"""From file slices to a DataFrame: Spark's own Parquet reader over an explicit list of files.
+"""From file slices to a DataFrame: Spark's own Parquet reader over an explicit list of files; those with logs go by `merged.py`.
 
 Partition columns are given as an expression over the file's path where path and value map one to one, so that a filter
 put on them later, through `where`, a view or SQL, is evaluated on the list of files before any is opened.
@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileSlice
 from penstock.read.conform import conform, quoted
+from penstock.read.merged import merged_frames
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
@@ -38,7 +39,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     """A lazy DataFrame over the plan's files: meta columns, then the table's columns in the schema's order."""
-    schema = table_struct(plan)
+    schema = _wanted(plan, table_struct(plan))
     if not any(plan.slices.values()):
         return spark.createDataFrame([], schema)
     columns = path_columns(plan, schema, spark.version)
@@ -47,9 +48,21 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     for path, its in plan.slices.items():
         nulls = columns.nulls_of(path)
         for one in its:
-            branches.setdefault((nulls, older.get(one.base_instant, ())), []).append(one)
+            if not one.log_files:
+                branches.setdefault((nulls, older.get(_instant(one), ())), []).append(one)
     frames = [_branch(spark, plan.table, its, schema, columns, *how) for how, its in branches.items()]
+
+    def base_rows(one: FileSlice, kept: Column) -> DataFrame:
+        how = columns.nulls_of(one.partition_path), older.get(_instant(one), ())
+        return _branch(spark, plan.table, [one], schema, columns, *how, kept)
+
+    frames += merged_frames(spark, plan, schema, columns, base_rows)
     return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _instant(slice_: FileSlice) -> str:
+    """When its base file was written."""
+    return slice_.base_file.instant if slice_.base_file else ""
 
 
 def _branch(
@@ -60,12 +73,14 @@ def _branch(
     columns: PartitionColumns,
     nulls: frozenset[str],
     older: tuple[StructField, ...],
+    kept: Column | None = None,
 ) -> DataFrame:
     """The rows of files in whose partitions the same columns are null, and which hold the same columns in older types."""
     native = columns.native_base if not nulls else None
     kinds = {f.name: f.dataType for f in older if f.name not in columns.places}
     stored = [StructField(f.name, kinds.get(f.name, f.dataType)) for f in schema if native or f.name not in columns.not_stored]
     frame = _parquet(spark, table, slices, StructType(stored), native)
+    frame = frame if kept is None else frame.where(kept)
     return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)) for f in schema))
 
 
@@ -76,6 +91,14 @@ def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str
     if older is None:
         return quoted(wanted.name)
     return conform(F.col(quoted(wanted.name)), older, wanted.dataType, wanted.name).alias(wanted.name)
+
+
+def _wanted(plan: Plan, schema: StructType) -> StructType:
+    """The columns that come out; where logs are merged, only those that the caller named: Spark cannot leave any out later."""
+    names = plan.query.columns
+    if not names or not set(names) <= set(schema.names) or not any(one.log_files for its in plan.slices.values() for one in its):
+        return schema
+    return StructType([field for field in schema if field.name in names])
 
 
 def table_struct(plan: Plan) -> StructType:

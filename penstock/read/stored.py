@@ -21,7 +21,7 @@ from penstock.timeline.store import read_schema
 
 def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
     """By instant, the columns that files written then hold in another type than the table has now."""
-    files = {s.base_instant: s for its in plan.slices.values() for s in its}
+    files = {s.base_file.instant: s for its in plan.slices.values() for s in its if s.base_file}
     instants = sorted(files)
     if not instants or not _older(plan, files[instants[0]], schema):
         return {}  # types never narrow: what the oldest file has in the table's types, all have
@@ -29,8 +29,8 @@ def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, 
 
 
 def _older(plan: Plan, slice_: FileSlice, schema: StructType) -> tuple[StructField, ...]:
-    table = plan.table
-    written = next((i for i in table.timeline.writes if i.time == slice_.base_instant), None)
+    table, base = plan.table, slice_.base_file
+    written = next((i for i in table.timeline.writes if base and i.time == base.instant), None)
     text = read_schema(table.storage, table.base_path, written)[1] if written else None
     try:
         stored = _struct(text) if text else _struct_of_file(plan, slice_)

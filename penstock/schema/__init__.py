@@ -76,6 +76,15 @@ def spark_of_avro(avro: Avro) -> SparkStruct:
     return spark_of_struct(struct_of_avro(avro))
 
 
+def arrow_of_spark(struct: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema in which rows with these columns are handed to Spark.
+
+    Raises:
+        SchemaError: a column has a type that a table cannot have.
+    """
+    return pa.schema(arrow_of_struct(struct_of_spark(struct)))
+
+
 def arrow_for_storage(schema: pa.Schema) -> pa.Schema:
     """The same columns as base files hold them, so that every reader understands them.
 

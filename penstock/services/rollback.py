@@ -4,6 +4,9 @@
 
 The plan is written before anything is touched, so a rollback that dies is taken up again under the same instant. What to
 remove is known from the write's markers, or, for a completed write and where the option says so, by listing.
+
+Base files are deleted. A log file that was added to an existing slice stays, as with Hudi, and a log file behind it says that
+the failed write's blocks do not count; readers that come later, when the timeline no longer knows that write, need to be told.
 """
 
 from __future__ import annotations
@@ -18,20 +21,32 @@ from penstock import options as o
 from penstock.commit.heartbeat import is_alive, is_lazy, stop_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.swap import OVERWRITE
-from penstock.errors import AlreadyExists, CorruptFile, OptionError, Unsupported
+from penstock.errors import AlreadyExists, CorruptFile, OptionError
 from penstock.filegroup.markers import TEMP, WORK_PREFIX, Marker, MarkerType, delete_markers, read_markers, seal
-from penstock.filegroup.names import parse_base_name
+from penstock.filegroup.names import (
+    UNKNOWN_WRITE_TOKEN,
+    BaseName,
+    LogName,
+    log_file_name,
+    next_log_version,
+    parse_base_name,
+    parse_log_name,
+)
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro import read_container, write_container
+from penstock.formats.log_blocks import rollback_block
 from penstock.metadata.listing import walk_partitions
 from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
+from penstock.timeline.contents import CommitMetadata, WriteStat, read_commit
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path, load_timeline, request, transition
 from penstock.timeline.timeline import Timeline
 
 #: After this long nobody is at work any more in a folder for temporary files that belongs to no instant.
 _ABANDONED_MS = 24 * 60 * 60 * 1000
+#: Actions whose plan outlives a run that failed.
+_PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def roll_back_failed(table: TableState) -> TableState:
@@ -101,11 +116,6 @@ def _is_service(table: TableState, instant: Instant) -> bool:
 
 def roll_back(table: TableState, instant: Instant) -> str:
     """Undo one write, finished or not; gives the rollback's own instant."""
-    if table.is_merge_on_read:
-        raise Unsupported(
-            f"{instant.file_name} of {table.base_path} has to be rolled back, and rolling back on a merge-on-read table is not "
-            "supported yet; let Hudi write to the table once"
-        )
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
     utc = table.config.timeline_utc
@@ -116,49 +126,98 @@ def roll_back(table: TableState, instant: Instant) -> str:
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
-    """What undoing a write removes."""
+    """What undoing a write removes, and what it takes back in logs."""
     if instant.state is State.REQUESTED:
-        files: Iterable[tuple[str, str]] = []
+        requests: list[dict[str, Any]] = []
     elif instant.state is State.INFLIGHT and table.options[o.ROLLBACK_USING_MARKERS]:
-        files = _announced(read_markers(table.storage, table.base_path, instant.time))
+        requests = _announced(table, read_markers(table.storage, table.base_path, instant.time))
     else:
-        files = _listed(table, instant.time)
-    requests = [
-        {
-            "partitionPath": path,
-            "fileId": name.file_id,
-            "latestBaseInstant": name.instant,
-            "filesToBeDeleted": [join(table.base_path, path, file)],
-            "logBlocksToBeDeleted": {},
-        }
-        for path, file in sorted(files)
-        if (name := parse_base_name(file)) is not None
-    ]
+        requests = _listed(table, instant)
     return {
-        "instantToRollback": {"commitTime": instant.time, "action": instant.action.family.value},
+        "instantToRollback": {"commitTime": instant.time, "action": instant.action.value},
         "RollbackRequests": requests,
         "version": 1,
     }
 
 
-def _announced(markers: Sequence[Marker]) -> list[tuple[str, str]]:
-    found = []
-    for marker in markers:
-        if marker.kind is MarkerType.APPEND:
-            raise Unsupported(f"marker of log file {marker.file_path}: rolling back log files is not supported yet")
+def _announced(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
+    """A request for each marker that names a data file."""
+    requests = []
+    for marker in sorted(markers, key=lambda m: m.file_path):
         path, _, file = marker.file_path.rpartition("/")
-        found.append((path, file))
-    return found
+        if (log := parse_log_name(file)) is not None:
+            requests.append(_taking_back(table, path, log.file_id, log.base_instant, {file: 1}))
+        elif (base := parse_base_name(file)) is None:
+            continue
+        elif marker.kind is MarkerType.APPEND:  # as Hudi wrote it once: the name stands for the slice's log, whichever file
+            requests.append(_taking_back(table, path, base.file_id, base.instant, {}))
+        else:
+            requests.append(_deleting(path, base.file_id, base.instant, join(table.base_path, path, file)))
+    return requests
 
 
-def _listed(table: TableState, time: str) -> list[tuple[str, str]]:
-    """Base files with the write's time in their name; two attempts of a task may have made the same file group."""
-    return [
-        (path, file.name)
-        for path, files in walk_partitions(table.storage, table.base_path)
-        for file in files
-        if (name := parse_base_name(file.name)) is not None and name.instant == time
-    ]
+def _deleting(path: str, file_id: str, base_instant: str, file: str) -> dict[str, Any]:
+    return _request(path, file_id, base_instant) | {"filesToBeDeleted": [file]}
+
+
+def _taking_back(table: TableState, path: str, file_id: str, base_instant: str, logs: Mapping[str, int]) -> dict[str, Any]:
+    """A request to add a rollback block to a slice's log. Where no log file is known it names the folder, as Hudi does."""
+    unnamed = {join(table.base_path, path): 1}
+    return _request(path, file_id, base_instant) | {"logBlocksToBeDeleted": dict(logs) or unnamed}
+
+
+def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
+    return {
+        "partitionPath": path,
+        "fileId": file_id,
+        "latestBaseInstant": base_instant,
+        "filesToBeDeleted": [],
+        "logBlocksToBeDeleted": {},
+    }
+
+
+def _listed(table: TableState, instant: Instant) -> list[dict[str, Any]]:
+    """Requests for what a listing shows of a write: files with its time as their base instant, and logs it has added to.
+
+    Two attempts of a task may have made the same file group. A compaction did not write the logs that have its time.
+    """
+    is_delta = instant.action.family is Action.DELTA_COMMIT
+    stats: dict[str, list[WriteStat]] = _written(table, instant).by_partition() if is_delta else {}
+    requests: list[dict[str, Any]] = []
+    for path, files in walk_partitions(table.storage, table.base_path):
+        newest: dict[str, str] = {}
+        for file in files:
+            name: BaseName | LogName | None = parse_base_name(file.name) or parse_log_name(file.name)
+            if name is None:
+                continue
+            base_instant = name.instant if isinstance(name, BaseName) else name.base_instant
+            if base_instant == instant.time and (is_delta or isinstance(name, BaseName)):
+                requests.append(_deleting(path, name.file_id, base_instant, join(table.base_path, path, file.name)))
+            if base_instant <= instant.time:
+                newest[name.file_id] = max(newest.get(name.file_id, ""), base_instant)
+        requests += _added_to(table, path, stats.get(path, []), newest, instant.time)
+    return requests
+
+
+def _added_to(
+    table: TableState, path: str, stats: Sequence[WriteStat], newest: Mapping[str, str], time: str
+) -> list[dict[str, Any]]:
+    """A request for each file group that the write may have added log files to; new ones went with their files."""
+    logs: dict[str, dict[str, int]] = {}
+    for stat in stats:
+        if stat.prev_commit != "null" and newest.get(stat.file_id, time) < time:
+            name = (stat.path or "").rpartition("/")[2]
+            logs.setdefault(stat.file_id, {}).update({name: max(1, stat.total_write_bytes)} if parse_log_name(name) else {})
+    return [_taking_back(table, path, file_id, newest[file_id], named) for file_id, named in sorted(logs.items())]
+
+
+def _written(table: TableState, instant: Instant) -> CommitMetadata:
+    """What a write says it did, or was about to do; nothing where it says nothing."""
+    try:
+        content = table.storage.read(instant_path(table.base_path, instant))
+    except FileNotFoundError:
+        content = b""
+    return read_commit(content, instant.file_name) if content else CommitMetadata()
 
 
 def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) -> str:
@@ -170,11 +229,11 @@ def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) 
         with suppress(AlreadyExists):  # somebody else takes it up at the same time
             transition(storage, base_path, rollback, State.INFLIGHT)
     storage.delete(instant_path(base_path, failed))  # un-published first: nobody may see half of it
-    partitions = _remove_files(table, plan["RollbackRequests"] or [])
+    partitions = _remove_files(table, plan["RollbackRequests"] or [], rollback.time, failed.time)
     if not is_lazy(table):
         for path in sorted(partitions, reverse=True):
             withdraw_partition(storage, base_path, path, failed.time)
-    for state in (State.INFLIGHT, State.REQUESTED):
+    for state in (State.INFLIGHT,) if failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)
     stop_heartbeat(storage, base_path, failed.time)
@@ -201,8 +260,8 @@ def _target_of(plan: Mapping[str, Any]) -> Instant:
         raise CorruptFile(f"a rollback plan does not say what it rolls back: {plan.get('instantToRollback')}") from e
 
 
-def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Delete what the plan names; a file that is not there was never made, or is already gone.
+def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
+    """Delete what the plan names, or add rollback blocks; a file that is not there was never made, or is already gone.
 
     Plans name files in full, with or without a scheme, and the table may have been moved: the last part counts.
     """
@@ -223,7 +282,36 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]]) -> d
             here = join(table.base_path, path, file.rsplit("/", 1)[-1])
             if table.storage.delete(here):
                 partition["successDeleteFiles"].append(here)
+        logs = one["logBlocksToBeDeleted"]
+        if logs and not one["filesToBeDeleted"] and _may_be_there(table, path, logs):
+            partition["rollbackLogFiles"] |= _add_rollback_block(table, one, time, target)
+            partition["logFilesFromFailedCommit"] |= {name: n for name, n in logs.items() if _log_named(name)}
     return found
+
+
+def _may_be_there(table: TableState, path: str, logs: Iterable[str]) -> bool:
+    """Whether a log file that a plan names was made; where it names none, there may be one."""
+    names = [_log_named(text) for text in logs]
+    return any(name is None or table.storage.stat(join(table.base_path, path, name)) is not None for name in names)
+
+
+def _log_named(text: str) -> str | None:
+    """The log file that a plan names, in full or not."""
+    name = text.rsplit("/", 1)[-1]
+    return name if parse_log_name(name) else None
+
+
+def _add_rollback_block(table: TableState, request: Mapping[str, Any], time: str, target: str) -> dict[str, int]:
+    """A log file behind the others of a slice, which takes back what the failed write put into them; gives its size."""
+    file_id, base_instant = request["fileId"], request["latestBaseInstant"]
+    folder, block = join(table.base_path, request["partitionPath"]), rollback_block(instant=time, target_instant=target)
+    while True:
+        names = [name for file in table.storage.list(folder) if (name := parse_log_name(file.name)) is not None]
+        version = next_log_version(names, file_id, base_instant)
+        path = join(folder, log_file_name(file_id, base_instant, version, UNKNOWN_WRITE_TOKEN))
+        with suppress(AlreadyExists):  # somebody else rolls back as well: two blocks that say the same do no harm
+            table.storage.write_new(path, block)
+            return {path: len(block)}
 
 
 def resume_rollbacks(table: TableState) -> None:
@@ -245,8 +333,6 @@ def resume_rollbacks(table: TableState) -> None:
             continue
         if _is_service(table, failed):
             continue
-        if any(one["logBlocksToBeDeleted"] for one in plan["RollbackRequests"] or []):
-            raise Unsupported(f"{rollback.file_name} of {table.base_path} undoes log files; let Hudi finish it")
         run_rollback(table, rollback, plan)
 
 

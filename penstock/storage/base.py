@@ -75,7 +75,7 @@ class Storage(Protocol):
         """Remove a folder that has nothing in it; whether it is gone."""
 
     def move_tree(self, path: str, to: str) -> None:
-        """Rename a folder with everything below it, in one step. Raises AlreadyExists if `to` is taken."""
+        """Rename a file, or a folder with everything below it, in one step. Raises AlreadyExists if `to` is taken."""
 
     def make_dirs(self, path: str) -> None:
         """Make a folder and those above it, where the storage knows folders."""

@@ -109,6 +109,7 @@ class LocalStorage:
             if os.path.lexists(to):
                 raise FileExistsError(errno.EEXIST, "the folder exists already", to)
             os.rename(path, to)
+            _drop_crc(path)
             _sync_path(os.path.dirname(to))
 
     def make_dirs(self, path: str) -> None:

@@ -92,6 +92,9 @@ class MemoryStorage:
         with _LOCK:
             if any(name == to or name.startswith(new) for name in self._files):
                 raise AlreadyExists(errno.EEXIST, "the folder exists already", to)
+            if path in self._files:
+                self._files[to] = self._files.pop(path)
+                return
             moved = [name for name in self._files if name.startswith(old)]
             if not moved:
                 raise StorageError(errno.ENOENT, "no such folder", path)

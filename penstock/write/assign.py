@@ -27,6 +27,8 @@ class Sizing:
     record_bytes: int
     #: Rows of a new file group, when they are not to be derived from its size.
     split_rows: int | None = None
+    #: Of a merge-on-read table: small files of a partition that one write fills. None: copy-on-write, all of them.
+    candidates: int | None = None
 
     @property
     def rows_per_group(self) -> int:
@@ -61,10 +63,18 @@ def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSl
 
 
 def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[BaseFile]:
-    """Base files that take more rows."""
+    """Base files that take more rows.
+
+    Of a merge-on-read table those without changes on top, which a new base file would hide, and for which no compaction is
+    pending; the smallest ones first.
+    """
     if sizing.small_file_limit <= 0:
         return []
-    return [s.base_file for s in slices if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
+    if sizing.candidates is None:
+        return [s.base_file for s in slices if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
+    plain = (s.base_file for s in slices if s.base_file and not s.log_files and s.base_instant == s.base_file.instant)
+    small = [base for base in plain if base.size_bytes < sizing.small_file_limit]
+    return sorted(small, key=lambda base: base.size_bytes)[: max(0, sizing.candidates)]
 
 
 def _assign_path(path: str, pieces: list[Piece], small: list[BaseFile], sizing: Sizing) -> list[Bucket]:
@@ -109,6 +119,7 @@ def sizing_of(table: TableState, options: Options) -> Sizing:
         max_file_bytes=options[o.MAX_FILE_SIZE],
         record_bytes=options[o.RECORD_SIZE_ESTIMATE],
         split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
+        candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
     )
     least = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])

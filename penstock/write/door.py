@@ -103,7 +103,7 @@ def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepar
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
     commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
-    follow_up(table)
+    follow_up(spark, table)
     return commit
 
 

@@ -133,7 +133,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
             file_id=task.base.file_id if task.base else None,
             rows_changed=changed.get((task.path, task.base.file_id), 0) if task.base else 0,
             rows_new=task.inserts[2] if task.inserts else 0,
-            bytes_rewritten=task.base.size_bytes if task.base else 0,
+            bytes_rewritten=task.base.size_bytes if task.base and task.log is None else 0,
         )
         for task in work.tasks
         if isinstance(task, GroupTask)

@@ -41,8 +41,9 @@ class _Counts:
 
 Fates = npt.NDArray[np.int8]
 #: What becomes of an old row that an incoming one meets: the merger says it; it leaves, because the incoming row goes to
-#: another partition; it stays and counts as written now, because an incoming one that would have moved it came too late.
-MERGE, MOVE, TOUCH = np.int8(0), np.int8(1), np.int8(2)
+#: another partition; it stays and counts as written now, because an incoming one that would have moved it came too late; it
+#: is not there any more, because a log has deleted it.
+MERGE, MOVE, TOUCH, DEAD = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
 _TOUCHED = np.int8(3)
 
 

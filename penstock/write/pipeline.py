@@ -11,26 +11,28 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock import options as o
+from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
 from penstock.errors import SchemaError, Unsupported
-from penstock.filegroup.markers import MarkerStyle, read_markers
+from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
-from penstock.formats.parquet import BloomSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
 from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of, merger_of_mode
+from penstock.merge.payloads import READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
+from penstock.metadata.merging import merged_rules
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
-from penstock.schema import avro_text, column_defaults, with_meta_columns
+from penstock.schema import column_defaults
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
+from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
@@ -71,7 +73,7 @@ class Commit:
 
 def bulk_insert(write: Write) -> Commit:
     """Write all rows to new file groups, as fast as they come."""
-    with begin(write.table, Action.COMMIT) as change:
+    with begin(write.table, action_of(write.table)) as change:
         arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
@@ -90,9 +92,8 @@ def insert(write: Write) -> Commit:
         return _merge(write, "INSERT")
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
-    with begin(write.table, Action.COMMIT) as change:
-        merger = merger_for(write)
-        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger))
+    with begin(write.table, action_of(write.table)) as change:
+        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces)
         change.start(insert_profile("INSERT", buckets))
@@ -113,7 +114,7 @@ def delete(write: Write) -> Commit:
 def _merge(write: Write, operation: str) -> Commit:
     check_keys_are_stored(write, write.settings.operation)
     check_ordering_column(write)
-    with begin(write.table, Action.COMMIT) as change:
+    with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
         rules = rules_of(write, change, staging)
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
@@ -121,7 +122,7 @@ def _merge(write: Write, operation: str) -> Commit:
         with write.stages.run("tag", "locating keys"):
             work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
         change.start(work.profile)
-        doing = f"merging into {len(work.tasks)} file groups"
+        doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
             stats = stats_of(run(run_task, work.tasks))
             note_stats(notes, stats)
@@ -182,8 +183,17 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
 
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
-    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    return latest_slices(write.table, partitions)
+    return slices_of(write.table, None if rules.index.is_global else sorted({p.path for p in pieces}))
+
+
+def slices_of(table: TableState, partitions: Sequence[str] | None) -> dict[str, list[FileSlice]]:
+    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to."""
+    return appendable_slices(table, partitions) if table.is_merge_on_read else latest_slices(table, partitions)
+
+
+def action_of(table: TableState) -> Action:
+    """What a write to the table is on its timeline."""
+    return Action.DELTA_COMMIT if table.is_merge_on_read else Action.COMMIT
 
 
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
@@ -201,6 +211,9 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
         merger=merger,
         sizing=sizing_of(write.table, write.options),
         index=index,
+        ordering=settings.ordering_field if combines(write) and not ignores_ordering(merger) else None,
+        logs=log_settings(write.table, write.options),
+        merging=merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None,
         drops_unknown=settings.operation == "delete",
         drops_known=settings.operation == "insert",
     )
@@ -210,11 +223,17 @@ def merger_for(write: Write) -> Merger:
     """What happens when a row meets its stored version."""
     if write.settings.operation == "delete":
         return AlwaysDelete()
-    o.PAYLOAD_CLASS.require_support(write.settings.payload_class)  # it may be the table's, not the caller's
+    payload = write.settings.payload_class
+    o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
+    if write.table.is_merge_on_read and payload in READY:
+        raise Unsupported(
+            f"{o.PAYLOAD_CLASS.key}={payload} is for copy-on-write tables so far: other readers of a merge-on-read table would "
+            "not know it; choose one of Hudi's payloads"
+        )
     mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
     if mode is not None:
-        return merger_of_mode(mode, settings, write.settings.payload_class)
-    return merger_of(write.settings.payload_class, settings=settings)
+        return merger_of_mode(mode, settings, payload)
+    return merger_of(payload, settings=settings)
 
 
 def payload_settings(write: Write) -> PayloadSettings:
@@ -249,7 +268,7 @@ def share_settings(write: Write, staging: Staging, ordering: str | None) -> Shar
 
 def assign(write: Write, pieces: Sequence[Piece]) -> list[Bucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
-    slices = latest_slices(write.table, sorted({p.path for p in pieces}))
+    slices = slices_of(write.table, sorted({p.path for p in pieces}))
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 
@@ -281,25 +300,8 @@ def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
 
 def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
-    options = write.options
-    bloom = BloomSettings(
-        kind=options[o.BLOOM_FILTER_TYPE],
-        entries=options[o.BLOOM_NUM_ENTRIES],
-        error_rate=options[o.BLOOM_FPP],
-        max_entries=options[o.BLOOM_MAX_ENTRIES],
-    )
-    return FileSettings(
-        storage=write.table.storage,
-        base_path=write.table.base_path,
-        instant=change.time,
-        schema=write.prepared.stored,
-        avro_schema=avro_text(with_meta_columns(write.prepared.avro)),
-        codec=options[o.COMPRESSION_CODEC],
-        bloom=bloom,
-        populate_meta=options[o.POPULATE_META_FIELDS],
-        max_file_bytes=options[o.MAX_FILE_SIZE],
-        markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
-    )
+    prepared = write.prepared
+    return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:

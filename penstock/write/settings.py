@@ -49,7 +49,7 @@ def resolve(options: Options, config: TableConfig | None, columns: frozenset[str
         table_name=name.strip(),
         keys=keys,
         ordering_field=_ordering_field(options, columns),
-        payload_class=options[o.PAYLOAD_CLASS],
+        payload_class=_payload_class(options),
         options=options,
     )
     _check(settings)
@@ -103,6 +103,24 @@ def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
     """The ordering column; the default `ts` only counts where there is such a column."""
     field = options[o.PRECOMBINE_FIELD]
     return field if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns) else None
+
+
+_PAYLOAD_OF_MODE = {
+    "COMMIT_TIME_ORDERING": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    "EVENT_TIME_ORDERING": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+}
+
+
+def _payload_class(options: Options) -> str:
+    """The payload class, which a merge mode may stand for; it is what readers of the table's logs go by."""
+    named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
+    meant = _PAYLOAD_OF_MODE.get(mode or "", named)
+    if meant != named and options.is_set(o.PAYLOAD_CLASS):
+        raise OptionError(
+            f"{o.RECORD_MERGE_MODE.key}={mode} and {o.PAYLOAD_CLASS.key}={named}, of the call or of the table, say different "
+            f"things; leave one of them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM to go by the payload class"
+        )
+    return meant
 
 
 def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> str:
@@ -175,6 +193,8 @@ def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, st
     generator, stored = options[o.KEY_GENERATOR_CLASS], config.key_generator_class
     if generator and stored and class_named(generator) not in (SQL, class_named(stored)):
         found.append(("KeyGenerator", generator, stored))
+    if options.is_set(o.TABLE_TYPE) and options[o.TABLE_TYPE] != config.table_type:
+        found.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))
     partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
     if partition and config.partition_fields:
         plain = tuple(field.split(":")[0] for field in split_fields(partition))

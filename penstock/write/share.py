@@ -53,6 +53,11 @@ class Share:
         """All rows, whether they count or not."""
         return int(self._starts[-1])
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that `take` gives."""
+        return self._tables[0].schema
+
     def take(self, numbers: Positions) -> pa.Table:
         """Rows by their number, in that order: the data columns and, last, the record key (`KEY`)."""
         places = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)

@@ -6,22 +6,24 @@ looked for in all partitions. Its tasks give back row numbers, so that the merge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.model import BaseFile
+from penstock.filegroup.merged import MergedRules
+from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.write import failing_as_storage
-from penstock.index.lookup import Keys, Pruning, look_up
+from penstock.index.lookup import Found, Keys, Pruning, look_up
 from penstock.merge.gather import Positions, take_rows, top_column
 from penstock.merge.mergers import DELETE_FLAG, KEEP_OLD, Merger
 from penstock.spread import this_task
 from penstock.storage import Storage
-from penstock.write.merge_file import MERGE, MOVE, TOUCH, Fates, Hits
+from penstock.write.alive import are_dead, look_up_merged
+from penstock.write.merge_file import DEAD, MERGE, MOVE, TOUCH, Fates, Hits
 from penstock.write.share import Share, ShareSettings, load_share
 from penstock.write.stage import Piece
 
@@ -33,7 +35,7 @@ class TagTask:
     """Some base files, and the incoming rows whose keys are looked for in them."""
 
     pieces: tuple[Piece, ...]
-    files: tuple[tuple[str, BaseFile], ...]
+    files: tuple[FileSlice, ...]
     share: ShareSettings
     pruning: Pruning
     merger: Merger
@@ -42,6 +44,8 @@ class TagTask:
     out: str
     #: Also write down which rows count, one per key; one task of a share does.
     lists_rows: bool
+    #: How base files and logs become rows, in a merge-on-read table.
+    merging: MergedRules | None = None
 
 
 def tag_files(task: TagTask) -> dict[str, Any]:
@@ -51,11 +55,12 @@ def tag_files(task: TagTask) -> dict[str, Any]:
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
     with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:
-        answers = look_up(storage, [base for _, base in task.files], keys, task.pruning)
-        for (path, base), found in zip(task.files, answers, strict=True):
-            fates = _fates(task, path, base, share, found.old, share.rows[found.key], places)
-            writer.write_batch(_batch(found.old, share.rows[found.key], fates))
-            counts.append(len(fates))
+        bases = [slice_.base_file for slice_ in task.files if slice_.base_file]
+        answers = look_up(storage, bases, keys, task.pruning)
+        for slice_, found in zip(task.files, answers, strict=True):
+            hits = _hits(task, slice_, share, found, places)
+            writer.write_batch(_batch(hits.old, hits.new, hits.fates))
+            counts.append(len(hits.fates))
             opened, candidates = opened + found.opened, candidates + found.candidates
         if task.lists_rows:
             nothing = np.zeros(len(share.rows), np.int64)
@@ -72,28 +77,57 @@ def _batch(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
     return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_PAIRS)
 
 
-def _fates(task: TagTask, path: str, base: BaseFile, share: Share, old: Positions, new: Positions, places: Places) -> Fates:
+def _hits(task: TagTask, slice_: FileSlice, share: Share, found: Found, places: Places) -> Hits:
+    """What becomes of the rows that were found in a base file, if they are still there."""
+    new, storage = share.rows[found.key], task.share.staging.storage
+    if task.merging is None or not slice_.log_files or not len(new):
+        fates = _fates(task, slice_, share, new, places, lambda at: _old_values(task, slice_, share, found.old[at]))
+        return Hits(found.old, new, fates)
+    if task.moves:
+        columns = [top_column(path, task.merging.arrow.names) for path in task.merger.needs]
+        living = look_up_merged(storage, slice_, task.merging, share.keys.take(pa.array(np.unique(found.key))), columns)
+        new = share.rows[np.unique(found.key)][living.key]
+        fates = _fates(task, slice_, share, new, places, lambda at: take_rows(living.rows, at))
+        return Hits(np.arange(len(new)), new, fates)
+    dead = are_dead(storage, slice_, task.merging, share.keys.take(pa.array(found.key)))
+    return Hits(found.old, new, np.where(dead, DEAD, MERGE).astype(np.int8))
+
+
+def _fates(
+    task: TagTask,
+    slice_: FileSlice,
+    share: Share,
+    new: Positions,
+    places: Places,
+    old_values: Callable[[Positions], pa.Table],
+) -> Fates:
     """What each hit is: a merge in place, or a row that goes to the partition of the incoming one.
 
     A delete finds its row wherever that is. A stored row that the merger would keep stays, and counts as written anew.
+
+    Args:
+        old_values: gives what the merger needs of the stored rows of some hits.
     """
-    fates = np.full(len(old), MERGE)
-    away = np.flatnonzero(places.of(new) != places.number(path)) if task.moves else np.empty(0, np.int64)
+    fates = np.full(len(new), MERGE)
+    is_away = places.of(new) != places.number(slice_.partition_path) if task.moves else np.zeros(len(new), np.bool_)
+    away = np.flatnonzero(is_away)
     if len(away) == 0:
         return fates
     rows = share.take(new[away])
     kept = np.zeros(len(away), np.bool_)
     if task.merger.needs:
-        kept = task.merger.resolve(_old_values(task, base, rows.schema, old[away]), rows) == KEEP_OLD
+        kept = task.merger.resolve(old_values(away), rows) == KEEP_OLD
     fates[away] = np.where(task.merger.is_delete(rows), MERGE, np.where(kept, TOUCH, MOVE))
     return fates
 
 
-def _old_values(task: TagTask, base: BaseFile, schema: pa.Schema, rows: Positions) -> pa.Table:
-    """What the merger needs of some stored rows."""
-    names = dict.fromkeys(top_column(path, schema.names) for path in task.merger.needs)
+def _old_values(task: TagTask, slice_: FileSlice, share: Share, rows: Positions) -> pa.Table:
+    """What the merger needs of some rows of a base file."""
+    assert slice_.base_file is not None
+    schema, path = share.schema, slice_.base_file.path
+    names = dict.fromkeys(top_column(name, schema.names) for name in task.merger.needs)
     wanted = pa.schema([schema.field(name) for name in names if name in schema.names])
-    groups = read_row_groups(open_base_file(task.share.staging.storage, base.path), base.path, wanted)
+    groups = read_row_groups(open_base_file(task.share.staging.storage, path), path, wanted)
     return take_rows(pa.concat_tables([wanted.empty_table(), *groups]), rows)
 
 
@@ -123,33 +157,56 @@ class InsertsTask:
     pieces: tuple[Piece, ...]
     tagged: tuple[str, ...]
     out: str
+    #: A row whose only stored version is dead comes alive where that was, which is in its own partition; otherwise it is new.
+    revives: bool = True
 
 
 def find_inserts(task: InsertsTask) -> dict[str, Any]:
-    """Kernel: rows that met nobody, or that move, to a file, ordered by partition path; gives the count of each path."""
-    is_new = np.zeros(sum(p.rows for p in task.pieces), np.bool_)
+    """Kernel: rows that met nobody, or that move, to a file, ordered by partition path; gives the count of each path.
+
+    In a second batch the rows that must not be appended where they are dead, since they live elsewhere or will; gives whether
+    there are any.
+    """
+    total = sum(p.rows for p in task.pieces)
+    counts, met, dead = np.zeros(total, np.bool_), np.zeros(total, np.bool_), np.zeros(total, np.int64)
     for i, name in enumerate(task.tagged):
         reader = pa.ipc.open_file(task.storage.map(name))
         batches = [reader.get_batch(b) for b in range(reader.num_record_batches)]
         if i == 0:
-            is_new[np.asarray(batches.pop().column("new"))] = True
+            counts[np.asarray(batches.pop().column("new"))] = True
         for batch in batches:
-            is_new[np.asarray(batch.column("new"))[np.asarray(batch.column("fate")) != MOVE]] = False
+            rows, fates = np.asarray(batch.column("new")), np.asarray(batch.column("fate"))
+            met[rows[(fates == MERGE) | (fates == TOUCH)]] = True
+            dead[np.unique(rows[fates == DEAD])] += 1
+    revived = counts & ~met & (dead == 1) & task.revives
     places = Places(task.pieces)
-    inserts = np.flatnonzero(is_new)
+    inserts, settled = np.flatnonzero(counts & ~met & ~revived), np.flatnonzero((dead > 0) & ~revived)
     of = places.of(inserts)
     inserts = inserts[np.argsort(of, kind="stable")]
     out = _own_name(task.out)
     schema = pa.schema([("new", pa.int64())])
     with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.record_batch([pa.array(inserts)], names=["new"]))
-    return {"out": out, "counts": [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]}
+        for rows in (inserts, settled):
+            writer.write_batch(pa.record_batch([pa.array(rows)], names=["new"]))
+    found = [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]
+    return {"out": out, "counts": found, "settled": len(settled) > 0}
 
 
-def read_hits(storage: Storage, name: str, batch: int) -> Hits:
-    """One file's hits, as the merge takes them."""
+def read_hits(storage: Storage, name: str, batch: int, settled: str | None = None) -> Hits:
+    """One file's hits, as the merge takes them: dead rows come alive, but for those that live elsewhere.
+
+    Args:
+        settled: the file that lists these.
+    """
     pairs = pa.ipc.open_file(storage.map(name)).get_batch(batch)
-    return Hits(*(np.asarray(pairs.column(field)) for field in _PAIRS.names))
+    old, new, fates = (np.asarray(pairs.column(field)) for field in _PAIRS.names)
+    if (fates != DEAD).all():
+        return Hits(old, new, fates)
+    elsewhere = np.empty(0, np.int64)
+    if settled is not None:
+        elsewhere = np.asarray(pa.ipc.open_file(storage.map(settled)).get_batch(1).column("new"))
+    kept = (fates != DEAD) | ~np.isin(new, elsewhere)
+    return Hits(old[kept], new[kept], np.where(fates == DEAD, MERGE, fates)[kept])
 
 
 def read_inserts(storage: Storage, name: str, offset: int, count: int) -> Positions:

@@ -1,9 +1,11 @@
 """How an upsert or delete is carried out: which tasks there are, and what each does.
 
 A partition with one file group and a moderate share is one task, which opens the base file once, finds the keys, merges and
-adds the new rows. Where a partition has several file groups, or keys are looked for in all partitions, the keys are located
-first (`tag.py`), new rows are assigned, and then every touched file group is one task. Either way a task reads its rows from
-the staged files; nothing crosses from the JVM a second time.
+adds the new rows. In a merge-on-read table it reads the key column alone and appends what changed to the group's log, unless
+new rows fill up the base file, which is then rewritten with all changes (`append.py`). Where a partition has several file
+groups, or keys are looked for in all partitions, the keys are located first (`tag.py`), new rows are assigned, and then every
+touched file group is one task. Either way a task reads its rows from the staged files; nothing crosses from the JVM a second
+time.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.filegroup.log_write import LogSettings
+from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
-from penstock.index.lookup import Keys, may_hold
+from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.gather import Positions
 from penstock.merge.mergers import Merger, inserted_rows
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
+from penstock.write.append import Append, append_hits
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
-from penstock.write.merge_file import NO_HITS, FileMerge, merge_file, row_group_parts
+from penstock.write.merge_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
 from penstock.write.share import Share, ShareSettings, chosen_share, load_share
 from penstock.write.stage import Piece
 from penstock.write.store import open_output
@@ -48,6 +53,12 @@ class Rules:
     merger: Merger
     sizing: Sizing
     index: Index
+    #: The column that says which of several rows of a key is newer, of the batch and of a log; None: the later one is.
+    ordering: str | None = None
+    #: How log files are written; None: the table is copy-on-write.
+    logs: LogSettings | None = None
+    #: How base files and logs become rows, likewise.
+    merging: MergedRules | None = None
     #: Rows with unknown keys are dropped, not inserted: the delete operation.
     drops_unknown: bool = False
     #: Rows with known keys are dropped, not merged: an insert without duplicates.
@@ -62,6 +73,8 @@ class PartitionTask:
     path: str
     pieces: tuple[Piece, ...]
     base: BaseFile | None
+    #: What changes are appended to, in a merge-on-read table.
+    log: FileSlice | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,10 @@ class GroupTask:
     base: BaseFile | None = None
     hits: tuple[str, int] | None = None
     inserts: tuple[str, int, int] | None = None
+    #: What changes are appended to; None: the base file is rewritten with them.
+    log: FileSlice | None = None
+    #: The file that lists rows which are not to come alive where a log has deleted them.
+    settled: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,17 +114,44 @@ def run_task(task: PartitionTask | GroupTask) -> list[Any]:
 def _run_partition(output: Output, task: PartitionTask) -> list[WriteStat]:
     """Tag, assign and merge in one read of the base file."""
     rules, share = task.rules, load_share(task.rules.share, task.pieces)
-    stats: list[WriteStat] = []
-    left = share.rows
-    if task.base is not None:
-        room = 0 if rules.drops_unknown else _room(task.base, rules.sizing)
-        if room or may_hold(rules.settings.storage, task.base, Keys(share.keys), rules.index.pruning):
-            merged = merge_file(output, FileMerge(task.path, task.base, rules.merger), share, room)
-            stats.append(merged.stat)
-            left = np.setdiff1d(left, merged.met, assume_unique=True)[room:]
+    if task.log is not None:
+        stats, left = _append_to_only(output, task.log, rules, share)
+    elif task.base is not None:
+        stats, left = _merge_into_only(output, task.path, task.base, rules, share)
+    else:
+        stats, left = [], share.rows
     if len(left) and not rules.drops_unknown:
         stats += _new_groups(output, task.path, rules, share, left)
     return stats
+
+
+def _merge_into_only(output: Output, path: str, base: BaseFile, rules: Rules, share: Share) -> tuple[list[WriteStat], Positions]:
+    """A share merged into the partition's only base file; gives the rows that are new and did not fit as well."""
+    room = 0 if rules.drops_unknown else _room(base, rules.sizing)
+    if not room and not may_hold(rules.settings.storage, base, Keys(share.keys), rules.index.pruning):
+        return [], share.rows
+    merged = merge_file(output, FileMerge(path, base, rules.merger), share, room)
+    return [merged.stat], np.setdiff1d(share.rows, merged.met, assume_unique=True)[room:]
+
+
+def _append_to_only(output: Output, log: FileSlice, rules: Rules, share: Share) -> tuple[list[WriteStat], Positions]:
+    """A share appended to the partition's only slice, or merged into its base file if new rows fill that up."""
+    bases = [log.base_file] if log.base_file else []
+    found = look_up(rules.settings.storage, bases, Keys(share.keys), rules.index.pruning)
+    hits = Hits(found[0].old, share.rows[found[0].key], np.full(len(found[0].old), MERGE)) if found else NO_HITS
+    left = np.setdiff1d(share.rows, hits.new)
+    small = [] if rules.drops_unknown or not len(left) else small_files([log], rules.sizing)
+    for base in small:
+        if room := _room(base, rules.sizing):
+            merge = FileMerge(log.partition_path, base, rules.merger, hits)
+            return [merge_file(output, merge, share, left[:room]).stat], left[room:]
+    return _append(output, log, rules, share, hits), left
+
+
+def _append(output: Output, log: FileSlice, rules: Rules, share: Share, hits: Hits) -> list[WriteStat]:
+    if rules.logs is None or not len(hits.new):
+        return []
+    return append_hits(output, Append(log, rules.logs, rules.merger, rules.ordering), share, hits)
 
 
 def _room(base: BaseFile, sizing: Sizing) -> int:
@@ -120,10 +164,12 @@ def _room(base: BaseFile, sizing: Sizing) -> int:
 def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
     rules, storage = task.rules, task.rules.share.staging.storage
     inserts: Positions = read_inserts(storage, *task.inserts) if task.inserts else np.empty(0, np.int64)
-    hits = read_hits(storage, *task.hits) if task.hits else NO_HITS
+    hits = read_hits(storage, *task.hits, task.settled) if task.hits else NO_HITS
     share = chosen_share(rules.share, task.pieces, np.concatenate([hits.new, inserts]))
     if task.base is None:
         return _new_groups(output, task.path, rules, share, inserts)
+    if task.log is not None:
+        return _append(output, task.log, rules, share, hits)
     merge = FileMerge(task.path, task.base, rules.merger, hits)
     return [merge_file(output, merge, share, inserts).stat]
 
@@ -162,7 +208,8 @@ def plan_work(
     shares = _by_path(pieces)
     together = {p: its for p, its in shares.items() if not apart and _is_one_task(rules, its, slices.get(p, ()))}
     tasks: list[PartitionTask | GroupTask] = [
-        PartitionTask(rules, path, tuple(its), _only(slices.get(path, ()))) for path, its in together.items()
+        PartitionTask(rules, path, tuple(its), _only(slices.get(path, ())), _log(rules, next(iter(slices.get(path, ())), None)))
+        for path, its in together.items()
     ]
     inserts = {path: sum(p.rows for p in its) if not slices.get(path) else 0 for path, its in together.items()}
     updates = [
@@ -202,6 +249,11 @@ def _only(slices: Sequence[FileSlice]) -> BaseFile | None:
     return slices[0].base_file if slices else None
 
 
+def _log(rules: Rules, slice_: FileSlice | None) -> FileSlice | None:
+    """The slice that changes are appended to, if the table has logs."""
+    return slice_ if rules.logs is not None else None
+
+
 def _weight(task: PartitionTask | GroupTask) -> int:
     return (task.base.size_bytes if task.base else 0) + sum(p.size_bytes for p in task.pieces)
 
@@ -222,16 +274,20 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
     groups: dict[tuple[str, str], GroupTask] = {}
     updates: list[tuple[str, str, str, int]] = []
     for task, result in ((t, r) for pair in zip(tasks, tagged, strict=True) for t, r in zip(*pair, strict=True)):
-        for batch, ((path, base), count) in enumerate(zip(task.files, result["counts"], strict=True)):
-            if count and not rules.drops_known:
-                groups[path, base.file_id] = GroupTask(rules, path, task.pieces, base, (result["out"], batch))
+        for batch, (found, count) in enumerate(zip(task.files, result["counts"], strict=True)):
+            path, base = found.partition_path, found.base_file
+            if base and count and not rules.drops_known:
+                hits = result["out"], batch
+                groups[path, base.file_id] = GroupTask(rules, path, task.pieces, base, hits, log=_log(rules, found))
                 updates.append((path, base.file_id, base.instant, count))
     inserts: dict[str, int] = {}
     if not rules.drops_unknown:
         outs = [tuple(result["out"] for result in its) for its in tagged]
         few = {"here": True} if sum(p.rows for share in shares for p in share) <= _ROWS_COUNTED_HERE else {}
-        for share, found in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs), **few), strict=True):
-            inserts |= _assign_new(rules, share, slices, groups, found["out"], found["counts"])
+        for share, new in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs), **few), strict=True):
+            if new["settled"]:
+                groups |= {at: replace(g, settled=new["out"]) for at, g in groups.items() if g.pieces == share}
+            inserts |= _assign_new(rules, share, slices, groups, new["out"], new["counts"])
     tagging = {
         "files": sum(len(task.files) for its in tasks for task in its),
         "opened": sum(result["opened"] for its in tagged for result in its),
@@ -243,7 +299,7 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
 
 def _tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:
     paths = list(slices) if rules.index.is_global else sorted({p.path for p in share})
-    files = [(path, s.base_file) for path in paths for s in slices.get(path, ()) if s.base_file]
+    files = [s for path in paths for s in slices.get(path, ()) if s.base_file]
     chunks = [tuple(files[i : i + _FILES_PER_TAG]) for i in range(0, len(files), _FILES_PER_TAG)] or [()]
     return [
         TagTask(
@@ -255,15 +311,16 @@ def _tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequ
             moves=rules.index.moves and not rules.drops_known,
             out=join(rules.share.staging.folder, f"tagged-{number}-{i}"),
             lists_rows=i == 0,
+            merging=rules.merging,
         )
         for i, chunk in enumerate(chunks)
     ]
 
 
 def _insert_tasks(rules: Rules, shares: Sequence[tuple[Piece, ...]], outs: Sequence[tuple[str, ...]]) -> list[InsertsTask]:
-    staging = rules.share.staging
+    staging, revives = rules.share.staging, not (rules.drops_known or rules.index.is_global)
     return [
-        InsertsTask(staging.storage, share, tagged, join(staging.folder, f"inserts-{number}"))
+        InsertsTask(staging.storage, share, tagged, join(staging.folder, f"inserts-{number}"), revives)
         for number, (share, tagged) in enumerate(zip(shares, outs, strict=True))
     ]
 

@@ -287,6 +287,16 @@ def test_a_moved_tree_is_at_its_new_place_only(place: Place) -> None:
     assert storage.read(f"{base}/new/a/file") == b"x"
 
 
+def test_a_moved_file_is_at_its_new_place_only(place: Place) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/old", b"x")
+    storage.write_new(f"{base}/taken", b"y")
+    storage.move_tree(f"{base}/old", f"{base}/new")
+    with pytest.raises(AlreadyExists):
+        storage.move_tree(f"{base}/new", f"{base}/taken")
+    assert {f.path: storage.read(f.path) for f in walk(storage, base)} == {f"{base}/new": b"x", f"{base}/taken": b"y"}
+
+
 def test_a_tree_is_not_moved_onto_another(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/old/file", b"x")

@@ -24,7 +24,7 @@ from tests.table.tables import OPERATION, TRIPS, Trip, trips
 
 TASKS = 2
 #: The call that publishes a commit.
-PUBLISHING = r"^write_new .*\.commit$"
+PUBLISHING = r"^write_new .*\.(?:delta)?commit$"
 
 #: Two partitions; then updates and new rows for both, and a third partition.
 FIRST: tuple[Trip, ...] = (("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5), ("d", "paris", 4, 4.5))
@@ -65,6 +65,12 @@ class Scene:
 FILLED = (Step("insert", FIRST),)
 SPREAD = (Step("bulk_insert", FIRST),)
 GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+#: Without a compaction after the write, whose failure is told although the write is done.
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+LOGGED = (Step("insert", FIRST, options=MERGE_ON_READ),)
+#: Changes of known rows alone: they all go to logs.
+UPDATES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5), ("d", "paris", 9, 9.5))
+UPDATED: tuple[Trip, ...] = (*UPDATES, FIRST[1])
 SCENES = (
     Scene("create", (), Step("upsert", FIRST), (), FIRST, 30),
     Scene("bulk_insert", FILLED, Step("bulk_insert", NEW), FIRST, (*FIRST, *NEW), 15),
@@ -76,6 +82,19 @@ SCENES = (
     Scene("overwrite", FILLED, Step("bulk_insert", NEW, "overwrite"), FIRST, NEW, 25),
     Scene("rollback and upsert", (*FILLED, Step("upsert", NEW)), Step("upsert", CHANGES), FIRST, CHANGED, 35, fails_before=True),
     Scene("rollback of a commit", (*FILLED, Step("upsert", CHANGES)), None, CHANGED, FIRST, 10),
+    Scene("logs", LOGGED, Step("upsert", UPDATES, options=MERGE_ON_READ), FIRST, UPDATED, 15),
+    Scene("logs and base files", LOGGED, Step("upsert", CHANGES, options=MERGE_ON_READ), FIRST, CHANGED, 20),
+    Scene("moves in logs", LOGGED, Step("upsert", MOVES, options=MERGE_ON_READ | GLOBAL), FIRST, (*MOVES, FIRST[1]), 20),
+    Scene(
+        "rollback of logs and upsert",
+        (*LOGGED, Step("upsert", UPDATES, options=MERGE_ON_READ)),
+        Step("upsert", CHANGES, options=MERGE_ON_READ),
+        FIRST,
+        CHANGED,
+        25,
+        fails_before=True,
+    ),
+    Scene("rollback of a delta commit", (*LOGGED, Step("upsert", UPDATES)), None, UPDATED, FIRST, 8),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import penstock
 import penstock.api
 from penstock.api import reports, table
 from penstock.bundle import bundle
+from tests.docs.conftest import merge_on_read_table
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -36,8 +38,10 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)
-def test_the_example_runs_as_written(example: doctest.DocTest, names_with_table: dict[str, Any]) -> None:
+def test_the_example_runs_as_written(example: doctest.DocTest, names_with_table: dict[str, Any], tmp_path: Path) -> None:
     example.globs = dict(names_with_table)
+    if any("mor." in one.source for one in example.examples):
+        example.globs["mor"] = merge_on_read_table(names_with_table, tmp_path / "mor")
     said: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=said.append, clear_globs=False)
     assert tried > 0

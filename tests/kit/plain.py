@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import TableNotFound
-from penstock.metadata.listing import latest_slices
+from penstock.filegroup.merged import merged_rows
+from penstock.metadata.listing import latest_slices, merged_slices
+from penstock.metadata.merging import merged_rules
 from penstock.options import Options
 from penstock.read.query import parse_query
-from penstock.table import open_table
+from penstock.table import TableState, open_table, table_schema
 from penstock.timeline.instant import State, parse_instant
 from penstock.timeline.timeline import Timeline
 
@@ -26,9 +28,19 @@ def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts",
         table = open_table(parse_query([str(path)], Options({})).base_path)
     except TableNotFound:
         return []
+    if table.is_merge_on_read:
+        return sorted(rows_of_columns(_merged(table, columns)), key=repr)
     files = [s.base_file for its in latest_slices(table).values() for s in its]
     parts = [pq.ParquetFile(f.path).read(columns=list(columns)) for f in files if f is not None]
     return sorted(rows_of_columns(parts), key=repr)
+
+
+def _merged(table: TableState, columns: tuple[str, ...]) -> list[pa.Table]:
+    schema = table_schema(table)
+    if schema is None:
+        return []
+    rules, slices = merged_rules(table, schema), [s for its in merged_slices(table).values() for s in its]
+    return [rows for s in slices for rows in merged_rows(table.storage, s, rules, columns)]
 
 
 def rows_of_columns(parts: list[pa.Table]) -> list[Row]:

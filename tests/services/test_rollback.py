@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from penstock.commit.heartbeat import heartbeat_path
-from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup import markers
 from penstock.formats.avro import read_container, write_container
 from penstock.options import read_options
@@ -337,29 +337,6 @@ def test_a_rollback_that_was_begun_and_whose_plan_cannot_be_read_is_an_error(run
     with pytest.raises(CorruptFile, match=r"20200101000000004\.rollback\.inflight .* cannot be read"):
         write_later(runner, path)
     assert plain_rows(path) == sorted(FIRST, key=repr)
-
-
-def test_a_rollback_of_log_files_is_not_pretended(runner: Runner, path: str) -> None:
-    log = {
-        "partitionPath": "berlin",
-        "fileId": "f",
-        "latestBaseInstant": "0",
-        "filesToBeDeleted": [],
-        "logBlocksToBeDeleted": {".f.log": 1},
-    }
-    put(path, "20200101000000004.rollback.requested", plan_of({"commitTime": "20200101000000003", "action": "deltacommit"}, log))
-    with pytest.raises(Unsupported, match="log files"):
-        write_later(runner, path)
-    assert pending(path) == ["20200101000000004.rollback.requested"]
-
-
-def test_a_failed_write_of_a_merge_on_read_table_is_not_rolled_back_by_halves(path: str) -> None:
-    put(path, "20200101000000003.deltacommit.requested")
-    config = read_config(state(path).storage, path)
-    write_config(state(path).storage, path, {**config.raw, "hoodie.table.type": "MERGE_ON_READ"})
-    with pytest.raises(Unsupported, match=r"20200101000000003\.deltacommit\.requested"):
-        roll_back_failed(state(path))
-    assert pending(path) == ["20200101000000003.deltacommit.requested"]
 
 
 # --- the lazy policy ---

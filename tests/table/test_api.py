@@ -129,9 +129,12 @@ def test_a_table_that_cannot_be_is_refused_before_anything_is_made(
     assert not Path(table_path).exists()
 
 
-def test_a_table_type_that_is_not_done_yet_is_refused(spark: Any, table_path: str) -> None:
-    with pytest.raises(Unsupported, match="MERGE_ON_READ"):
-        Table.create(table_path, DDL, spark=spark, table_type="MERGE_ON_READ", **COLUMNS)
+def test_a_merge_on_read_table_is_made_and_changes_of_it_go_to_logs(spark: Any, table_path: str) -> None:
+    table = Table.create(table_path, DDL, spark=spark, table_type="MERGE_ON_READ", **COLUMNS)
+    table.insert(trips(spark, *SIX))
+    table.upsert(trips(spark, ("a", "berlin", 9, 9.5)))
+    assert len([p for p in Path(table_path).rglob(".*.log.*") if ".hoodie" not in p.parts]) == 1
+    assert snapshot(spark, table_path)[0] == ("a", "berlin", 9, 9.5)
 
 
 def test_a_path_without_a_table_is_not_opened(spark: Any, table_path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OptionError, RecordKeyError, TableExists, TableNotFound, Unsupported
+from penstock.errors import OptionError, RecordKeyError, TableExists, TableNotFound
 from tests.table.tables import (
     BULK,
     HIVE_STYLE,
@@ -339,7 +339,7 @@ def test_values_that_differ_in_case_and_blanks_only_are_no_conflict(spark: Any, 
 
 def test_another_table_type_is_refused(spark: Any, table: str) -> None:
     before = state_of(table)
-    with pytest.raises(Unsupported, match="MERGE_ON_READ"):
+    with pytest.raises(OptionError, match="table.type:\tMERGE_ON_READ\tCOPY_ON_WRITE"):
         write(trips(spark, SIX[0]), table, {**BULK, "hoodie.datasource.write.table.type": "MERGE_ON_READ"})
     assert state_of(table) == before
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import OptionError, SchemaError, Unsupported
-from tests.table.tables import BULK, OPERATION, write
+from tests.table.tables import BULK, OPERATION, load, sorted_rows, write
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, columns, rows
 
 _MODEL = "org.apache.hudi.common.model."
@@ -78,7 +78,30 @@ def test_a_column_of_the_users_choice_marks_deletes(spark: Any, table_path: str)
     assert [r for r in columns(table_path, "id", "fare") if r[0] in "abn"] == [("b", 2.5)]
 
 
+@pytest.mark.parametrize(
+    "name", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload", "DefaultHoodieRecordPayload"]
+)
+def test_a_merge_on_read_table_keeps_what_its_payload_says(spark: Any, table_path: str, name: str) -> None:
+    options = {**UPSERT, **payload(name), "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "insert"})
+    write(rows(spark, *SECOND).coalesce(1), table_path, options)
+    found = load(spark, table_path).select("id", "ts", "fare")
+    assert sorted_rows(found) == KEPT[name]
+
+
 # --- refused
+
+
+def test_a_payload_of_our_own_is_refused_for_logs(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, **payload("penstock.first_row"), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    with pytest.raises(Unsupported, match="penstock.first_row is for copy-on-write tables"):
+        write(rows(spark, *FIRST), table_path, options)
+
+
+def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, **payload("PartialUpdateAvroPayload"), MODE: "EVENT_TIME_ORDERING"}
+    with pytest.raises(OptionError, match="say different things"):
+        write(rows(spark, *FIRST), table_path, options)
 
 
 def test_a_row_made_of_two_cannot_move_yet(spark: Any, table_path: str) -> None:

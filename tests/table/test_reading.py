@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CorruptFile, OptionError, TableNotFound, Unsupported
+from penstock.errors import CorruptFile, OptionError, TableNotFound
 from penstock.formats.avro import write_container
 from penstock.options import read_options
 from penstock.read.plan import plan
@@ -69,35 +69,6 @@ def test_an_empty_table_of_hudi_has_columns_and_no_rows(spark: Any, tmp_path: Pa
     frame = load(spark, str(unpack_golden("cow_v6_empty", tmp_path)))
     assert frame.count() == 0
     assert frame.columns == [*META, "id", "name", "isActive"]
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("mor_parquet_v6_nonpartitioned", 4),
-        ("mor_parquet_v6_simplekeygen_nonhivestyle_overwritetable", 1),
-        ("trips_mor_avro_v6_trips_8i1u", 8),
-    ],
-)
-def test_base_files_of_a_merge_on_read_table_are_read_and_logs_are_not_passed_over(
-    spark: Any, tmp_path: Path, name: str, rows: int
-) -> None:
-    path = str(unpack_golden(name, tmp_path))
-    assert load(spark, path, **READ_OPTIMIZED).count() == rows
-    if "overwritetable" in name:  # its log files are in groups that were replaced
-        assert load(spark, path).count() == rows
-    else:
-        with pytest.raises(Unsupported, match="read_optimized"):
-            load(spark, path)
-
-
-def test_a_group_of_log_files_only_is_not_passed_over(spark: Any, tmp_path: Path) -> None:
-    path = unpack_golden("trips_mor_avro_v6_trips_8i1u", tmp_path)
-    (log,) = path.rglob(".*.log.1_*")
-    base = next(p for p in log.parent.iterdir() if p.suffix == ".parquet")
-    base.unlink()
-    with pytest.raises(Unsupported):
-        load(spark, str(path))
 
 
 def test_the_rows_before_an_overwrite_can_still_be_read(spark: Any, tmp_path: Path) -> None:

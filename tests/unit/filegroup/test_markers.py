@@ -118,9 +118,11 @@ def test_files_nobody_counted_are_removed_and_others_stay(storage: MemoryStorage
     make(storage, "p/kept.parquet", style=style)
     make(storage, "p/lost.parquet", style=style)
     make(storage, "p/never-written.parquet", write=False, style=style)
-    make(storage, "p/.log.1", MarkerType.APPEND, style=style)
-    assert reconcile(storage, BASE, TIME, ["p/kept.parquet"]) == ["p/lost.parquet"]
-    assert sorted(f.name for f in storage.list(f"{BASE}/p")) == [".log.1", "kept.parquet"]
+    make(storage, "p/.kept.log.1_0-0-1", MarkerType.APPEND, style=style)
+    make(storage, "p/.lost.log.1_0-0-0", MarkerType.APPEND, style=style)
+    removed = reconcile(storage, BASE, TIME, ["p/kept.parquet", "p/.kept.log.1_0-0-1"])
+    assert removed == ["p/.lost.log.1_0-0-0", "p/lost.parquet"]
+    assert sorted(f.name for f in storage.list(f"{BASE}/p")) == [".kept.log.1_0-0-1", "kept.parquet"]
 
 
 def test_nothing_can_be_announced_once_the_write_is_sealed(storage: MemoryStorage) -> None:

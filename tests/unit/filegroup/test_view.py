@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.filegroup.names import base_file_name
-from penstock.filegroup.view import Visibility, group_files, latest_base_files
+from penstock.filegroup.view import Visibility, group_files, latest_base_files, latest_merged_slices
 from penstock.storage import FileInfo
 from penstock.timeline.timeline import Timeline
 
@@ -104,3 +104,87 @@ def test_as_of_a_time_sees_what_was_committed_then() -> None:
 
 def test_a_group_of_log_files_only_has_no_base_file_to_read() -> None:
     assert seen([log("c-0", "1", 1)], "1.deltacommit") == []
+
+
+# slices that a snapshot merges
+
+
+def merged(files: list[FileInfo], names: str, **more: object) -> list[tuple[str, str | None, list[str]]]:
+    """File id, instant of the base file, and `<base instant>.<version>` of the log files."""
+    visibility = Visibility(Timeline.of_names(names.split()), **more)  # type: ignore[arg-type]
+    return [
+        (s.file_id, s.base_file.instant if s.base_file else None, [f"{f.base_instant}.{f.version}" for f in s.log_files])
+        for s in latest_merged_slices(group_files("p", files), visibility)
+    ]
+
+
+def test_log_files_belong_to_the_base_file_whose_instant_they_name() -> None:
+    files = [base("a-0", "1"), log("a-0", "1", 1), log("a-0", "1", 2), base("a-0", "4"), log("a-0", "4", 1), base("b-0", "2")]
+    assert merged(files, "1.deltacommit 2.deltacommit 3.deltacommit 4.commit") == [
+        ("a-0", "4", ["4.1"]),
+        ("b-0", "2", []),
+    ]
+
+
+def test_a_group_of_log_files_alone_is_merged() -> None:
+    assert merged([log("c-0", "1", 1), log("c-0", "1", 2)], "1.deltacommit") == [("c-0", None, ["1.1", "1.2"])]
+
+
+def test_a_group_of_log_files_alone_of_a_write_that_failed_is_not_merged() -> None:
+    assert merged([log("c-0", "2", 1)], "1.deltacommit 2.deltacommit.inflight 3.deltacommit") == []
+    assert merged([log("c-0", "2", 1)], "1.deltacommit 3.deltacommit") == []
+
+
+def test_a_base_file_of_a_write_that_failed_does_not_hide_the_slice_before_it() -> None:
+    files = [base("a-0", "1"), log("a-0", "1", 1), base("a-0", "3")]
+    assert merged(files, "1.deltacommit 2.deltacommit 3.deltacommit.inflight") == [("a-0", "1", ["1.1"])]
+    assert merged(files, "1.deltacommit 2.deltacommit 4.deltacommit") == [("a-0", "1", ["1.1"])]
+
+
+COMPACTING = [base("a-0", "1"), log("a-0", "1", 1), log("a-0", "1", 2), log("a-0", "3", 1), log("a-0", "3", 2)]
+
+
+def test_log_files_of_a_pending_compaction_go_on_where_the_slice_before_it_ends() -> None:
+    for state in ("requested", "inflight"):
+        names = f"1.deltacommit 2.deltacommit 3.compaction.{state} 4.deltacommit"
+        assert merged(COMPACTING, names) == [("a-0", "1", ["1.1", "1.2", "3.1", "3.2"])]
+        assert merged([*COMPACTING, base("a-0", "3")], names) == [("a-0", "1", ["1.1", "1.2", "3.1", "3.2"])]
+
+
+def test_a_finished_compaction_begins_a_slice() -> None:
+    names = "1.deltacommit 2.deltacommit 3.compaction.requested 3.commit 4.deltacommit"
+    assert merged([*COMPACTING, base("a-0", "3")], names) == [("a-0", "3", ["3.1", "3.2"])]
+    assert merged([*COMPACTING, base("a-0", "3")], names, as_of="2") == [("a-0", "1", ["1.1", "1.2"])]
+
+
+def test_a_pending_compaction_of_log_files_alone_goes_on_with_them() -> None:
+    files = [log("a-0", "1", 1), log("a-0", "3", 1)]
+    assert merged(files, "1.deltacommit 3.compaction.requested 4.deltacommit") == [("a-0", None, ["1.1", "3.1"])]
+
+
+def test_log_files_of_a_pending_compaction_without_an_older_slice_are_merged_alone() -> None:
+    assert merged([log("a-0", "3", 1)], "2.deltacommit 3.compaction.requested 4.deltacommit") == [("a-0", None, ["3.1"])]
+    assert merged([base("a-0", "3")], "2.deltacommit 3.compaction.inflight 4.deltacommit") == []
+
+
+def test_a_pending_compaction_later_than_the_readers_time_is_not_looked_at() -> None:
+    names = "1.deltacommit 2.deltacommit 3.compaction.requested 4.deltacommit"
+    assert merged(COMPACTING, names, as_of="2") == [("a-0", "1", ["1.1", "1.2"])]
+    assert merged(COMPACTING, names, as_of="3") == [("a-0", "1", ["1.1", "1.2", "3.1", "3.2"])]
+
+
+def test_read_optimized_queries_read_the_base_file_before_a_pending_compaction() -> None:
+    assert seen(COMPACTING, "1.deltacommit 2.deltacommit 3.compaction.requested 4.deltacommit") == [("a-0", "1")]
+
+
+def test_slices_of_archived_commits_are_merged() -> None:
+    assert merged([base("a-0", "1"), log("a-0", "1", 1), log("c-0", "2", 1)], "5.deltacommit") == [
+        ("a-0", "1", ["1.1"]),
+        ("c-0", None, ["2.1"]),
+    ]
+
+
+def test_a_replaced_group_is_not_merged_but_as_of_a_time_before() -> None:
+    files, names = [base("a-0", "1"), log("a-0", "1", 1)], "1.deltacommit 2.deltacommit 3.replacecommit"
+    assert merged(files, names, replaced={("p", "a-0"): "3"}) == []
+    assert merged(files, names, replaced={("p", "a-0"): "3"}, as_of="2") == [("a-0", "1", ["1.1"])]

@@ -116,7 +116,7 @@ def model_log(records: list[tuple[str, Row | None, Any]], merge: Any) -> dict[st
             continue
         before, p = present[key]
         if row is None:
-            keeps = before is not None and value not in (None, 0) and p > value
+            keeps = before is not None and value is not None and p > value
             present[key] = (before, p) if keeps else (None, value)
         elif before is None:
             present[key] = (row, value)

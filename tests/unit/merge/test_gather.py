@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.merge import gather
-from penstock.merge.gather import column_at, take_rows, top_column
+from penstock.merge.gather import column_at, take_across, take_rows, top_column
 
 KIND = pa.struct([("s", pa.string()), ("l", pa.list_(pa.field("element", pa.string())))])
 ROWS = [
@@ -66,3 +66,12 @@ def test_a_column_may_be_named_with_a_dot_or_lie_in_a_struct() -> None:
         assert column_at(both.select(["a"]), path) is None
     assert top_column("a.b", ["a.b"]) == "a.b"
     assert top_column("a.b", ["a"]) == "a"
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 3), max_size=4), st.data())
+def test_rows_are_taken_across_tables_as_if_they_were_one(sizes: list[int], chance: st.DataObject) -> None:
+    tables = [table(ROWS[:size]) for size in [*sizes, 1]]
+    whole = pa.concat_tables(tables)
+    positions = np.array(chance.draw(st.lists(st.integers(0, whole.num_rows - 1), max_size=9)), np.int64)
+    assert take_across(tables, positions).to_pylist() == whole.take(pa.array(positions)).to_pylist()

@@ -119,11 +119,11 @@ def test_a_delete_that_meets_nobody_is_dropped(name: str) -> None:
     assert insert(payload(name), rows, SCHEMA) == ([] if "Empty" in name else rows[1:])
 
 
-# Delete entries of a log (no row, only a key and an ordering value) against the record before them.
+# Delete entries of a log (no row, only a key and an ordering value) against the record before them; a long 0 is a value as any other.
 @pytest.mark.parametrize("name", [*BY_ORDERING, "PartialUpdateAvroPayload"])
 @pytest.mark.parametrize(
     ("present", "entry", "stays"),
-    [(5, 6, False), (5, 5, False), (5, 4, True), (5, 0, False), (5, None, False), (-1, -2, True), (-1, 0, False)],
+    [(5, 6, False), (5, 5, False), (5, 4, True), (5, 0, True), (5, None, False), (-1, -2, True), (-1, 0, False)],
 )
 def test_a_delete_entry_loses_only_against_a_greater_ordering_value(
     name: str, present: int, entry: int | None, stays: bool

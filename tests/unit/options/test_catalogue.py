@@ -371,7 +371,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
+        ("hoodie.logfile.data.block.format", "hfile"),
         ("hoodie.datasource.write.storage.type", "mor"),
         ("hoodie.datasource.write.operation", "insert_overwrite"),
         ("hoodie.datasource.write.operation", "delete_partition"),
@@ -391,7 +391,6 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.write.commit.callback.on", True),
         ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
         ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.InProcessLockProvider"),
-        ("hoodie.compact.inline", True),
         ("hoodie.clustering.inline", True),
         ("hoodie.datasource.clustering.async.enable", True),
         ("hoodie.datasource.query.type", "incremental"),
@@ -425,7 +424,9 @@ def test_what_penstock_does_not_do_is_refused(key: str, value: object) -> None:
         {"hoodie.metadata.enable": False},
         {"hoodie.datasource.hive_sync.enable": False, "hoodie.datasource.hive_sync.password": "x"},
         {"hoodie.cleaner.policy.failed.writes": "LAZY"},
-        {"hoodie.compact.inline": "false", "hoodie.compact.inline.max.delta.commits": 3},
+        {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": 3},
+        {"hoodie.compact.schedule.inline": "true", "hoodie.compaction.target.io": 100},
+        {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": 3},
         {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"},
         {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"},
         {"hoodie.index.class": ""},

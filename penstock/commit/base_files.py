@@ -1,0 +1,40 @@
+"""How a change's base files are made: what the options say, for writes and table services alike."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.filegroup.markers import MarkerStyle
+from penstock.filegroup.write import FileSettings
+from penstock.formats.parquet import BloomSettings
+from penstock.schema import avro_text, with_meta_columns
+from penstock.table import TableState
+
+
+def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:
+    """The settings of base files that are written at an instant, by the table's options.
+
+    Args:
+        schema: the data columns as they are stored.
+        avro: the same as Avro JSON, without meta columns.
+    """
+    options = table.options
+    bloom = BloomSettings(
+        kind=options[o.BLOOM_FILTER_TYPE],
+        entries=options[o.BLOOM_NUM_ENTRIES],
+        error_rate=options[o.BLOOM_FPP],
+        max_entries=options[o.BLOOM_MAX_ENTRIES],
+    )
+    return FileSettings(
+        storage=table.storage,
+        base_path=table.base_path,
+        instant=instant,
+        schema=schema,
+        avro_schema=avro_text(with_meta_columns(avro)),
+        codec=options[o.COMPRESSION_CODEC],
+        bloom=bloom,
+        populate_meta=options[o.POPULATE_META_FIELDS],
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+        markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
+    )

@@ -1,0 +1,201 @@
+"""A file slice as one set of rows: the base file, row group by row group, merged with what the slice's log says.
+
+The mergers are those of a copy-on-write merge, and so is the order: base rows where they stood, then rows that only the log
+has. A delete entry of the log removes its row whatever the ordering values are; all else is the merger's decision. Meta
+columns come along with each row. Memory is a row group or two and the folded log, within the limit (`log_fold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import CorruptFile
+from penstock.filegroup.log_fold import FoldedLog, FoldSettings, fold_records
+from penstock.filegroup.log_scan import CommittedTimes, LogColumns, ScanCounts, blocks_that_count, read_records
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
+from penstock.filegroup.rows import KEY_COLUMN
+from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.fold import LogRecords
+from penstock.merge.gather import Positions, take_rows, top_column
+from penstock.merge.mergers import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger, changed_rows, inserted_rows
+from penstock.merge.pair import positions_in
+from penstock.merge.runs import Folding
+from penstock.schema import arrow_of_avro
+from penstock.schema.avro import AvroRecord
+from penstock.storage import Storage
+
+_FEWEST_ROWS = 100  # that are handed out at once, however large they are
+
+
+@dataclass(frozen=True)
+class MergedRules:
+    """How slices of a table are merged, for somebody who reads as of a time."""
+
+    merger: Merger
+    #: The table's Avro schema with the meta columns in front.
+    schema: AvroRecord
+    times: CommittedTimes
+    #: The column that says which of two log records is newer; None: the later one is.
+    ordering: str | None
+    memory_bytes: int
+    spill_folder: str
+    #: Whether base rows and log rows are left beside one another.
+    skip_merge: bool = False
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns as they come out."""
+        return arrow_of_avro(self.schema)
+
+    @property
+    def lets_logs_win(self) -> bool:
+        """Whether what the log says about a key stands, whatever the base file has."""
+        return not (self.skip_merge or self.merger.needs or isinstance(self.merger, Building | Folding))
+
+
+@dataclass
+class MergeCounts:
+    """What a merge did, as the write stats of a compaction tell it."""
+
+    updates: int = 0
+    deletes: int = 0
+    inserts: int = 0
+    base_rows: int = 0
+    #: Keys that the log says something about.
+    keys: int = 0
+    scan: ScanCounts = field(default_factory=ScanCounts)
+
+
+def merged_rows(
+    storage: Storage,
+    slice_: FileSlice,
+    rules: MergedRules,
+    columns: Sequence[str] | None = None,
+    counts: MergeCounts | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a slice, as many tables as there are row groups and a few for new rows.
+
+    Args:
+        columns: the columns wanted, in this order; None: all of the schema.
+        counts: is filled as rows are taken.
+
+    Raises:
+        CorruptFile: a file is missing or damaged.
+        SchemaError: a stored column cannot become the type it has now, or ordering values do not compare.
+    """
+    counts = counts if counts is not None else MergeCounts()
+    wanted = list(columns) if columns is not None else rules.arrow.names
+    read = _columns_read(rules, wanted)
+    log = folded_log(storage, slice_, rules, read, counts)
+    counts.keys = len(log.keys)
+    met = np.zeros(len(log.keys), np.bool_)
+    if slice_.base_file is not None:
+        file = open_base_file(storage, slice_.base_file.path)
+        for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read)):
+            counts.base_rows += old.num_rows
+            rows = old if rules.skip_merge else _merge_group(old, log, rules.merger, met, counts)
+            if rows.num_rows:
+                yield rows.select(wanted)
+            del old, rows  # before the next row group is waited for
+    for rows in _new_rows(log, rules, np.flatnonzero(~(met | log.empty)), counts):
+        yield rows.select(wanted)
+
+
+def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
+    counts = MergeCounts()
+    log = folded_log(storage, slice_, rules, _columns_read(rules, columns), counts)
+    for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
+        yield rows.select(list(columns))
+
+
+def folded_log(
+    storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str], counts: MergeCounts | None = None
+) -> FoldedLog:
+    """What the slice's log says about each key."""
+    scan = counts.scan if counts is not None else ScanCounts()
+    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering)
+    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
+    blocks = blocks_that_count(storage, slice_.log_files, rules.times, scan)
+    if slice_.base_file is None and blocks and slice_.base_instant not in scan.instants:
+        raise CorruptFile(
+            f"base file of {blocks[0][0].path} is missing: nothing in the log was written by {slice_.base_instant}, so the file "
+            "group began with a base file of that instant. Restore it from a copy"
+        )
+    records = read_records(storage, blocks, of_log)
+    return fold_records(_counted(records, scan), of_log.arrow, settings)
+
+
+def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRecords]:
+    for part in records:
+        scan.records += int((~part.empty).sum())
+        yield part
+
+
+def _columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
+    """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
+    names = rules.arrow.names
+    if isinstance(rules.merger, Building | Folding):
+        return names
+    looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
+    needed = {KEY_COLUMN, *wanted, *(top_column(path, names) for path in looked_at)}
+    return [name for name in names if name in needed]
+
+
+def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
+    """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
+    at = positions_in(old[KEY_COLUMN], log.keys)
+    hits = np.flatnonzero(at >= 0)
+    if not len(hits):
+        return old
+    numbers = at[hits]
+    met[numbers] = True
+    gone = log.empty[numbers]
+    kept = np.ones(old.num_rows, np.bool_)
+    kept[hits[gone]] = False
+    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept)
+    counts.deletes += old.num_rows - int(kept.sum())
+    if changed is None:
+        return old.filter(pa.array(kept))
+    counts.updates += changed.num_rows
+    return take_rows(pa.concat_tables([old, pa.table(changed.columns, schema=old.schema)]), order[kept])
+
+
+def _changed(
+    old: pa.Table, log: FoldedLog, merger: Merger, hits: Positions, numbers: Positions, kept: npt.NDArray[np.bool_]
+) -> tuple[Positions, pa.Table | None]:
+    """Rows in place of old ones, and where each row of the result comes from: from these, behind the old ones, or from those.
+
+    Old rows that the merger deletes are marked as not kept.
+    """
+    order = np.arange(old.num_rows)
+    if not len(hits):
+        return order, None
+    new = log.take(numbers)
+    names = dict.fromkeys(top_column(path, old.column_names) for path in merger.needs)
+    needed = old.select([name for name in names if name in old.column_names])
+    choices = merger.resolve(take_rows(needed, hits), new)
+    kept[hits[choices == DELETE]] = False
+    at = hits[(choices != DELETE) & (choices != KEEP_OLD)]
+    if not len(at):
+        return order, None
+    order[at] = old.num_rows + np.arange(len(at))
+    return order, changed_rows(merger, choices, old, hits, new)
+
+
+def _new_rows(log: FoldedLog, rules: MergedRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
+    """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
+    at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
+    for start in range(0, len(numbers), at_once):
+        rows = log.take(numbers[start : start + at_once])
+        gone = rules.merger.is_delete(rows)
+        rows = inserted_rows(rules.merger, rows.filter(pa.array(~gone)) if gone.any() else rows)
+        counts.inserts += rows.num_rows
+        if rows.num_rows:
+            yield rows

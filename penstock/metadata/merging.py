@@ -1,0 +1,79 @@
+"""How the slices of a table are merged: what its properties say about payload and ordering field, for queries and compaction."""
+
+from __future__ import annotations
+
+from penstock import options as o
+from penstock.errors import Unsupported
+from penstock.filegroup.log_scan import committed_times
+from penstock.filegroup.merged import MergedRules
+from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of
+from penstock.schema import META_COLUMNS, OPERATION_COLUMN, column_defaults, with_meta_columns
+from penstock.schema.avro import AvroRecord, record_of
+from penstock.storage import temporary_folder
+from penstock.table import TableState
+
+
+def merged_rules(
+    table: TableState,
+    schema: str,
+    *,
+    as_of: str | None = None,
+    memory_bytes: int | None = None,
+    skip_merge: bool = False,
+) -> MergedRules:
+    """The rules by which base files and logs of a table become rows.
+
+    The payload is the one that the table was made with, not one of the call. Log records are ordered by a column of the
+    table; a field inside a struct orders only what meets a base row, as with Hudi.
+
+    Args:
+        schema: Avro schema of the rows, without meta columns.
+        memory_bytes: what the folded log may take; `hoodie.memory.merge.max.size` if not given.
+
+    Raises:
+        OptionError: the table names a payload that is not known.
+        Unsupported: the table does not keep record keys in its files.
+    """
+    if not table.config.populate_meta_fields:
+        raise Unsupported(
+            f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false), so they cannot be "
+            f"merged; set {o.QUERY_TYPE.key}=read_optimized to read its base files"
+        )
+    options, with_operation = table.options, OPERATION_COLUMN in _names(schema) or table.options[o.ALLOW_OPERATION_FIELD]
+    ordering = ordering_field(table)
+    settings = PayloadSettings(
+        ordering=ordering,
+        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(record_of(schema)),
+        operation=with_operation,
+        own={key.removeprefix("penstock.payload."): text for key, text in options.prefixed("penstock.payload.").items()},
+    )
+    return MergedRules(
+        merger=merger_of(table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default), settings=settings),
+        schema=_of_files(schema, with_operation),
+        times=committed_times(table.timeline, as_of),
+        ordering=ordering if ordering in _names(schema) else None,
+        memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
+        spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
+        skip_merge=skip_merge,
+    )
+
+
+def ordering_field(table: TableState) -> str | None:
+    """The column that says which of two rows is newer: the table's, or, where it has none, one that the call names."""
+    named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
+    return table.config.precombine_field or named or None
+
+
+def _names(schema: str) -> list[str]:
+    return [column["name"] for column in record_of(schema)["fields"]]
+
+
+def _of_files(schema: str, with_operation: bool) -> AvroRecord:
+    """The schema with the meta columns in front, the sixth one too where rows have it."""
+    found = with_meta_columns(schema)
+    if not with_operation:
+        return found
+    at = len(META_COLUMNS)
+    operation = {"name": OPERATION_COLUMN, "type": ["null", "string"], "doc": "", "default": None}
+    return {**found, "fields": [*found["fields"][:at], operation, *found["fields"][at:]]}

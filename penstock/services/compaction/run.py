@@ -1,0 +1,303 @@
+"""Running a compaction: each file slice of the plan becomes a base file at the plan's instant.
+
+    <t>.compaction.requested (the plan) → inflight → base files, markers first → <t>.commit
+
+Every operation is a task. Rows keep their commit time and sequence number. What a run that died has left is rolled back
+first; the plan stays whatever happens, and is run again. Writers may be at work meanwhile: what they append belongs to the
+slice that the new base file begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock import clock
+from penstock import options as o
+from penstock.commit.base_files import base_file_settings
+from penstock.commit.change import Change
+from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
+from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.errors import CorruptFile, StorageError, WriteConflict
+from penstock.filegroup.markers import MarkerStyle, MarkerType, open_write, read_markers, work_folder
+from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
+from penstock.filegroup.read import open_base_file
+from penstock.filegroup.rows import body_of
+from penstock.filegroup.write import BaseFileWriter, FileSettings, Output
+from penstock.formats.avro import read_container
+from penstock.formats.fit import fit
+from penstock.metadata.merging import merged_rules
+from penstock.metadata.pending import plan_of
+from penstock.progress import Stages, Tasks
+from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
+from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, reloaded, schedule, writes_before
+from penstock.services.compaction.strategies import LOG_BYTES
+from penstock.services.rollback import roll_back, run_rollback
+from penstock.spread import run_tasks, this_task
+from penstock.storage import join
+from penstock.table import TableState, table_schema
+from penstock.timeline.contents import CommitMetadata, WriteStat
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.plans import CompactionOperation, CompactionPlan
+from penstock.timeline.store import instant_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A compaction that is part of the table."""
+
+    instant: str
+    metadata: CommitMetadata
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """One file slice that becomes a base file."""
+
+    slice_: FileSlice
+    rules: MergedRules
+    settings: FileSettings
+    log_bytes: int
+
+
+def compact(spark: SparkSession, table: TableState, stages: Stages, *, due: bool = False) -> list[Compacted]:
+    """Run all plans that wait, then plan and run what else there is to compact.
+
+    Args:
+        due: whether a new plan is made whatever the trigger of the options says.
+    """
+    check_type(table)
+    done = [run_plan(spark, table, instant.time, stages) for instant in waiting_plans(table)]
+    instant = schedule(table, due=due)
+    return done + ([run_plan(spark, table, instant.time, stages)] if instant else [])
+
+
+def waiting_plans(table: TableState) -> list[Instant]:
+    """Compactions that wait to be run, or whose run died, oldest first."""
+    table = finish_unscheduling(reloaded(table))
+    return [i for i in table.timeline.of(Action.COMPACTION) if not i.is_completed]
+
+
+def run_plan(spark: SparkSession, table: TableState, time: str, stages: Stages) -> Compacted:
+    """Run one plan to its end.
+
+    Raises:
+        OptionError: there is no such plan.
+        CorruptFile: a file that the plan names is missing or damaged.
+        WriteConflict: another process runs it, or a write that began before the plan is not finished.
+    """
+    check_type(table)
+    table = turn_off_metadata_table(reloaded(table))
+    instant = pending_at(table, time)
+    if earlier := writes_before(table, time):
+        raise WriteConflict(
+            f"write {earlier[0].file_name} of {table.base_path} began before compaction {time} was planned and is not finished; "
+            "run the compaction when it is"
+        )
+    plan = plan_of(table, instant)
+    if plan is None:
+        raise WriteConflict(f"compaction {time} of {table.base_path} was unscheduled just now")
+    table = start_over(table, instant)
+    with running(table, instant.at(State.REQUESTED)) as change:
+        return _run(spark, table, change, plan, stages)
+
+
+def _run(spark: SparkSession, table: TableState, change: Change, plan: CompactionPlan, stages: Stages) -> Compacted:
+    schema = schema_of(table)
+    tasks = make_tasks(table, change.time, plan, schema)
+    begun = Tasks(len(tasks), lambda: len(read_markers(table.storage, table.base_path, change.time)))
+    with stages.run("compact", f"compacting {len(tasks)} file groups", begun) as notes:
+        results = run_tasks(spark, compact_slice, tasks, here=is_small(table, [task.slice_ for task in tasks]))
+        stats = [WriteStat(**stat) for found in results for stat in found]
+        notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
+    extra = {**plan.extra, "penstock.stages": stages.to_text()}
+    metadata = change.complete(stats, operation="COMPACT", schema=schema, extra=extra, compacted=True)
+    return Compacted(change.time, metadata)
+
+
+def schema_of(table: TableState) -> str:
+    """The table's Avro schema. Raises CorruptFile."""
+    schema = table_schema(table)
+    if schema is None:
+        raise CorruptFile(f"no commit of {table.base_path} tells the table's schema, so its log files cannot be read")
+    return schema
+
+
+def is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
+    """Whether starting Spark tasks would cost more than the work itself."""
+    return sum(map(_bytes_of, slices)) <= table.options[o.SMALL_BATCH_BYTES] and table.options[o.SMALL_BATCH_ROWS] > 0
+
+
+def _bytes_of(slice_: FileSlice) -> int:
+    return (slice_.base_file.size_bytes if slice_.base_file else 0) + sum(log.size_bytes for log in slice_.log_files)
+
+
+@contextmanager
+def running(table: TableState, instant: Instant) -> Iterator[Change]:
+    """The run of a plan. An error takes back what it did, but not the plan; a crash leaves that to the next run."""
+    heartbeat = Heartbeat(table)
+    heartbeat.announce(instant.time)
+    sign = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
+    change = Change(table, instant, heartbeat, sign=sign)
+    change.start()  # fails if somebody else has begun, whose run this is then
+    try:
+        heartbeat.start()
+        table.storage.create(sign).close()
+        style = MarkerStyle(table.options[o.MARKERS_TYPE].upper())
+        open_write(table.storage, table.base_path, instant.time, style)
+        yield change
+    except Exception:
+        with suppress(StorageError):  # what cannot be taken back now is rolled back by the next run
+            change.abandon()
+        raise
+    finally:
+        heartbeat.stop()
+
+
+def start_over(table: TableState, instant: Instant) -> TableState:
+    """Roll back what an earlier run of the plan left, if there was one; gives the table as it is then."""
+    for rollback in table.timeline.of(Action.ROLLBACK):
+        if not rollback.is_completed and (plan := _rollback_of(table, rollback, instant)) is not None:
+            run_rollback(table, rollback, plan)
+    table = reloaded(table)
+    now = pending_at(table, instant.time, instant.action)
+    if now.state is State.REQUESTED:
+        return table
+    if is_lazy(table) and is_alive(table, instant.time):
+        raise WriteConflict(f"{instant.action.value} {instant.time} of {table.base_path} is being run by another process")
+    roll_back(table, now)
+    return reloaded(table)
+
+
+def _rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
+    """The plan of a rollback that died, if it undoes the run of a plan."""
+    try:
+        plan = read_container(table.storage.read(instant_path(table.base_path, rollback.at(State.REQUESTED))))
+    except (FileNotFoundError, CorruptFile):
+        return None  # the next write removes it, or says what is wrong with it
+    target = plan.get("instantToRollback") or {}
+    return plan if (target.get("commitTime"), target.get("action")) == (instant.time, instant.action.value) else None
+
+
+# Tasks
+
+
+def make_tasks(table: TableState, time: str, plan: CompactionPlan, schema: str) -> list[CompactTask]:
+    """The plan's operations as tasks, the most work first. Raises CorruptFile if a file is missing."""
+    rules, settings = rules_and_settings(table, time, schema)
+    sizes = sizes_of_files(table, plan)
+    tasks = [
+        CompactTask(
+            slice_=slice_of(table.base_path, operation, sizes[operation.partition_path]),
+            rules=rules,
+            settings=settings,
+            log_bytes=int(operation.metrics.get(LOG_BYTES, 0)),
+        )
+        for operation in plan.operations
+    ]
+    return sorted(tasks, key=lambda task: _bytes_of(task.slice_), reverse=True)
+
+
+def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[MergedRules, FileSettings]:
+    """How slices are merged, and how files are written at an instant."""
+    rules = merged_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
+    stored = arrow_for_storage(pa.schema([f for f in rules.arrow if f.name not in META_COLUMNS]))
+    return rules, replace(base_file_settings(table, time, stored, schema), avro_schema=avro_text(rules.schema))
+
+
+def sizes_of_files(table: TableState, plan: CompactionPlan) -> dict[str, dict[str, int]]:
+    """The files of the partitions that a plan names: their sizes, by partition path and name."""
+    paths = {operation.partition_path for operation in plan.operations}
+    return {p: {f.name: f.size_bytes for f in table.storage.list(join(table.base_path, p))} for p in paths}
+
+
+def slice_of(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
+    """The file slice that an operation names.
+
+    Args:
+        sizes: of the files in its partition, by their names.
+    """
+    folder = join(base_path, operation.partition_path)
+    base = None
+    if operation.base_file is not None:
+        named = _parsed(operation.base_file, parse_base_name)
+        size = _size(folder, operation.base_file, sizes)
+        base = BaseFile(join(folder, operation.base_file), named.file_id, named.instant, size)
+    logs = sorted(((_parsed(text, parse_log_name), text) for text in operation.log_files), key=lambda one: log_order(one[0]))
+    return FileSlice(
+        partition_path=operation.partition_path,
+        file_id=operation.file_id,
+        base_instant=operation.base_instant,
+        base_file=base,
+        log_files=tuple(
+            LogFile(join(folder, text), n.file_id, n.base_instant, n.version, n.write_token, _size(folder, text, sizes))
+            for n, text in logs
+        ),
+    )
+
+
+def _parsed(text: str, parse: Callable[[str], Any]) -> Any:
+    name = parse(text)
+    if name is None:
+        raise CorruptFile(f"a compaction plan names {text!r}, which is not the name of a data file")
+    return name
+
+
+def _size(folder: str, name: str, sizes: Mapping[str, int]) -> int:
+    if name not in sizes:
+        raise CorruptFile(
+            f"{join(folder, name)} is missing, which a compaction plan names; restore the file from a copy, or unschedule "
+            "that compaction"
+        )
+    return sizes[name]
+
+
+def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
+    """Write the base file that a slice becomes; gives its write stat, or none where there is nothing to write."""
+    began, slice_, counts = clock.monotonic_s(), task.slice_, MergeCounts()
+    body = body_of(task.settings.schema)
+    parts = merged_rows(task.settings.storage, slice_, task.rules, body.names, counts)
+    first = next(parts, None)
+    if slice_.base_file is None and counts.keys == 0:
+        return []  # all that was in the log was taken back
+    identity = this_task()
+    output = Output(task.settings, identity.number, identity.write_token)
+    writer = _writer(output, slice_)
+    for rows in chain([first] if first is not None else [], parts):
+        writer.keep(fit(rows, body), new=counts.inserts > 0)  # rows that only the log has come last
+        del rows
+    stat = writer.stat(
+        writer.close(),
+        prev_commit=slice_.base_instant if slice_.base_file else "null",
+        num_update_writes=counts.updates,
+        num_deletes=counts.deletes,
+        num_inserts=counts.inserts,
+        total_log_records=counts.scan.records,
+        total_log_files_compacted=counts.scan.files,
+        total_log_size_compacted=task.log_bytes,
+        total_updated_records_compacted=counts.keys,
+        total_log_blocks=counts.scan.blocks,
+        total_corrupt_log_block=counts.scan.corrupt_blocks,
+        total_rollback_blocks=counts.scan.rollback_blocks,
+    )
+    output.finish()
+    took = {"totalScanTime": 0, "totalUpsertTime": int((clock.monotonic_s() - began) * 1000), "totalCreateTime": 0}
+    return [asdict(replace(stat, runtime_stats=took))]
+
+
+def _writer(output: Output, slice_: FileSlice) -> BaseFileWriter:
+    """The new base file; where there is an old one, its key filter is gone on with."""
+    if slice_.base_file is None:
+        return BaseFileWriter(output, slice_.partition_path, slice_.file_id, MarkerType.CREATE)
+    old = open_base_file(output.settings.storage, slice_.base_file.path)
+    return BaseFileWriter(output, slice_.partition_path, slice_.file_id, MarkerType.MERGE, old=old)

@@ -1,0 +1,213 @@
+"""Scheduling: a compaction's plan on the timeline, and off it again.
+
+A plan names the log files it takes. Those of a write that began before it and is not finished are not among them, so there
+is no plan while such a write is under way; and since a write may begin just then, the timeline is looked at once more when
+the plan is there, and the plan withdrawn if it missed one. A writer counts only plans earlier than its own instant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+
+from penstock import clock
+from penstock import options as o
+from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
+from penstock.metadata.listing import list_groups, list_partitions, visibility
+from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_plans, plan_of
+from penstock.services.compaction.plan import plan_compaction, slices_with_logs
+from penstock.services.compaction.strategies import strategy_of
+from penstock.services.compaction.triggers import is_due
+from penstock.storage import join
+from penstock.table import MERGE_ON_READ, TableState
+from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, format_time
+from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.store import instant_path, load_timeline, request
+
+_ATTEMPTS = 3
+#: In the extra metadata of a plan that is being taken off the timeline, so that nobody runs it.
+_LEAVING = "penstock.unscheduling"
+
+
+def schedule(table: TableState, *, due: bool = False) -> Instant | None:
+    """Plan a compaction, if there is anything to compact.
+
+    Args:
+        due: whether it is due whatever the trigger of the options says.
+
+    Returns:
+        The plan's instant; None where nothing has log files, the trigger does not ask for it, or a write is under way.
+    """
+    check_type(table)
+    for _ in range(_ATTEMPTS):
+        table = finish_unscheduling(reloaded(table))
+        if not (due or is_due(table.timeline, table.options, _now(table))):
+            return None
+        if under_way := writes_under_way(table):
+            _warn(table, f"write {under_way[0].file_name} is under way, or died and waits for the next write to undo it")
+            return None
+        plan = make_plan(table)
+        if not plan.operations:
+            return None
+        instant = store_plan(table, plan)
+        if instant is not None:
+            return instant
+    _warn(table, "other writes came between again and again")
+    return None
+
+
+def _warn(table: TableState, reason: str) -> None:
+    warnings.warn(f"no compaction of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
+
+
+def make_plan(table: TableState) -> CompactionPlan:
+    """What a compaction of the table would do now; nothing is written."""
+    strategy, bounds = strategy_of(table.options)
+    busy = pending_compactions(table).keys() | pending_clusterings(table).keys()
+    groups = list_groups(table, strategy.partitions(list_partitions(table), bounds))
+    slices = slices_with_logs(groups, visibility(table), busy)
+    return plan_compaction(slices, strategy, bounds, table.options[o.MAX_FILE_SIZE])
+
+
+def store_plan(table: TableState, plan: CompactionPlan, action: Action = Action.COMPACTION) -> Instant | None:
+    """Put a plan on the timeline; None if a write came in between, whose log files it does not name."""
+    storage, base_path = table.storage, table.base_path
+    content = write_plan(plan)
+    instant = request(storage, base_path, action, utc=table.config.timeline_utc, content=content)
+    known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
+    new = [i for i in load_timeline(storage, base_path).instants if (i.time, i.action.family, i.state) not in known]
+    if any(i.time < instant.time and i.action.family in WRITE_ACTIONS for i in new):
+        storage.delete(instant_path(base_path, instant))
+        return None
+    return instant
+
+
+def writes_under_way(table: TableState) -> list[Instant]:
+    """Writes that have begun; plans of table services are none."""
+    clusterings = set(pending_clusterings(table).values())
+    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
+
+
+def writes_before(table: TableState, time: str) -> list[Instant]:
+    """Writes that began before a time and are not finished."""
+    return [i for i in writes_under_way(table) if i.time < time]
+
+
+def unschedule(table: TableState, time: str) -> None:
+    """Take a plan that nobody runs off the timeline. Log files written since belong to the slice before again.
+
+    No other writer may be at work on the table.
+
+    Raises:
+        OptionError: there is no such plan, or its run has begun.
+        WriteConflict: a write is under way.
+    """
+    check_type(table)
+    table = reloaded(table)
+    instant = pending_at(table, time)
+    if instant.state is not State.REQUESTED:
+        raise OptionError(f"compaction {time} of {table.base_path} has begun; run it to its end with compact(), it cannot go")
+    if under_way := writes_under_way(table):
+        raise WriteConflict(
+            f"write {under_way[0].file_name} of {table.base_path} is under way, and may count on compaction {time}; "
+            "finish it first"
+        )
+    plan = plan_of(table, instant)
+    if plan is None:
+        return
+    marked = replace(plan, extra={**plan.extra, _LEAVING: "true"})
+    table.storage.replace(instant_path(table.base_path, instant), write_plan(marked))
+    _take_off(table, instant, marked)
+
+
+def finish_unscheduling(table: TableState) -> TableState:
+    """Take plans off the timeline whose taking off was interrupted."""
+    leaving = [(instant, plan) for instant, plan in pending_plans(table) if _LEAVING in plan.extra]
+    for instant, plan in leaving:
+        _take_off(table, instant, plan)
+    return reloaded(table) if leaving else table
+
+
+def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
+    """Rename log files on top of the plan's instant, then remove the plan. May be done again from wherever it stopped."""
+    for operation in plan.operations:
+        _move_logs(table, operation, instant.time, operation.base_instant)
+    table.storage.delete(instant_path(table.base_path, instant))
+
+
+def repair(table: TableState, time: str) -> list[str]:
+    """Put right the log files of a plan: those that came to a slice after it was planned belong on top of the plan's instant.
+
+    For a plan whose taking off by another engine was interrupted. No other writer may be at work on the table.
+
+    Returns:
+        The new names of log files that were renamed.
+
+    Raises:
+        CorruptFile: a file that the plan names is missing.
+    """
+    check_type(table)
+    table = reloaded(table)
+    plan = plan_of(table, pending_at(table, time))
+    renamed = []
+    for operation in plan.operations if plan else ():
+        check_files(table, operation)
+        renamed += _move_logs(table, operation, operation.base_instant, time, keep=operation.log_files)
+    return renamed
+
+
+def check_files(table: TableState, operation: CompactionOperation) -> None:
+    """Raises CorruptFile if a file that an operation names is missing."""
+    here = {f.name for f in table.storage.list(join(table.base_path, operation.partition_path))}
+    for name in (operation.base_file, *operation.log_files):
+        if name is not None and name not in here:
+            raise CorruptFile(
+                f"{join(table.base_path, operation.partition_path, name)} is missing, which a compaction plan names; "
+                "restore the file from a copy, or unschedule that compaction"
+            )
+
+
+def _move_logs(table: TableState, operation: CompactionOperation, base: str, to: str, keep: Iterable[str] = ()) -> list[str]:
+    """Give log files of a file group another base instant, in reading order, behind those that have it already."""
+    folder = join(table.base_path, operation.partition_path)
+    names = {f.name: name for f in table.storage.list(folder) if (name := parse_log_name(f.name)) and not name.is_cdc}
+    ours = {text: name for text, name in names.items() if name.file_id == operation.file_id}
+    moved = []
+    for text, name in sorted(ours.items(), key=lambda item: log_order(item[1])):
+        if name.base_instant == base and text not in set(keep):
+            version = next_log_version(ours.values(), operation.file_id, to)
+            new = log_file_name(operation.file_id, to, version, name.write_token)
+            table.storage.move_tree(join(folder, text), join(folder, new))
+            ours = {**ours, new: replace(name, base_instant=to, version=version)}
+            moved.append(new)
+    return moved
+
+
+def pending_at(table: TableState, time: str, action: Action = Action.COMPACTION) -> Instant:
+    """The pending compaction at a time. Raises OptionError."""
+    waiting = [i for i in table.timeline.of(action) if not i.is_completed]
+    for instant in waiting:
+        if instant.time == time:
+            return instant
+    known = ", ".join(i.time for i in waiting) or "none"
+    raise OptionError(f"there is no pending {action.value} at {time} on the timeline of {table.base_path}; pending: {known}")
+
+
+def check_type(table: TableState) -> None:
+    """Raises Unsupported for a table that has nothing to compact."""
+    if not table.is_merge_on_read:
+        raise Unsupported(
+            f"Can only compact table of type {MERGE_ON_READ} and not {table.config.table_type}: {table.base_path} has no "
+            "log files"
+        )
+
+
+def reloaded(table: TableState) -> TableState:
+    """The table with its timeline as it is now."""
+    return replace(table, timeline=load_timeline(table.storage, table.base_path))
+
+
+def _now(table: TableState) -> str:
+    return format_time(clock.utc_now() if table.config.timeline_utc else clock.local_now())

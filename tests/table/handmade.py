@@ -1,0 +1,102 @@
+"""Merge-on-read tables made file by file, so that a test decides what is committed, pending, rolled back or compacted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, log_file_name, partition_metafile
+from penstock.formats.delete_records import deletes_of
+from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
+from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
+from penstock.storage import LocalStorage
+from penstock.table import write_config
+from penstock.timeline.contents import CommitMetadata, write_commit
+
+COLUMNS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
+
+
+def at(number: int) -> str:
+    """The time of an instant."""
+    return f"202401010000{number:02}000"
+
+
+@dataclass
+class HandMade:
+    """Trips by city, the greater ts newer; the payload overwrites unless told otherwise."""
+
+    path: Path
+    columns: pa.Schema = field(default_factory=lambda: COLUMNS)
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        raw = {
+            "hoodie.table.name": "trips",
+            "hoodie.table.type": "MERGE_ON_READ",
+            "hoodie.table.version": "6",
+            "hoodie.timeline.layout.version": "1",
+            "hoodie.table.base.file.format": "PARQUET",
+            "hoodie.table.recordkey.fields": "id",
+            "hoodie.table.partition.fields": "city",
+            "hoodie.table.precombine.field": "ts",
+            "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+            "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+        }
+        write_config(LocalStorage(), str(self.path), {**raw, **self.properties}, new=True)
+
+    def base(self, number: int, city: str, *rows: tuple[Any, ...], group: str = "") -> HandMade:
+        """A base file of the group of a city, of which each has one unless it is named."""
+        pq.write_table(self._rows(number, city, rows), self._folder(city) / base_file_name(_id(city, group), "0-0-0", at(number)))
+        return self
+
+    def log(self, base: int, city: str, version: int, *blocks: bytes, group: str = "") -> HandMade:
+        """A log file on top of the base file of an instant."""
+        name = log_file_name(_id(city, group), at(base), version, "0-0-0")
+        (self._folder(city) / name).write_bytes(b"".join(blocks))
+        return self
+
+    def rows(self, number: int, city: str, *rows: tuple[Any, ...], parquet: bool = False) -> bytes:
+        """A block of rows."""
+        write = parquet_block if parquet else avro_block
+        return write(self._rows(number, city, rows), instant=at(number), schema=self._avro)
+
+    def deletes(self, number: int, city: str, *keys: str, ordering: pa.Array | None = None) -> bytes:
+        """A block of deleted keys."""
+        gone = deletes_of(pa.array(keys), pa.array([city] * len(keys)), ordering)
+        return delete_block(gone, instant=at(number), schema=self._avro)
+
+    def instant(self, number: int, action: str = "deltacommit", **more: Any) -> HandMade:
+        """A file of the timeline: `deltacommit`, `commit`, `deltacommit.inflight`, `compaction.requested`, …"""
+        schema = {"schema": avro_text(avro_of_arrow(self.columns, "trips"))}
+        content = write_commit(CommitMetadata(operation="UPSERT", extra=schema, **more)) if "." not in action else b""
+        (self.path / ".hoodie" / f"{at(number)}.{action}").write_bytes(content)
+        return self
+
+    @property
+    def _avro(self) -> str:
+        return avro_text(with_meta_columns(avro_of_arrow(self.columns, "trips")))
+
+    def _rows(self, number: int, city: str, rows: tuple[tuple[Any, ...], ...]) -> pa.Table:
+        meta = {
+            "_hoodie_commit_time": [at(number)] * len(rows),
+            "_hoodie_commit_seqno": [f"{at(number)}_0_{n}" for n in range(len(rows))],
+            "_hoodie_record_key": [row[0] for row in rows],
+            "_hoodie_partition_path": [city] * len(rows),
+            "_hoodie_file_name": ["f"] * len(rows),
+        }
+        data = {f.name: pa.array([row[i] for row in rows], f.type) for i, f in enumerate(self.columns)}
+        return pa.table({**{name: pa.array(meta[name], pa.string()) for name in META_COLUMNS}, **data})
+
+    def _folder(self, city: str) -> Path:
+        folder = self.path / city
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PARTITION_METAFILE).write_bytes(partition_metafile(at(1), city, "Mon Jan 01 00:00:00 UTC 2024"))
+        return folder
+
+
+def _id(city: str, group: str) -> str:
+    return f"{group or city.replace('/', '-').replace('_', '-').replace('=', '-')}-0"

@@ -1,0 +1,119 @@
+"""Logs that say where in the base file their rows stand: Spark reads the rest itself, and the answer is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.formats.log_blocks import scan_blocks
+from penstock.read import merged
+from penstock.storage import LocalStorage
+from tests.table.tables import OPERATION, load, sorted_rows, write
+from tests.table.upserts import DELETE, INDEX, MANY_GROUPS, MOVES, PAYLOAD, UPSERT, rows
+
+MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+NO_FILLING = {"hoodie.parquet.small.file.limit": "0"}
+OPTIONS = {**UPSERT, **MOR, **NO_FILLING}
+COLUMNS = ("id", "city", "ts", "fare")
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The rows of a table by positions, which are the same as those that workers merge."""
+
+    def read(spark: Any, path: str, *, by_position: bool = True, **options: str) -> list[Any]:
+        found = []
+        for least in (0, 1 << 60):
+            monkeypatch.setattr(merged, "_LEAST_BYTES", least)
+            frame = load(spark, path, **options)
+            frame.explain()
+            assert ("row_index" in capsys.readouterr().out) == (by_position and least == 0)
+            found.append(sorted_rows(frame.select(*COLUMNS)))
+        assert found[0] == found[1]
+        return found[0]
+
+    return read
+
+
+@pytest.fixture
+def table(spark: Any, table_path: str) -> str:
+    """Two partitions with base files, and what a first upsert said about them in logs."""
+    first = [(k, c, 1, 1.0, False) for c in ("x", "y") for k in (f"{c}1", f"{c}2", f"{c}3", f"{c}4")]
+    write(rows(spark, *first).coalesce(1), table_path, {**OPTIONS, OPERATION: "bulk_insert"})
+    write(rows(spark, ("x2", "x", 2, 2.0, False), ("x4", "x", 2, None, True), ("y1", "y", 2, 2.0, False)), table_path, OPTIONS)
+    return table_path
+
+
+def test_updates_and_deletes_are_where_their_blocks_say(spark: Any, table: str, both: Any) -> None:
+    said = []
+    for path in sorted(str(p) for p in Path(table).glob("*/.*.log.*")):
+        with LocalStorage().open(path) as log:
+            said += [
+                (path.split("/")[-2], b.type.name, b.positions.tolist()) for b in scan_blocks(log) if b.positions is not None
+            ]
+    assert said == [("x", "AVRO_DATA", [1]), ("x", "DELETE", [3]), ("y", "AVRO_DATA", [0])]
+    assert [r[0] for r in both(spark, table)] == ["x1", "x2", "x3", "y1", "y2", "y3", "y4"]
+
+
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_several_writes_and_a_delete_by_key(spark: Any, table: str, both: Any, block: str) -> None:
+    write(
+        rows(spark, ("x2", "x", 1, 9.0, False), ("x1", "x", 3, 3.0, False), ("x9", "x", 3, 3.0, False)),
+        table,
+        {**OPTIONS, "hoodie.logfile.data.block.format": block},
+    )
+    write(rows(spark, ("y1", "y", 4, None, False), ("y2", "y", 4, None, False)), table, {**DELETE, **MOR, **NO_FILLING})
+    expected = [("x1", 3.0), ("x2", 2.0), ("x3", 1.0), ("x9", 3.0), ("y3", 1.0), ("y4", 1.0)]
+    assert [(r[0], r[3]) for r in both(spark, table)] == expected
+
+
+def test_filters_and_columns_reach_the_base_files(spark: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
+    frame = load(spark, table)
+    assert sorted_rows(frame.where("city = 'x' and fare = 1.0").select("id")) == [("x1",), ("x3",)]
+    assert frame.where("_hoodie_partition_path = 'y'").count() == 4
+    assert sorted_rows(frame.groupBy("city").count()) == [("x", 3), ("y", 4)]
+
+
+def test_rows_that_move_leave_their_place(spark: Any, table: str, both: Any) -> None:
+    options = {**OPTIONS, INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
+    write(rows(spark, ("x1", "y", 5, 5.0, False), ("y2", "x", 5, 5.0, False)), table, options)
+    assert [(r[0], r[1]) for r in both(spark, table)][:3] == [("x1", "y"), ("x2", "x"), ("x3", "x")]
+
+
+def test_many_groups_to_a_partition(spark: Any, table_path: str, both: Any) -> None:
+    options = {**OPTIONS, **MANY_GROUPS}
+    write(
+        rows(spark, *((f"k{i}", "x", 1, 1.0, False) for i in range(8))).coalesce(1), table_path, {**options, OPERATION: "insert"}
+    )
+    write(rows(spark, ("k1", "x", 2, 2.0, False), ("k6", "x", 2, 2.0, False), ("k7", "x", 2, 2.0, True)), table_path, options)
+    assert [(r[0], r[3]) for r in both(spark, table_path)] == [(f"k{i}", 2.0 if i in (1, 6) else 1.0) for i in range(7)]
+
+
+def test_after_a_compaction_positions_are_those_of_the_new_file(spark: Any, table: str, both: Any) -> None:
+    tables = penstock.Table.open(table)
+    plan = tables.schedule_compaction()
+    write(rows(spark, ("x1", "x", 6, 6.0, False)), table, OPTIONS)
+    expected = [("x1", 6.0), ("x2", 2.0), ("x3", 1.0), ("y1", 2.0), ("y2", 1.0), ("y3", 1.0), ("y4", 1.0)]
+    assert [(r[0], r[3]) for r in both(spark, table)] == expected
+    tables.compact(plan.instant)
+    assert [(r[0], r[3]) for r in both(spark, table, by_position=False)] == expected
+    write(rows(spark, ("y4", "y", 7, 7.0, False)), table, OPTIONS)
+    assert [(r[0], r[3]) for r in both(spark, table)] == [*expected[:-1], ("y4", 7.0)]
+
+
+def test_a_payload_that_compares_is_merged_by_workers(spark: Any, table_path: str, both: Any) -> None:
+    options = {**OPTIONS, PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+    write(rows(spark, ("a", "x", 5, 5.0, False), ("b", "x", 5, 5.0, False)), table_path, {**options, OPERATION: "bulk_insert"})
+    write(rows(spark, ("a", "x", 4, 4.0, False), ("b", "x", 6, 6.0, False)), table_path, options)
+    assert [(r[0], r[3]) for r in both(spark, table_path, by_position=False)] == [("a", 5.0), ("b", 6.0)]
+
+
+def test_an_earlier_time_sees_the_blocks_of_its_time(spark: Any, table: str, both: Any) -> None:
+    then = penstock.Table.open(table).history(limit=1)[0].instant
+    write(rows(spark, ("x3", "x", 9, 9.0, False)), table, OPTIONS)
+    assert [r[3] for r in both(spark, table, **{"as.of.instant": then}) if r[0] == "x3"] == [1.0]
+    assert [r[3] for r in both(spark, table) if r[0] == "x3"] == [9.0]

@@ -1,0 +1,326 @@
+"""Upserts and deletes of a merge-on-read table without Spark: what goes to logs, what to base files, and what a merge reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.filegroup.log_scan import CommittedTimes, positions_touched
+from penstock.filegroup.log_write import BlockFormat, LogSettings
+from penstock.filegroup.merged import MergedRules, log_rows, merged_rows
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.filegroup.names import parse_log_name
+from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
+from penstock.index import Index
+from penstock.merge.mergers import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
+from penstock.storage import LocalStorage
+from penstock.timeline.contents import WriteStat
+from penstock.write.assign import Sizing
+from penstock.write.store import stats_of
+from penstock.write.upsert import Rules, plan_work, run_task
+from tests.kit.model import Model, Row
+from tests.unit.write.engine import (
+    DELETABLE,
+    GLOBAL_SIMPLE,
+    INDEXES,
+    ROOMY,
+    SIMPLE,
+    TIGHT,
+    Engine,
+    base_of,
+    settings_at,
+    share_settings,
+    stage_pieces,
+    table_of,
+)
+
+AVRO = with_meta_columns(avro_of_arrow(DELETABLE, "trips"))
+IN_PLACE = replace(GLOBAL_SIMPLE, moves=False)
+PATH, TIME = "_hoodie_partition_path", "_hoodie_commit_time"
+
+
+@dataclass
+class MergeOnRead(Engine):
+    """A merge-on-read table that is written without Spark."""
+
+    logs: LogSettings = field(default_factory=LogSettings)
+    log_files: dict[tuple[str, str], list[LogFile]] = field(default_factory=dict)
+    #: File groups that wait for a compaction, with its instant.
+    compactions: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def write(self, rows: Any, *, operation: str = "UPSERT", batches: int = 1, **rules: Any) -> list[WriteStat]:
+        self.instant += 1
+        file_settings = replace(settings_at(self.folder, self.schema, f"{self.instant:03}"), avro_schema=avro_text(AVRO))
+        size = max(1, -(-rows.num_rows // batches))
+        parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
+        staging, pieces = stage_pieces(file_settings, *parts, path=self.path, numbered=self.index.is_global)
+        share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
+        given = Rules(
+            file_settings, share, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
+        )
+        self.jobs = []
+        self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self._run)
+        self.stats = stats_of(self._run(run_task, self.work.tasks))
+        for stat in self.stats:
+            group = stat.partition_path or "", stat.file_id
+            if "logVersion" not in stat.log:
+                self.groups[group] = base_of(file_settings, stat)
+                self.log_files.pop(group, None)
+                continue
+            path = f"{self.folder}/{stat.path}"
+            name = parse_log_name(path.rpartition("/")[2])
+            assert name is not None
+            log = LogFile(path, name.file_id, name.base_instant, name.version, name.write_token, stat.file_size_in_bytes)
+            self.log_files.setdefault(group, []).append(log)
+        return self.stats
+
+    def merging(self) -> MergedRules:
+        merger = LatestCommit() if isinstance(self.merger, AlwaysDelete) else self.merger
+        times = CommittedTimes(frozenset(f"{n:03}" for n in range(1, self.instant + 1)))
+        return MergedRules(merger, AVRO, times, "ts", 1 << 30, str(self.folder))
+
+    def slices(self) -> Mapping[str, list[FileSlice]]:
+        found: dict[str, list[FileSlice]] = {}
+        for (path, file_id), base in self.groups.items():
+            logs = tuple(self.log_files.get((path, file_id), ()))
+            instant = self.compactions.get((path, file_id), base.instant)
+            found.setdefault(path, []).append(FileSlice(path, file_id, instant, base, logs))
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for one in (one for slices in self.slices().values() for one in slices):
+            merged = [row for table in merged_rows(LocalStorage(), one, self.merging()) for row in table.to_pylist()]
+            assert by_position(one, self.merging()) in (None, sorted(merged, key=repr))
+            found += merged
+        return found
+
+    def bases(self) -> dict[tuple[str, str], BaseFile]:
+        return dict(self.groups)
+
+
+def by_position(slice_: FileSlice, rules: MergedRules) -> list[dict[str, Any]] | None:
+    """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
+    touched = positions_touched(LocalStorage(), slice_, rules.times)
+    if touched is None or not rules.lets_logs_win or slice_.base_file is None:
+        return None
+    base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()
+    kept = [row for at, row in enumerate(base) if at not in set(touched.tolist())]
+    logs = log_rows(LocalStorage(), slice_, rules, rules.arrow.names)
+    return sorted([*kept, *(row for table in logs for row in table.to_pylist())], key=repr)
+
+
+def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **engine: Any) -> MergeOnRead:
+    """Partition x with keys a to f, in three groups if the sizing is tight; y with g."""
+    made = MergeOnRead(folder, DELETABLE, index, sizing, **engine)
+    made.write(table_of(DELETABLE, *((k, "x", 10, k, False) for k in "abcdef"), ("g", "y", 10, "g", False)))
+    return made
+
+
+def upsert(engine: MergeOnRead, *rows: Row, **rules: Any) -> list[tuple[Any, ...]]:
+    """Write rows; gives (path, is a log, writes, updates, deletes, inserts) of each file."""
+    return counts(engine.write(table_of(DELETABLE, *rows), **rules))
+
+
+def delete(engine: MergeOnRead, *keys: tuple[str, str]) -> list[tuple[Any, ...]]:
+    ordering, merger = engine.ordering, engine.merger
+    engine.ordering, engine.merger = None, AlwaysDelete()
+    stats = engine.write(
+        table_of(DELETABLE, *((k, p, None, None, None) for k, p in keys)), operation="DELETE", drops_unknown=True
+    )
+    engine.ordering, engine.merger = ordering, merger
+    return counts(stats)
+
+
+def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (s.partition_path, "logVersion" in s.log, s.num_writes, s.num_update_writes, s.num_deletes, s.num_inserts) for s in stats
+    )
+
+
+ROW = st.tuples(
+    st.sampled_from([f"k{n}" for n in range(6)]),
+    st.sampled_from(["x", "y", "z"]),
+    st.integers(0, 3),
+    st.sampled_from(["p", "q"]),
+    st.sampled_from([False, False, False, True]),
+)
+HISTORY = st.lists(st.tuples(st.sampled_from(["upsert", "upsert", "delete"]), st.lists(ROW, max_size=6)), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
+@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
+@pytest.mark.parametrize(
+    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
+)
+@settings(deadline=None, max_examples=4)
+@given(history=HISTORY, batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]), kind=st.sampled_from(BlockFormat))
+def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
+    tmp_path_factory: pytest.TempPathFactory,
+    index: Index,
+    merger: Merger,
+    sizing: Sizing,
+    history: list[tuple[str, list[Row]]],
+    batches: int,
+    memory: int,
+    kind: BlockFormat,
+) -> None:
+    """In logs the ordering value decides, whatever the payload, so that only such histories have one meaning."""
+    folder = tmp_path_factory.mktemp("t")
+    engine = MergeOnRead(folder, DELETABLE, index, sizing, merger, memory=memory, logs=LogSettings(kind))
+    model = Model(index.is_global, index.moves, isinstance(merger, LatestOrdering))
+    for number, (operation, given_rows) in enumerate(history):
+        rows = [(k, p, 1 + ts + 4 * number, v, gone) for k, p, ts, v, gone in given_rows]
+        if operation == "upsert":
+            engine.write(table_of(DELETABLE, *rows), batches=batches)
+            model.upsert(rows)
+        else:
+            delete(engine, *((row[0], row[1]) for row in rows))
+            model.delete(rows)
+        found = [(*rest, int(time)) for *rest, time in engine.snapshot(PATH, "id", "ts", "v", TIME)]
+        assert found == model.sorted_rows()
+        seqnos = Counter(row["_hoodie_commit_seqno"] for row in engine.rows())
+        assert max(seqnos.values(), default=1) == 1
+
+
+@pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
+def test_updates_and_deletes_go_to_logs_and_no_base_file_is_rewritten(tmp_path: Path, sizing: Sizing) -> None:
+    engine = filled(tmp_path, sizing=sizing)
+    before = engine.bases()
+    found = upsert(engine, ("a", "x", 20, "new", False), ("b", "x", 20, None, True), ("g", "y", 20, "new", False))
+    assert found == [("x", True, 1, 1, 1, 0), ("y", True, 1, 1, 0, 0)]
+    assert engine.bases() == before
+    assert engine.snapshot("id", "v") == [("a", "new"), ("c", "c"), ("d", "d"), ("e", "e"), ("f", "f"), ("g", "new")]
+
+
+def test_a_batch_is_reduced_to_one_row_of_a_key_but_not_merged_with_the_base_row(tmp_path: Path) -> None:
+    engine = filled(tmp_path, merger=LatestOrdering("ts"))
+    upsert(engine, ("a", "x", 3, "late", False), ("a", "x", 2, "later", False))
+    (log,) = engine.log_files["x", engine.stats[0].file_id]
+    content = Path(log.path).read_bytes()
+    (block,) = scan_blocks(content)
+    assert read_rows(content, block, columns=["id", "ts"]).to_pylist() == [{"id": "a", "ts": 3}]
+    assert ("a", "a") in engine.snapshot("id", "v"), "whoever reads decides that it came too late"
+
+
+def test_new_rows_of_a_small_file_bring_the_changes_of_its_rows_along(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    assert upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False)) == [("x", False, 7, 1, 0, 1)]
+    assert engine.snapshot("id", "v")[0] == ("a", "new")
+
+
+def test_a_file_with_changes_on_top_takes_no_new_rows(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    upsert(engine, ("a", "x", 20, "new", False))
+    assert upsert(engine, ("n", "x", 20, "n", False)) == [("x", False, 1, 0, 0, 1)]
+    assert len([path for path, _ in engine.groups if path == "x"]) == 2
+    assert len(engine.snapshot("id")) == 8
+
+
+def test_of_several_small_files_the_smallest_is_filled(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=TIGHT)
+    sizes = {file_id: base.size_bytes for (path, file_id), base in engine.groups.items() if path == "x"}
+    engine.sizing = replace(ROOMY, candidates=1)
+    upsert(engine, ("n", "x", 20, "n", False), ("m", "x", 20, "m", False))
+    assert [stat.file_id for stat in engine.stats] == [min(sizes, key=lambda file_id: sizes[file_id])]
+
+
+def test_while_a_compaction_is_pending_changes_go_to_its_slice_and_new_rows_elsewhere(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    (group,) = [at for at in engine.groups if at[0] == "y"]
+    upsert(engine, ("g", "y", 20, "one", False))
+    engine.compactions[group] = "0025"
+    upsert(engine, ("g", "y", 30, "two", False), ("n", "y", 30, "n", False))
+    assert counts(engine.stats) == [("y", False, 1, 0, 0, 1), ("y", True, 1, 1, 0, 0)]
+    first, second = engine.log_files[group]
+    assert (first.base_instant, first.version, second.base_instant, second.version) == ("001", 1, "0025", 1)
+    (stat,) = [s for s in engine.stats if s.log]
+    assert (stat.prev_commit, stat.log["baseFile"], stat.log["logFiles"]) == ("0025", "", [second.name])
+    assert [row for row in engine.snapshot("id", "v") if row[0] in "gn"] == [("g", "two"), ("n", "n")]
+
+
+def test_deletes_carry_the_ordering_value_of_the_row_that_says_so(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    upsert(engine, ("a", "x", 7, None, True))
+    assert deletes_of(engine, "x") == [("a", "x", 7)]
+    assert ("a",) not in engine.snapshot("id"), "a delete block takes a base row away whatever its ordering value"
+
+
+def test_the_delete_operation_always_applies(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    assert delete(engine, ("a", "x"), ("g", "y"), ("no", "y"), ("g", "new")) == [("x", True, 0, 0, 1, 0), ("y", True, 0, 0, 1, 0)]
+    assert deletes_of(engine, "x") == [("a", "x", None)]
+    assert engine.snapshot("id") == [("b",), ("c",), ("d",), ("e",), ("f",)]
+
+
+def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) -> None:
+    engine = filled(tmp_path, GLOBAL_SIMPLE)
+    found = upsert(engine, ("a", "z", 5, "moved", False), ("b", "x", 20, "new", False))
+    assert found == [("x", True, 1, 1, 1, 0), ("z", False, 1, 0, 0, 1)]
+    assert deletes_of(engine, "x") == [("a", "x", None)]
+    upsert(engine, ("a", "y", 6, "back", False))
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("y", "a", "back")]
+    upsert(engine, ("a", "x", 7, "home", False))
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "home")]
+
+
+def test_a_row_moves_only_if_it_is_newer_than_what_its_log_says(tmp_path: Path) -> None:
+    engine = filled(tmp_path, GLOBAL_SIMPLE, merger=LatestOrdering("ts"))
+    upsert(engine, ("a", "x", 30, "newer", False))
+    assert upsert(engine, ("a", "z", 20, "late", False)) == []
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "newer")]
+
+
+def test_a_key_that_was_deleted_and_written_elsewhere_is_not_brought_back_where_it_was(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    delete(engine, ("a", "x"))
+    old = engine.stats[0].file_id
+    engine.index, engine.groups = SIMPLE, {at: base for at, base in engine.groups.items() if at[1] != old}
+    upsert(engine, ("a", "x", 20, "again", False))  # as an insert would, which looks for no keys
+    restored = [at for at, base in filled_groups(engine, tmp_path).items() if at[1] == old]
+    engine.groups |= {at: filled_groups(engine, tmp_path)[at] for at in restored}
+    assert [row for row in engine.snapshot("id", "v") if row[0] == "a"] == [("a", "again")]
+    upsert(engine, ("a", "x", 30, "updated", False))
+    assert [row for row in engine.snapshot("id", "v") if row[0] == "a"] == [("a", "updated")]
+    assert [s.file_id for s in engine.stats] != [old]
+
+
+def filled_groups(engine: MergeOnRead, folder: Path) -> dict[tuple[str, str], BaseFile]:
+    """The base files of the first write, by listing."""
+    found = {}
+    for file in folder.glob("x/*_001.parquet"):
+        file_id = file.name.split("_")[0]
+        found["x", file_id] = BaseFile(str(file), file_id, "001", file.stat().st_size)
+    return found
+
+
+def test_a_key_that_was_deleted_comes_alive_where_it_was(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    delete(engine, ("a", "x"))
+    (old,) = [s.file_id for s in engine.stats]
+    assert upsert(engine, ("a", "x", 20, "again", False)) == [("x", True, 1, 1, 0, 0)]
+    assert [s.file_id for s in engine.stats] == [old]
+    assert ("a", "again") in engine.snapshot("id", "v")
+
+
+def deletes_of(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
+    """(key, partition path, ordering value) of the deletes that the last write left in a partition."""
+    found: list[tuple[Any, ...]] = []
+    for stat in engine.stats:
+        if stat.partition_path == path and stat.log:
+            content = (engine.folder / str(stat.path)).read_bytes()
+            for block in scan_blocks(content):
+                if block.type is BlockType.DELETE:
+                    entries = read_deletes(content, block)
+                    ordering = entries.ordering(DELETABLE.field("ts").type)
+                    found += zip(entries.keys.to_pylist(), entries.partitions.to_pylist(), ordering.to_pylist(), strict=True)
+    return found
