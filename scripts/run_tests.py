@@ -54,7 +54,7 @@ class Outcome:
 
 
 #: What does not depend on the release of PySpark any more once it has run on the newest.
-SAME_ON_35 = ("tests/table/test_index.py", "tests/table/test_api.py", "tests/table/test_partitions.py")
+SAME_ON_35 = tuple(f"tests/table/test_{name}.py" for name in ("index", "api", "partitions", "payloads", "compaction"))
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first.
 SUITES = (

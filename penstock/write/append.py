@@ -97,7 +97,7 @@ def _are_places_known(target: FileSlice, hits: Hits) -> bool:
     base = target.base_file
     if base is None or base.instant != target.base_instant:
         return False  # a compaction is pending, after which rows stand elsewhere
-    return len(np.unique(hits.new)) == len(hits.new)
+    return bool((hits.old >= 0).all()) and len(np.unique(hits.new)) == len(hits.new)
 
 
 class _Gone:

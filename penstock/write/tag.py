@@ -85,12 +85,20 @@ def _hits(task: TagTask, slice_: FileSlice, share: Share, found: Found, places: 
         return Hits(found.old, new, fates)
     if task.moves:
         columns = [top_column(path, task.merging.arrow.names) for path in task.merger.needs]
-        living = look_up_merged(storage, slice_, task.merging, share.keys.take(pa.array(np.unique(found.key))), columns)
-        new = share.rows[np.unique(found.key)][living.key]
-        fates = _fates(task, slice_, share, new, places, lambda at: take_rows(living.rows, at))
-        return Hits(np.arange(len(new)), new, fates)
+        keys, old = _places_of_keys(found)
+        living = look_up_merged(storage, slice_, task.merging, share.keys.take(pa.array(keys)), columns)
+        order = np.argsort(old[living.key], kind="stable")
+        old, new = old[living.key][order], share.rows[keys][living.key][order]
+        fates = _fates(task, slice_, share, new, places, lambda at: take_rows(living.rows, order[at]))
+        return Hits(old, new, fates)
     dead = are_dead(storage, slice_, task.merging, share.keys.take(pa.array(found.key)))
     return Hits(found.old, new, np.where(dead, DEAD, MERGE).astype(np.int8))
+
+
+def _places_of_keys(found: Found) -> tuple[Positions, Positions]:
+    """The keys that were found in a base file, each once, and where; -1 if a key is there several times."""
+    keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
+    return keys, np.where(times == 1, found.old[first], -1)
 
 
 def _fates(
