@@ -1,6 +1,7 @@
 """How long it takes to plan a query of one partition out of many: `python -m bench.planning [--partitions 1000] [--commits 10]`.
 
-Makes a table of so many partitions with a file of each commit in every one, then times `read` and Spark's plan, three ways, in turns.
+Makes a table of so many partitions with a file of each commit in every one, then times `read` and Spark's plan of it,
+three ways, in turns.
 """
 
 from __future__ import annotations
@@ -54,9 +55,8 @@ def report(spark: Any, path: str, partitions: int, commits: int, repeat: int) ->
             with contextlib.redirect_stdout(io.StringIO()):
                 query().explain()
             seconds[name].append(time.perf_counter() - begin)
-    print(
-        f"{partitions:,} partitions, {partitions * commits:,} files, medians of {repeat}\n\n| query | seconds | of the whole |\n|---|---:|---:|"
-    )
+    print(f"{partitions:,} partitions, {partitions * commits:,} files, medians of {repeat}\n")
+    print("| query | seconds | of the whole |\n|---|---:|---:|")
     whole = statistics.median(seconds["the whole table"])
     for name, found in seconds.items():
         median = statistics.median(found)
