@@ -176,6 +176,14 @@ class Engine:
         """What the last commit wrote."""
         raise NotImplementedError
 
+    def plain_checksum(self, table: str) -> Checksum:
+        """What the table holds, its files read by Spark's own Parquet reader."""
+        raise NotImplementedError
+
+    def plain_count(self, table: str, condition: str) -> int:
+        """How many rows meet a condition, likewise."""
+        raise NotImplementedError
+
 
 def run(
     engine: Engine, data: str, truth: Truth, steps: Collection[str], meter: Meter, emit: Callable[[dict[str, Any]], None]
