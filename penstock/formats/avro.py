@@ -17,9 +17,12 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-import fastavro
-
 from penstock.errors import CorruptFile
+
+try:
+    import fastavro
+except ImportError:  # workers have nothing to do with the timeline, and may do without
+    fastavro = None  # type: ignore[assignment]
 
 NAMESPACE = "org.apache.hudi.avro.model"
 

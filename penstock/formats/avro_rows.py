@@ -10,7 +10,6 @@ import io
 from itertools import count
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 
 from penstock.errors import CorruptFile
@@ -30,9 +29,14 @@ from penstock.formats.avro_plan import (
     plan_of,
 )
 
+try:
+    import fastavro
+except ImportError:  # a worker may do without: all goes by columns then
+    fastavro = None  # type: ignore[assignment]
+
 
 def can_read_rows(plan: Plan) -> bool:
-    """Whether fastavro takes the schema: it knows names of ASCII letters only."""
+    """Whether fastavro is there and takes the schema: it knows names of ASCII letters only."""
     return _parsed(plan.text) is not None
 
 
@@ -63,7 +67,7 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, plan: Plan, target: p
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     record = plan_of(text).record
-    return fastavro.parse_schema(_spelled(record, count())) if _is_ascii(record) else None
+    return fastavro.parse_schema(_spelled(record, count())) if fastavro is not None and _is_ascii(record) else None
 
 
 def _is_ascii(wire: Wire) -> bool:
