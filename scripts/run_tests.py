@@ -33,8 +33,6 @@ class Suite:
     paths: tuple[str, ...]
     environment: str = NEWEST
     session: str = "classic"
-    #: Files among these that it leaves out.
-    without: tuple[str, ...] = ()
 
 
 @dataclass
@@ -53,14 +51,12 @@ class Outcome:
         return sum(self.skips.values())
 
 
-#: What does not depend on the release of PySpark any more once it has run on the newest.
-SAME_ON_35 = tuple(f"tests/table/test_{name}.py" for name in ("index", "api", "partitions", "payloads", "compaction"))
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first.
 SUITES = (
     Suite("interop", ("tests/interop",)),
     Suite("table", ("tests/table", "tests/docs")),
-    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, without=SAME_ON_35),
+    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35),
     Suite("services", ("tests/services", "tests/crash", "tests/bench")),
     Suite("keys", ("tests/contract/test_keys.py",)),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
@@ -83,8 +79,7 @@ def run(suite: Suite, arguments: list[str], *, alone: bool) -> Outcome:
     report.unlink(missing_ok=True)
     print(f"===== {suite.name}: {suite.environment}, {suite.session} session", flush=True)
     began = time.monotonic()
-    left_out = [f"--ignore={path}" for path in suite.without]
-    command = [str(python), "-m", "pytest", *suite.paths, *left_out, f"--junitxml={report}", *arguments]
+    command = [str(python), "-m", "pytest", *suite.paths, f"--junitxml={report}", *arguments]
     environment = {**os.environ, "PENSTOCK_TEST_SESSION": suite.session}
     with log.open("wb") as sink:
         output = None if alone else sink
