@@ -47,8 +47,39 @@ class FirstRow:
         return Folded(take_rows(left.rows, left.starts), fresh)
 
 
+class _Joining:
+    """Mergers that make one row of an earlier and a later one, in a batch as with the stored row."""
+
+    ordering: str | None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.ordering,) if self.ordering else ()
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        return _resolved(old, new, self.ordering, BUILD)
+
+    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+        return delete_flags(new)
+
+    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        new = plain(new)
+        return self._join(old, new, _is_late(old, new, self.ordering))
+
+    def insert(self, new: pa.Table) -> pa.Table:
+        return plain(new)
+
+    def fold(self, runs: Runs) -> Folded:
+        left, fresh = _since_deletes(runs)
+        return Folded(joined(left, lambda a, b: self._join(a, b, np.zeros(a.num_rows, np.bool_))), fresh)
+
+    def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
+        """One row of each pair; where `late`, the new one is the earlier."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(_Joining):
     """Named columns are aggregated over all rows of a key; the others are those of the newest row.
 
     `sum`, `max`, `min`, `first` and `last` pass over nulls; `collect` puts lists behind one another.
@@ -63,28 +94,7 @@ class Aggregate:
             if aggregate not in AGGREGATES:
                 raise OptionError(f"aggregate {aggregate!r} of column {column!r} is none of {', '.join(AGGREGATES)}")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.ordering,) if self.ordering else ()
-
-    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return _resolved(old, new, self.ordering, BUILD)
-
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
-
-    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        new = plain(new)
-        return self._aggregated(old, new, _is_late(old, new, self.ordering))
-
-    def insert(self, new: pa.Table) -> pa.Table:
-        return plain(new)
-
-    def fold(self, runs: Runs) -> Folded:
-        left, fresh = _since_deletes(runs)
-        return Folded(joined(left, lambda a, b: self._aggregated(a, b, np.zeros(a.num_rows, np.bool_))), fresh)
-
-    def _aggregated(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
+    def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         named = dict(self.columns)
         if missing := [name for name in named if name not in new.column_names]:
             raise SchemaError(f"column {missing[0]!r} is to be aggregated, but the rows have {', '.join(new.column_names)}")
@@ -97,7 +107,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class KeepHistory:
+class KeepHistory(_Joining):
     """The newest row stays, with its earlier versions in a list column, oldest first.
 
     The list's structs hold what is to be kept of a version: any of the columns, by name. Where they hold the ordering column,
@@ -110,28 +120,7 @@ class KeepHistory:
     limit: int | None = None
     reads: tuple[str, ...] = ()
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.ordering,) if self.ordering else ()
-
-    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return _resolved(old, new, self.ordering, BUILD)
-
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
-
-    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        new = plain(new)
-        return self._with_version(old, new, _is_late(old, new, self.ordering))
-
-    def insert(self, new: pa.Table) -> pa.Table:
-        return plain(new)
-
-    def fold(self, runs: Runs) -> Folded:
-        left, fresh = _since_deletes(runs)
-        return Folded(joined(left, lambda a, b: self._with_version(a, b, np.zeros(a.num_rows, np.bool_))), fresh)
-
-    def _with_version(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
+    def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         kind = self._checked(new.schema)
         whole = [(column_like(old, field), new[field.name]) for field in new.schema]
         winner = pa.table([blend(late, a, b) for a, b in whole], schema=new.schema)

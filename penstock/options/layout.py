@@ -17,8 +17,6 @@ from penstock.options.option import (
     word,
 )
 
-_MOR: Final = "merge-on-read tables"
-
 ORC_FILES: Final = Family("hoodie.orc.", "Layout of ORC base files; Penstock writes Parquet only.")
 HFILE_FILES: Final = Family("hoodie.hfile.", "Layout of HFile base files; Penstock writes Parquet only.")
 
@@ -203,7 +201,7 @@ LOG_TO_PARQUET_RATIO: Final = Option(
     amount,
     0.35,
     "Size of rows in a base file compared with their size in a log file.",
-    waits_for=_MOR,
+    accepted=True,
 )
 SMALL_FILE_CANDIDATES: Final = Option(
     "hoodie.merge.small.file.group.candidates.limit",

@@ -6,19 +6,18 @@ from typing import Final
 
 from penstock.options.option import GIB, MIB, Option, boolean, fraction, positive, text, word
 
-_MOR: Final = "merge-on-read tables"
-
 MERGE_MAX_BYTES: Final = Option(
     "hoodie.memory.merge.max.size",
     positive,
     GIB,
-    "Bytes of incoming rows a merge holds before it spills. When not given, derived from the executor's memory.",
+    "Bytes of incoming rows, or of folded log rows, that a merge holds before it spills.",
 )
 MERGE_FRACTION: Final = Option(
     "hoodie.memory.merge.fraction",
     fraction,
     0.6,
-    "Share of a task's free memory that this derivation grants.",
+    "Share of a task's free memory that Hudi derives these bytes from. Here the bytes themselves count.",
+    accepted=True,
 )
 SPILLABLE_MAP_PATH: Final[Option[str | None]] = Option(
     "hoodie.memory.spillable.map.path",
@@ -36,8 +35,8 @@ COMPACTION_FRACTION: Final = Option(
     "hoodie.memory.compaction.fraction",
     fraction,
     0.6,
-    "Share of a task's free memory for that when the bytes are not given.",
-    waits_for=_MOR,
+    "Share of a task's free memory that Hudi derives these bytes from. Here the bytes themselves count.",
+    accepted=True,
 )
 DFS_BUFFER_MAX_SIZE: Final = Option(
     "hoodie.memory.dfs.buffer.max.size",

@@ -207,7 +207,8 @@ COMBINE_BEFORE_DELETE: Final = Option(
     "hoodie.combine.before.delete",
     boolean,
     True,
-    "Keep each key of the batch once before `delete`.",
+    "Keep each key of the batch once before `delete`. Here a key is deleted once, however often it comes.",
+    accepted=True,
 )
 INSERT_DROP_DUPLICATES: Final = Option(
     "hoodie.datasource.write.insert.drop.duplicates",
@@ -320,12 +321,14 @@ UPSERT_SHUFFLE_PARALLELISM: Final = Option(
     count,
     0,
     "The same for `upsert`.",
+    accepted=True,
 )
 DELETE_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.delete.shuffle.parallelism",
     count,
     0,
     "The same for `delete`.",
+    accepted=True,
 )
 PARTITIONS_TO_DELETE: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.datasource.write.partitions.to.delete",
