@@ -129,7 +129,8 @@ def blocks_that_count(
 def positions_touched(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> npt.NDArray[np.int64] | None:
     """Where the rows of a slice's base file stand that its log says something about, by the blocks' headers alone.
 
-    None if that takes a look at keys: a block does not say it, or does so of another base file.
+    In no order, and as often as blocks say it. None if that takes a look at keys: a block does not say it, or does so of another
+    base file.
     """
     base, found = slice_.base_file, [np.empty(0, np.int64)]
     if base is None or any(log.base_instant != base.instant for log in slice_.log_files):
@@ -139,7 +140,7 @@ def positions_touched(storage: Storage, slice_: FileSlice, times: CommittedTimes
         if positions is None:
             return None
         found.append(positions)
-    return np.unique(np.concatenate(found))
+    return np.concatenate(found)
 
 
 def read_records(storage: Storage, blocks: Iterable[Placed], columns: LogColumns) -> Iterator[LogRecords]:

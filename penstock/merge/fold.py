@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.merge.gather import Positions, take_rows
 from penstock.merge.mergers import Merger, ignores_ordering
 from penstock.merge.pair import ranks
-from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest
+from penstock.merge.runs import Flags, Folded, Folding, Runs, newest
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,13 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
     if records.fresh is not None:
         after |= np.logical_or.reduceat(records.fresh[order] & kept, starts) if len(starts) else after
     counts = np.bincount(run_of[kept], minlength=len(lengths))[~gone]
-    at = order[kept]
-    runs = Runs(take_rows(records.rows, at), np.cumsum(counts) - counts, None if rank is None else rank[kept], True, after[~gone])
-    folded = merger.fold(runs) if isinstance(merger, Folding) else pick_newest(runs)
-    return _log_of(records, order[starts + lengths - 1], gone, folded, _greatest(at, runs))
+    at, last = order[kept], order[starts + lengths - 1]
+    of_kept = None if rank is None else rank[kept]
+    winners = at[newest(np.cumsum(counts) - counts, len(at), of_kept)]
+    if not isinstance(merger, Folding):
+        return _picked(records, last, gone, winners)
+    folded = merger.fold(Runs(take_rows(records.rows, at), np.cumsum(counts) - counts, of_kept, True, after[~gone]))
+    return _log_of(records, last, gone, folded, winners)
 
 
 def _side_by_side(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, Positions]:
@@ -154,11 +157,18 @@ def _firsts(starts: Positions, lengths: Positions, empty: Flags, rank: Positions
     return firsts
 
 
-def _greatest(at: Positions, runs: Runs) -> Positions:
-    """The record of each run whose ordering value the folded row has."""
-    if runs.ranks is None:
-        return at[runs.ends]
-    return at[np.lexsort((runs.ranks, runs.run_of))[runs.ends]]
+def _picked(records: LogRecords, last: Positions, gone: Flags, winners: Positions) -> LogRecords:
+    """One record per key, each as it came; by the place of the last one that came."""
+    at = last.copy()
+    at[~gone] = winners  # the last record of a key that is gone is a delete entry
+    order = np.argsort(last)
+    chosen = pa.array(at[order])
+    return LogRecords(
+        keys=records.keys.take(chosen),
+        rows=take_rows(records.rows.cast(_nullable(records.rows.schema)), at[order]),
+        empty=gone[order],
+        ordering=None if records.ordering is None else records.ordering.take(chosen),
+    )
 
 
 def _log_of(records: LogRecords, last: Positions, gone: Flags, folded: Folded, ordering_of: Positions) -> LogRecords:

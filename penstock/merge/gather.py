@@ -20,7 +20,9 @@ OFFSETS_REACH = (1 << 31) - (1 << 20)
 
 
 def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
-    """The rows at these positions, in this order. Columns may come in several chunks."""
+    """The rows at these positions, in this order. Columns may come in several chunks. Neighbours are not copied."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return table.slice(int(rows[0]), len(rows))
     if _reaches(table, rows):
         return table.take(pa.array(rows))
     wanted, back = np.unique(rows, return_inverse=True)

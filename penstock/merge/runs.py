@@ -91,16 +91,24 @@ class Folding(Protocol):
         """One row for each run, with the columns of the rows."""
 
 
-def newest(runs: Runs) -> Positions:
-    """The row of each run with the greatest ordering value, the last among equals."""
-    if runs.ranks is None:
-        return runs.ends
-    return np.lexsort((runs.ranks, runs.run_of))[runs.ends]
+def newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
+    """The row of each run with the greatest rank, the last among equals; without ranks, the last.
+
+    Args:
+        starts: where the runs begin; none is empty.
+        count: how many rows there are.
+    """
+    ends = np.append(starts[1:], count)[: len(starts)] - 1
+    if ranks is None or len(starts) == count:
+        return ends
+    greatest = np.maximum.reduceat(ranks, starts)
+    is_greatest = ranks == np.repeat(greatest, ends - starts + 1)
+    return np.maximum.reduceat(np.where(is_greatest, np.arange(count), -1), starts)
 
 
 def pick_newest(runs: Runs) -> Folded:
     """What a merger without a way of its own makes of runs."""
-    return Folded(take_rows(runs.rows, newest(runs)))
+    return Folded(take_rows(runs.rows, newest(runs.starts, runs.rows.num_rows, runs.ranks)))
 
 
 def last_known(runs: Runs) -> pa.Table:

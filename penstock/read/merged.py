@@ -1,22 +1,22 @@
 """Slices with log files as DataFrames, in one of two ways.
 
 Where the log says which rows of the base file it touches, and what it says stands whatever the base file has, Spark reads the
-base file itself without those rows, with all that its reader can do, and workers add the log's rows. Otherwise the slice is
-merged in Spark's Python workers and handed over as Arrow. Nothing that a query does later, filters or a choice of columns,
-reaches behind Python. So what can be decided is decided before: where partitions are few, each is a branch of its own whose
-partition columns are literals, and Spark leaves out those that a filter rules out; and where the caller says which columns are
-wanted, no others are read.
+base files itself without those rows (`untouched.py`), with all that its reader can do, and workers add the log's rows. Otherwise
+the slice is merged in Spark's Python workers and handed over as Arrow. Nothing that a query does later, filters or a choice of
+columns, reaches behind Python. So what can be decided is decided before: where partitions are few, each is a branch of its own
+whose partition columns are literals, and Spark leaves out those that a filter rules out; and where the caller says which columns
+are wanted, no others are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -35,16 +35,24 @@ from penstock.spread import cores
 from penstock.storage import Storage
 
 PARTITION_COLUMN = META_COLUMNS[3]
-#: Partitions up to which each has a branch; planning a branch takes some hundredths of a second.
+#: Partitions up to which each has a branch, and the bytes that workers read of one from which it pays: planning a branch takes
+#: near a tenth of a second.
 _MOST_BRANCHES = 16
+_LEAST_BRANCH_BYTES = 64 * 1024 * 1024
 _PARTS_PER_CORE = 4
 #: Bytes of a base file from which Spark reads it better than workers do.
 _LEAST_BYTES = 8 * 1024 * 1024
+#: Slices up to which the driver looks into their logs, some at a time.
+_MOST_LOOKED_INTO = 256
+_AT_ONCE = 8
+#: Rows of base files of which the driver keeps, and every executor gets, a bit each.
+_MOST_ROWS = 128 * 1024 * 1024
 #: Bytes of files that one Spark task merges, where slices are small.
 _TASK_BYTES = 256 * 1024 * 1024
 
 RowsOf = Callable[[Storage, FileSlice, MergedRules, Sequence[str]], Iterator[pa.Table]]
-BaseRows = Callable[[FileSlice, Column], DataFrame]
+#: Makes of slices, and the positions of rows to leave out in their base files, DataFrames of the other rows.
+BaseRows = Callable[[Mapping[FileSlice, Positions]], list[DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def merged_frames(
     """The rows of a plan's slices with log files, in the columns of `schema`; none, or several DataFrames to be put together.
 
     Args:
-        base_rows: some rows of a slice's base file, in these columns, by Spark's own reader.
+        base_rows: the rows of base files but for some, in these columns, by Spark's own reader.
     """
     slices = [one for its in plan.slices.values() for one in its if one.log_files]
     if not slices:
@@ -87,29 +95,20 @@ def merged_frames(
     rules = merged_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
     touched = _touched(plan.table.storage, slices, rules)
     reading = _Reading(spark, plan, rules, schema, columns)
-    frames = [base_rows(one, _untouched(positions)) for one, positions in touched.items()]
-    frames += _frames(reading, list(touched), log_rows)
+    frames = base_rows(touched) + _frames(reading, list(touched), log_rows)
     return frames + _frames(reading, [one for one in slices if one not in touched], merged_rows)
 
 
 def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:
-    """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a branch for each."""
+    """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a look into logs."""
     bases = sum(one.base_file.size_bytes for one in slices if one.base_file)
-    if not rules.lets_logs_win or len(slices) > _MOST_BRANCHES or bases < _LEAST_BYTES * len(slices):
+    if not rules.lets_logs_win or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
         return {}
-    found = {one: positions_touched(storage, one, rules.times) for one in slices}
-    return {one: positions for one, positions in found.items() if positions is not None}
-
-
-def _untouched(positions: Positions) -> Column:
-    """Whether a row of a file is none of those at these positions: a bit for each row, in an array that Spark makes once."""
-    bits = np.zeros(64 * (1 + (int(positions[-1]) // 64 if len(positions) else 0)), np.uint8)
-    bits[positions] = 1
-    words = np.packbits(bits, bitorder="little").view("<i8")
-    array = f"from_json('[{','.join(map(str, words.tolist()))}]', 'array<bigint>')"
-    row = "_metadata.row_index"
-    bit = f"getbit(get({array}, cast(shiftright({row}, 6) as int)), cast({row} & 63 as int))"
-    return F.expr(f"coalesce({bit}, 0) = 0")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(slices, pool.map(lambda one: positions_touched(storage, one, rules.times), slices), strict=True)
+    touched = {one: positions for one, positions in found if positions is not None}
+    rows = sum(int(positions.max(initial=0)) for positions in touched.values())
+    return touched if rows <= _MOST_ROWS else {}
 
 
 def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> list[DataFrame]:
@@ -117,7 +116,8 @@ def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> 
     by_path: dict[str, list[FileSlice]] = {}
     for one in slices:
         by_path.setdefault(one.partition_path, []).append(one)
-    if len(by_path) <= _MOST_BRANCHES or reading.columns.not_stored:
+    pays = len(by_path) <= _MOST_BRANCHES and _bytes(slices, rows_of) >= _LEAST_BRANCH_BYTES * len(by_path)
+    if pays or reading.columns.not_stored:
         return [_of_partition(reading, path, its, rows_of) for path, its in by_path.items()]
     return [_frame(reading, slices, rows_of, reading.schema)]
 
@@ -129,8 +129,8 @@ def _of_partition(reading: _Reading, path: str, slices: Sequence[FileSlice], row
     frame = _frame(reading, slices, rows_of, StructType([field for field in schema if field.name not in known]))
     chosen = {name: columns.column_in(schema[name], path) for name in schema.names}
     if PARTITION_COLUMN in chosen:
-        chosen[PARTITION_COLUMN] = F.lit(path)
-    return frame.select(*(column.alias(name) for name, column in chosen.items()))
+        chosen[PARTITION_COLUMN] = F.lit(path).alias(PARTITION_COLUMN)
+    return frame.select(*chosen.values())
 
 
 def _frame(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, schema: StructType) -> DataFrame:
@@ -138,21 +138,22 @@ def _frame(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, sche
     rules, spark = reading.rules, reading.spark
     names = [name for name in schema.names if name in rules.arrow.names]
     stored = StructType([field for field in schema if field.name in names] or [StructField(KEY_COLUMN, StringType())])
-    large_first = sorted(slices, key=_size, reverse=True)
+    large_first = sorted(slices, key=lambda one: _bytes([one], rows_of), reverse=True)
     work = _Work(reading.plan.table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of)
-    parts = _parts(spark, slices)
+    parts = _parts(spark, len(slices), _bytes(slices, rows_of))
     return spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), stored)
 
 
-def _parts(spark: SparkSession, slices: Sequence[FileSlice]) -> int:
+def _parts(spark: SparkSession, slices: int, size: int) -> int:
     """How many Spark tasks share the slices: a few per core balance, and none should take too much."""
-    at_least = _PARTS_PER_CORE * (cores(spark.conf) or len(slices))
-    return min(len(slices), max(at_least, sum(map(_size, slices)) // _TASK_BYTES))
+    at_least = _PARTS_PER_CORE * (cores(spark.conf) or slices)
+    return min(slices, max(at_least, size // _TASK_BYTES))
 
 
-def _size(slice_: FileSlice) -> int:
-    base = slice_.base_file.size_bytes if slice_.base_file else 0
-    return base + sum(log.size_bytes for log in slice_.log_files)
+def _bytes(slices: Sequence[FileSlice], rows_of: RowsOf) -> int:
+    """What workers read."""
+    bases = 0 if rows_of is log_rows else sum(one.base_file.size_bytes for one in slices if one.base_file)
+    return bases + sum(log.size_bytes for one in slices for log in one.log_files)
 
 
 def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -116,17 +116,17 @@ class PartitionColumns:
             return _between(self.prefix)
         return F.when(F.col("_metadata.file_path").startswith(self.prefix), _between(self.prefix)).otherwise(text)
 
-    def column_in(self, wanted: StructField, partition_path: str) -> Column:
-        """The expression for a column in rows of one partition that do not come straight from a file: a literal, if it can be."""
-        stored = None if wanted.name in self.not_stored else F.col("`" + wanted.name.replace("`", "``") + "`")
+    def column_in(self, wanted: StructField, partition_path: str) -> Column | str:
+        """A column in rows of one partition that do not come straight from a file: a literal, if it can be, or a plain name."""
+        stored = None if wanted.name in self.not_stored else quoted(wanted.name)
         if wanted.name in self.nulls_of(partition_path):
-            return _null_or_empty(wanted, stored)
+            return _null_or_empty(wanted, None if stored is None else F.col(stored)).alias(wanted.name)
         if wanted.name not in self.places:
-            return F.lit(None).cast(wanted.dataType) if stored is None else stored
+            return F.lit(None).cast(wanted.dataType).alias(wanted.name) if stored is None else stored
         text, at = partition_path, self.places[wanted.name]
         if at is not None:
             text = text.split("/")[at].removeprefix(f"{wanted.name}=" if self.hive_style else "")
-        return F.lit(unquote(text) if self.url_encode else text).cast(wanted.dataType)
+        return F.lit(unquote(text) if self.url_encode else text).cast(wanted.dataType).alias(wanted.name)
 
 
 def _between(prefix: str) -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
@@ -18,11 +18,13 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileSlice
+from penstock.merge.gather import Positions
 from penstock.read.conform import conform, quoted
 from penstock.read.merged import merged_frames
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
+from penstock.read.untouched import leave_out
 from penstock.schema import META_COLUMNS, spark_of_avro
 from penstock.table import TableState
 
@@ -44,25 +46,17 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
         return spark.createDataFrame([], schema)
     columns = path_columns(plan, schema, spark.version)
     older = older_types(plan, schema)
-    branches: dict[tuple[frozenset[str], tuple[StructField, ...]], list[FileSlice]] = {}
-    for path, its in plan.slices.items():
-        nulls = columns.nulls_of(path)
-        for one in its:
-            if not one.log_files:
-                branches.setdefault((nulls, older.get(_instant(one), ())), []).append(one)
-    frames = [_branch(spark, plan.table, its, schema, columns, *how) for how, its in branches.items()]
 
-    def base_rows(one: FileSlice, kept: Column) -> DataFrame:
-        how = columns.nulls_of(one.partition_path), older.get(_instant(one), ())
-        return _branch(spark, plan.table, [one], schema, columns, *how, kept)
+    def base_rows(slices: Iterable[FileSlice], touched: Mapping[FileSlice, Positions]) -> list[DataFrame]:
+        branches: dict[tuple[frozenset[str], tuple[StructField, ...]], list[FileSlice]] = {}
+        for one in slices:
+            its_types = older.get(one.base_file.instant, ()) if one.base_file else ()
+            branches.setdefault((columns.nulls_of(one.partition_path), its_types), []).append(one)
+        return [_branch(spark, plan.table, its, schema, columns, *how, touched) for how, its in branches.items()]
 
-    frames += merged_frames(spark, plan, schema, columns, base_rows)
+    frames = base_rows((one for its in plan.slices.values() for one in its if not one.log_files), {})
+    frames += merged_frames(spark, plan, schema, columns, lambda touched: base_rows(touched, touched))
     return reduce(lambda one, other: one.unionByName(other), frames)
-
-
-def _instant(slice_: FileSlice) -> str:
-    """When its base file was written."""
-    return slice_.base_file.instant if slice_.base_file else ""
 
 
 def _branch(
@@ -73,15 +67,20 @@ def _branch(
     columns: PartitionColumns,
     nulls: frozenset[str],
     older: tuple[StructField, ...],
-    kept: Column | None = None,
+    touched: Mapping[FileSlice, Positions],
 ) -> DataFrame:
-    """The rows of files in whose partitions the same columns are null, and which hold the same columns in older types."""
+    """The rows of files in whose partitions the same columns are null, and which hold the same columns in older types.
+
+    Args:
+        touched: rows to leave out, if any.
+    """
     native = columns.native_base if not nulls else None
     kinds = {f.name: f.dataType for f in older if f.name not in columns.places}
     stored = [StructField(f.name, kinds.get(f.name, f.dataType)) for f in schema if native or f.name not in columns.not_stored]
     frame = _parquet(spark, table, slices, StructType(stored), native)
-    frame = frame if kept is None else frame.where(kept)
-    return frame.select(*(_column(f, columns, nulls, kinds.get(f.name)) for f in schema))
+    selected = [_column(f, columns, nulls, kinds.get(f.name)) for f in schema]
+    left_out = {one: touched[one] for one in slices if one in touched}
+    return leave_out(frame, selected, left_out) if left_out else frame.select(*selected)
 
 
 def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:

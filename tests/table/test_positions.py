@@ -70,9 +70,14 @@ def test_several_writes_and_a_delete_by_key(spark: Any, table: str, both: Any, b
     assert [(r[0], r[3]) for r in both(spark, table)] == expected
 
 
-def test_filters_and_columns_reach_the_base_files(spark: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_and_columns_reach_the_base_files(
+    spark: Any, table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
     frame = load(spark, table)
+    frame.where("fare = 1.0").select("id").explain()
+    scan = next(line for line in capsys.readouterr().out.splitlines() if "FileScan parquet" in line)
+    assert "EqualTo(fare,1.0)" in scan and "ts:" not in scan
     assert sorted_rows(frame.where("city = 'x' and fare = 1.0").select("id")) == [("x1",), ("x3",)]
     assert frame.where("_hoodie_partition_path = 'y'").count() == 4
     assert sorted_rows(frame.groupBy("city").count()) == [("x", 3), ("y", 4)]

@@ -1,0 +1,36 @@
+"""The rows of base files that no log touches: an anti-join of Spark's scan with a bit for each row, broadcast by file name.
+
+The bits reach the JVM as text that Spark reads there, so no Python worker is started for them, and they reach each executor
+once. Filters, columns and partitions that a query names later pass through such a join to the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.filegroup.model import FileSlice
+from penstock.merge.gather import Positions
+
+_FILE, _ROW, _OF, _WORDS = "__penstock_file", "__penstock_row", "__penstock_of", "__penstock_words"
+
+
+def leave_out(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping[FileSlice, Positions]) -> DataFrame:
+    """These columns of a scan of slices' base files, without the rows at these positions."""
+    texts = [(slice_.base_file.name, _words(positions)) for slice_, positions in touched.items() if slice_.base_file]
+    listed = scan.sparkSession.createDataFrame(texts, f"{_OF} string, text string")
+    bits = listed.select(_OF, F.from_json("text", "array<bigint>").alias(_WORDS))
+    placed = scan.select(*columns, F.col("_metadata.file_name").alias(_FILE), F.col("_metadata.row_index").alias(_ROW))
+    bit = f"getbit(get({_WORDS}, cast(shiftright({_ROW}, 6) as int)), cast({_ROW} & 63 as int))"
+    is_touched = F.expr(f"{_FILE} = {_OF} and coalesce({bit}, 0) = 1")
+    return placed.join(F.broadcast(bits), is_touched, "left_anti").drop(_FILE, _ROW)
+
+
+def _words(positions: Positions) -> str:
+    """A list of numbers whose bits, the lowest first, say which rows are among the positions."""
+    bits = np.zeros(64 * (1 + int(positions.max(initial=0)) // 64), np.uint8)
+    bits[positions] = 1
+    return f"[{','.join(map(str, np.packbits(bits, bitorder='little').view('<i8').tolist()))}]"
