@@ -1,6 +1,6 @@
 """Runs the test suites, each with the environment and the kind of Spark session that it is for.
 
-`make test` runs them all, two at a time, goes on after a failure, and ends with one table: a line for each suite, the reason
+`make test` runs them all, some at a time, goes on after a failure, and ends with one table: a line for each suite, the reason
 of every skip, and the sum. A suite by itself shows what pytest shows; of several, each suite's output is shown when it is
 done. The exit code is 0 only when nothing failed. Standard library only.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / ".cache" / "tests"
 #: Suites side by side. Each is a Spark session, which mostly waits.
-MOST_AT_ONCE = 2
+MOST_AT_ONCE = 3
 NEWEST, SPARK35 = ".venv", ".venv-spark35"
 
 
@@ -51,10 +51,16 @@ class Outcome:
         return sum(self.skips.values())
 
 
+def every_other(folder: str, first: int) -> tuple[str, ...]:
+    """Half of a folder's test files: those at even places, or those at odd ones."""
+    return tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))[first::2])
+
+
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first.
 SUITES = (
-    Suite("interop", ("tests/interop",)),
+    Suite("interop-even", every_other("tests/interop", 0)),
+    Suite("interop-odd", every_other("tests/interop", 1)),
     Suite("table", ("tests/table", "tests/docs")),
     Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35),
     Suite("services", ("tests/services", "tests/crash", "tests/bench")),
