@@ -188,7 +188,7 @@ def _unpacked(name: str, kind: str, data: bytes) -> Registered:
 
 
 def _cloudpickle() -> Any:
-    from pyspark.cloudpickle import cloudpickle
+    from pyspark import cloudpickle
 
     return cloudpickle
 
