@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
+    from penstock.registry import merger, payload
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain import explain_write
 
     __version__: str
 
-__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "session"]
+__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "merger", "payload", "session"]
 
 _LAZY = {
     "Commit": "penstock.api",
@@ -38,6 +39,8 @@ _LAZY = {
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain",
+    "merger": "penstock.registry",
+    "payload": "penstock.registry",
     "session": "penstock.spark.session",
 }
 

@@ -7,6 +7,7 @@ A class exists where a caller would act differently::
     │   └── Unsupported      the option or table is known, but Penstock does not do this (yet)
     ├── SchemaError          fix the data: a column is missing, has a wrong type, or is used twice
     │   └── RecordKeyError   a row has no record key
+    ├── PayloadError         fix the merge function: it raised, never returned, or gave back what cannot be stored
     ├── TableNotFound        the path holds no Hudi table
     ├── TableExists          the path holds one already, and the save mode says that is an error
     ├── WriteConflict        another commit changed the same file groups: run the whole write again
@@ -40,6 +41,10 @@ class SchemaError(PenstockError, ValueError):
 
 class RecordKeyError(SchemaError):
     """A row has no usable record key or partition path."""
+
+
+class PayloadError(PenstockError):
+    """A payload or merger of the user's own failed. The message names it, a key and what it raised; nothing was written."""
 
 
 class TableNotFound(PenstockError, FileNotFoundError):

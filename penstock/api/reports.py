@@ -22,6 +22,7 @@ from rich.text import Text
 
 from penstock.progress import human_bytes
 from penstock.timeline.contents import CommitMetadata
+from penstock.write.explain_merge import KeyMerge
 
 T = TypeVar("T")
 
@@ -324,6 +325,40 @@ class Files(Report[DataFile]):
             ("size_bytes", pa.int64()),
             ("log_files", pa.int64()),
             ("path", pa.string()),
+        ]
+    )
+
+
+class MergePlan(Report[KeyMerge]):
+    """What an upsert would make of some keys.
+
+    Example:
+        >>> plan = table.explain_merge(trips.where("id = 'a'"))
+        >>> [(one.key, one.outcome.value, one.result["fare"]) for one in plan]
+        [('a', 'update', 1.5)]
+    """
+
+    title = "Merge plan"
+    columns = (
+        Column("key", lambda m: str(m.key)),
+        Column("partition", lambda m: m.partition or "(none)"),
+        Column("rows", _number("rows"), right=True),
+        Column("stored", lambda m: m.stored_ordering or "", right=True),
+        Column("incoming", lambda m: m.incoming_ordering or "", right=True),
+        Column("outcome", lambda m: str(m.outcome.value)),
+        Column("why", lambda m: str(m.why)),
+        Column("payload", lambda m: str(m.payload)),
+    )
+    schema = pa.schema(
+        [
+            ("key", pa.string()),
+            ("partition", pa.string()),
+            ("rows", pa.int64()),
+            ("stored_ordering", pa.string()),
+            ("incoming_ordering", pa.string()),
+            ("outcome", pa.string()),
+            ("why", pa.string()),
+            ("payload", pa.string()),
         ]
     )
 

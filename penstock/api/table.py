@@ -20,7 +20,16 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock import clock
 from penstock import options as o
-from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
+from penstock.api.reports import (
+    Commit,
+    DataFile,
+    Files,
+    History,
+    HistoryEntry,
+    MergePlan,
+    PendingCompaction,
+    PendingCompactions,
+)
 from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
 from penstock.filegroup.model import FileSlice
@@ -47,6 +56,7 @@ from penstock.timeline.store import read_metadata
 from penstock.write.create import create_table
 from penstock.write.door import write
 from penstock.write.explain import WritePlan, explain_write
+from penstock.write.explain_merge import explain_merge
 from penstock.write.prepare import check_columns, quoted, stored_schema, writer_schema
 from penstock.write.settings import WriteSettings, resolve
 
@@ -257,6 +267,23 @@ class Table:
             [('berlin', 1, 0)]
         """
         return explain_write(rows, self.path, {**self._given("upsert", options), **self._unordered(options)})
+
+    def explain_merge(
+        self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
+    ) -> MergePlan:
+        """What `upsert` would make of some keys, and why: which row wins, by which values. Nothing is written; prints as a table.
+
+        Args:
+            keys: record keys, as the meta column `_hoodie_record_key` has them; the first 20 of the rows, if none are named.
+
+        Example:
+            >>> plan = table.explain_merge(trips.selectExpr("id", "city", "ts - 1 as ts", "fare"), keys=["a"],
+            ...     options={"hoodie.datasource.write.payload.class": "DefaultHoodieRecordPayload"})
+            >>> plan[0].outcome.value, plan[0].why
+            ('keep', 'ts of the stored row is greater: 1 > 0')
+        """
+        given = {**self._given("upsert", options), **self._unordered(options)}
+        return MergePlan(explain_merge(rows, self.path, given, keys), self.name)
 
     def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Turn the log files of a merge-on-read table into base files. Others may write meanwhile.

@@ -23,7 +23,8 @@ from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.fold import LogRecords
 from penstock.merge.gather import Positions, take_rows, top_column
-from penstock.merge.mergers import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger, changed_rows, inserted_rows
+from penstock.merge.meet import is_changed, meet, new_rows
+from penstock.merge.mergers import DELETE, DELETE_FLAG, Building, Merger
 from penstock.merge.pair import positions_in
 from penstock.merge.runs import Folding
 from penstock.schema import arrow_of_avro
@@ -178,24 +179,21 @@ def _changed(
     if not len(hits):
         return order, None
     new = log.take(numbers)
-    names = dict.fromkeys(top_column(path, old.column_names) for path in merger.needs)
-    needed = old.select([name for name in names if name in old.column_names])
-    choices = merger.resolve(take_rows(needed, hits), new)
+    meeting = meet(merger, old, hits, new)
+    choices = meeting.choices
     kept[hits[choices == DELETE]] = False
-    at = hits[(choices != DELETE) & (choices != KEEP_OLD)]
+    at = hits[is_changed(choices)]
     if not len(at):
         return order, None
     order[at] = old.num_rows + np.arange(len(at))
-    return order, changed_rows(merger, choices, old, hits, new)
+    return order, meeting.rows(choices)
 
 
 def _new_rows(log: FoldedLog, rules: MergedRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
     """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
     at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), at_once):
-        rows = log.take(numbers[start : start + at_once])
-        gone = rules.merger.is_delete(rows)
-        rows = inserted_rows(rules.merger, rows.filter(pa.array(~gone)) if gone.any() else rows)
+        _, rows = new_rows(rules.merger, log.take(numbers[start : start + at_once]))
         counts.inserts += rows.num_rows
         if rows.num_rows:
             yield rows

@@ -32,6 +32,8 @@ class Batch:
     values: pa.Table
     #: Which of the changed rows must not take anything from what is stored; None: none.
     fresh: Flags | None = None
+    #: Which of them are to be deleted; None: none.
+    gone: Flags | None = None
 
     def apply(self, rows: pa.Table) -> pa.Table:
         """The batch's rows after folding, given those that came."""
@@ -72,8 +74,8 @@ def fold_batch(
     folded = merger.fold(runs)
     changed = order[ends[lengths > 1]]
     back = np.argsort(changed)
-    fresh = None if folded.fresh is None or not folded.fresh.any() else folded.fresh[back]
-    return Batch(np.sort(order[ends]), changed[back], take_rows(folded.rows, back), fresh)
+    fresh, gone = (None if flags is None or not flags.any() else flags[back] for flags in (folded.fresh, folded.gone))
+    return Batch(np.sort(order[ends]), changed[back], take_rows(folded.rows, back), fresh, gone)
 
 
 @dataclass(frozen=True)
@@ -181,13 +183,15 @@ def _log_of(records: LogRecords, last: Positions, gone: Flags, folded: Folded, o
     source = folded.rows.cast(_nullable(folded.rows.schema))
     ordered_by = last.copy()
     ordered_by[~gone] = ordering_of
-    fresh = np.zeros(len(last), np.bool_)
+    fresh, empty = np.zeros(len(last), np.bool_), gone.copy()
     if folded.fresh is not None:
         fresh[~gone] = folded.fresh
+    if folded.gone is not None:
+        empty[~gone] = folded.gone
     return LogRecords(
         keys=records.keys.take(pa.array(last[order])),
         rows=take_rows(pa.concat_tables([source, blank]) if gone.any() else source, place[order]),
-        empty=gone[order],
+        empty=empty[order],
         ordering=None if records.ordering is None else records.ordering.take(pa.array(ordered_by[order])),
         fresh=fresh[order] if fresh.any() else None,
     )

@@ -1,4 +1,4 @@
-"""Hudi's payload classes by their Java names, merge modes by theirs, and Penstock's own mergers, as mergers.
+"""Hudi's payload classes by their Java names, merge modes by theirs, Penstock's own and the user's own, as mergers.
 
 A new one is a line here and a class in the module of its family.
 """
@@ -23,8 +23,10 @@ from penstock.merge.mergers import (
     Merger,
 )
 from penstock.merge.ogg import ogg_merger
+from penstock.merge.own import own_merger
 from penstock.merge.partial import NonDefaults, PartialUpdate
 from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
+from penstock.registry import is_registered, registered, to_register
 
 _PACKAGE = "org.apache.hudi.common.model."
 _OPTION = "hoodie.datasource.write.payload.class"
@@ -44,6 +46,10 @@ class PayloadSettings:
     operation: bool = False
     #: Options of Penstock's own mergers, by what follows `penstock.payload.`.
     own: Mapping[str, str] = field(default_factory=dict)
+    #: Columns of the record key and the partition path, which functions of the user's own must leave alone.
+    fixed: tuple[str, ...] = ()
+    #: Seconds that a call of such a function may take; 0: no limit.
+    timeout_s: float = 0.0
 
 
 def _default(settings: PayloadSettings) -> Merger:
@@ -101,12 +107,34 @@ def merger_of(payload_class: str, ordering: str | None = None, settings: Payload
         settings: all that the payload is told; where it is left out, the ordering column alone.
     """
     settings = settings or PayloadSettings(ordering)
-    known = PAYLOADS | READY
-    make = known.get(payload_class) or known.get(payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium."))
+    make = _made_by(payload_class)
     if make is None:
-        names = ", ".join([*sorted(name.rpartition(".")[2] for name in PAYLOADS), *sorted(READY)])
-        raise OptionError(f"{_OPTION}={payload_class!r} is not known here; known payloads: {names}")
+        function = registered(payload_class)
+        if function is None:
+            raise unknown_payload(payload_class)
+        return own_merger(function, fixed=settings.fixed, timeout_s=settings.timeout_s, operation=settings.operation)
     return WithOperation(make(settings)) if settings.operation else make(settings)
+
+
+def unknown_payload(payload_class: str, where: str = "") -> OptionError:
+    """The error to raise about a name that stands for no payload.
+
+    Args:
+        where: who names it, if that is not the option of a write.
+    """
+    names = ", ".join([*sorted(name.rpartition(".")[2] for name in PAYLOADS), *sorted(READY)])
+    name = payload_class.removeprefix(_PACKAGE)
+    return OptionError(f"{where or _OPTION}={name!r} is not known here: {to_register(name)}. Known payloads: {names}")
+
+
+def is_known(payload_class: str) -> bool:
+    """Whether a name stands for a payload: Hudi's, Penstock's, or a function that is registered."""
+    return _made_by(payload_class) is not None or is_registered(payload_class)
+
+
+def _made_by(payload_class: str) -> Callable[[PayloadSettings], Merger] | None:
+    known = PAYLOADS | READY
+    return known.get(payload_class) or known.get(payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium."))
 
 
 def merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | None = None) -> Merger:

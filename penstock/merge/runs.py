@@ -22,6 +22,8 @@ Flags = npt.NDArray[np.bool_]
 
 #: Beside an incoming row: its key was deleted before it came, so nothing that is stored may go into the merged row.
 FRESH = "_penstock_fresh"
+#: Likewise: the rows of its batch, made one, came to nothing; the key is to be deleted.
+GONE = "_penstock_gone"
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class Folded:
     rows: pa.Table
     #: Rows before which their key was deleted (`FRESH`); None: there are none.
     fresh: Flags | None = None
+    #: Rows that say nothing but that their key is gone (`GONE`); None: there are none.
+    gone: Flags | None = None
 
 
 @runtime_checkable
@@ -147,11 +151,21 @@ def joined(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Tab
 
 def fresh_rows(rows: pa.Table) -> Flags:
     """Which incoming rows must not take anything from what is stored."""
-    if FRESH not in rows.column_names:
+    return _flagged(rows, FRESH)
+
+
+def gone_rows(rows: pa.Table) -> Flags:
+    """Which incoming rows came to nothing while their batch was folded."""
+    return _flagged(rows, GONE)
+
+
+def _flagged(rows: pa.Table, column: str) -> Flags:
+    if column not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
-    return np.asarray(rows[FRESH], dtype=np.bool_)
+    return np.asarray(rows[column], dtype=np.bool_)
 
 
 def plain(rows: pa.Table) -> pa.Table:
     """The rows without what only mergers look at."""
-    return rows.drop_columns([FRESH]) if FRESH in rows.column_names else rows
+    own = [name for name in (FRESH, GONE) if name in rows.column_names]
+    return rows.drop_columns(own) if own else rows

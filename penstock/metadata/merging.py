@@ -6,7 +6,7 @@ from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import MergedRules
-from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of
+from penstock.merge.payloads import PayloadSettings, delete_marker, is_known, merger_of, unknown_payload
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN, column_defaults, with_meta_columns
 from penstock.schema.avro import AvroRecord, record_of
 from penstock.storage import temporary_folder
@@ -31,7 +31,7 @@ def merged_rules(
         memory_bytes: what the folded log may take; `hoodie.memory.merge.max.size` if not given.
 
     Raises:
-        OptionError: the table names a payload that is not known.
+        OptionError: the table names a payload that is not known; register it first.
         Unsupported: the table does not keep record keys in its files.
     """
     if not table.config.populate_meta_fields:
@@ -47,9 +47,14 @@ def merged_rules(
         defaults=column_defaults(record_of(schema)),
         operation=with_operation,
         own={key.removeprefix("penstock.payload."): text for key, text in options.prefixed("penstock.payload.").items()},
+        fixed=(*table.config.record_key_fields, *table.config.partition_fields),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
+    payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if not is_known(payload):
+        raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
     return MergedRules(
-        merger=merger_of(table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default), settings=settings),
+        merger=merger_of(payload, settings=settings),
         schema=_of_files(schema, with_operation),
         times=committed_times(table.timeline, as_of),
         ordering=ordering if ordering in _names(schema) else None,

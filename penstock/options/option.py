@@ -64,6 +64,8 @@ class Option(Generic[T]):
     not_yet: str = ""
     alias_values: tuple[tuple[str, str], ...] = ()
     secret: bool = False
+    #: Says which other values are supported, such as names that users registered.
+    also: Callable[[str], bool] | None = None
 
     def read(self, raw: str) -> T:
         """The value that `raw` stands for.
@@ -92,7 +94,7 @@ class Option(Generic[T]):
         if self.supported is None:
             return True
         value = to_raw(self.read(raw))
-        return any(self._same(value, one) for one in self.supported)
+        return any(self._same(value, one) for one in self.supported) or (self.also is not None and self.also(value))
 
     def require_support(self, raw: str) -> None:
         """Pass if Penstock does what this value asks for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import MIB, Option, boolean, count, text, word
+from penstock.options.option import MIB, Option, amount, boolean, count, text, word
 
 SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
@@ -46,4 +46,10 @@ PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     None,
     "What the payload `penstock.aggregate` makes of columns: `<column>:<aggregate>`, with commas between; an aggregate is sum, "
     "max, min, first, last or collect.",
+)
+PAYLOAD_TIMEOUT: Final = Option(
+    "penstock.payload.timeout",
+    amount,
+    300.0,
+    "Seconds that one call of a payload or merger of your own may take before the write fails. 0 turns it off.",
 )

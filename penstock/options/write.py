@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
+from penstock.registry import is_registered
 
 _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """The Java name of a payload; a short name gets the package of Hudi's own payloads."""
-    return _with_package(_MODEL, raw)
+    """The Java name of a payload; a short name gets the package of Hudi's own payloads, unless a user registered it."""
+    return raw.strip() if is_registered(raw.strip()) else _with_package(_MODEL, raw)
 
 
 def merger_class(raw: str) -> str:
     """The Java name of a record merger, likewise."""
-    return _with_package(_MODEL, raw)
+    return payload_class(raw)
 
 
 def _with_package(package: str, raw: str) -> str:
@@ -104,8 +105,10 @@ PAYLOAD_CLASS: Final = Option(
         "penstock.aggregate",
         "penstock.first_row",
     ),
-    instead="choose one of the supported payloads; no Java class is ever loaded",
+    instead="choose one of the supported payloads, or register one of your own under that name with @penstock.payload or "
+    "@penstock.merger; no Java class is ever loaded",
     case_sensitive=True,
+    also=is_registered,
 )
 FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
     "payload.class",
@@ -154,10 +157,12 @@ RECORD_MERGER_IMPLS: Final = Option(
     "hoodie.datasource.write.record.merger.impls",
     merger_class,
     f"{_MODEL}.HoodieAvroRecordMerger",
-    "Record merger to use; the default one asks the payload class.",
+    "Record merger to use; the default one asks the payload class. A merger of your own goes by its registered name.",
+    aliases=("hoodie.write.record.merge.custom.implementation.classes",),
     supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
-    instead="choose a payload class; rows are merged by payload rules",
+    instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
     case_sensitive=True,
+    also=is_registered,
 )
 RECORD_MERGER_STRATEGY: Final = Option(
     "hoodie.datasource.write.record.merger.strategy",

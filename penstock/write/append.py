@@ -20,7 +20,7 @@ from penstock.filegroup.write import Output
 from penstock.formats.delete_records import Deletes, deletes_of
 from penstock.merge.gather import Positions, column_at
 from penstock.merge.mergers import Merger
-from penstock.merge.runs import plain
+from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
 from penstock.options import Options
@@ -85,6 +85,9 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
+        if (fresh := fresh_rows(rows)).any():  # what was deleted before it came must not be merged with
+            before = deletes_of(rows[KEY].filter(pa.array(fresh)), pa.repeat(append.target.partition_path, int(fresh.sum())))
+            writer.delete(before, None if at is None else at[fresh])
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
     if left.any():
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])

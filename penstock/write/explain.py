@@ -6,7 +6,8 @@ away again. Nothing is put on the timeline and no data file is touched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -98,6 +99,15 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
     Example:
         >>> print(penstock.explain_write(df, path, hoodie_options))  # doctest: +SKIP
     """
+    with dry_run(incoming, path, options, spark) as (write, staging):
+        return _explain(write, staging)
+
+
+@contextmanager
+def dry_run(
+    incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
+) -> Iterator[tuple[Write, Staging]]:
+    """A write that is not begun, and a place for its rows that is gone afterwards."""
     session = spark or incoming.sparkSession
     storage, base_path = locate(path)
     given = read_options(options)
@@ -113,7 +123,7 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
     write = Write(session, replace(state, options=settings.options), settings, prepared, Stages("explain", "off"))
     folder = join(base_path, FOLDER, TEMP, f"explain-{clock.new_uuid()}")
     try:
-        return _explain(write, Staging(storage, folder))
+        yield write, Staging(storage, folder)
     finally:
         storage.delete_tree(folder if exists else join(base_path, FOLDER))
 

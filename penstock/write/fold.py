@@ -18,7 +18,7 @@ from penstock.filegroup.write import failing_as_storage
 from penstock.merge.fold import Batch, fold_batch
 from penstock.merge.gather import take_rows
 from penstock.merge.pair import check_ordering, flat
-from penstock.merge.runs import FRESH, Folding
+from penstock.merge.runs import FRESH, GONE, Flags, Folding
 from penstock.spread import this_task
 from penstock.storage import join
 from penstock.write.layout import KEY
@@ -74,17 +74,19 @@ def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -
     places = Places(task.pieces)
     path_of = places.of(batch.rows)
     name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
-    fresh = np.zeros(rows.num_rows, np.bool_)
-    if batch.fresh is not None:
-        fresh[batch.changed] = batch.fresh
+    marks = {
+        name: _marks(batch, flags, rows.num_rows)
+        for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone))
+        if flags is not None
+    }
     pieces: list[Piece] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
     with failing_as_storage(name), task.staging.storage.create(name) as sink:
         for i, path in enumerate(places.paths):
             for part in row_group_parts(batch.rows[path_of == i]):
                 table = batch.values_of(rows, part)
-                if batch.fresh is not None:
-                    table = table.append_column(FRESH, pa.array(fresh[part]))
+                for mark, of_rows in marks.items():
+                    table = table.append_column(mark, pa.array(of_rows[part]))
                 table = table.append_column(KEY, take_rows(pa.table([keys], names=["k"]), part)["k"]).combine_chunks()
                 writer = writer or pa.ipc.new_file(sink, table.schema)
                 for one in table.to_batches():
@@ -93,3 +95,10 @@ def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -
         if writer is not None:
             writer.close()
     return pieces
+
+
+def _marks(batch: Batch, flags: Flags, rows: int) -> Flags:
+    """What is known of the changed rows, for all rows by their number."""
+    marks = np.zeros(rows, np.bool_)
+    marks[batch.changed] = flags
+    return marks

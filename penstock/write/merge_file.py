@@ -24,8 +24,9 @@ from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.filegroup.write import BaseFileWriter, Output
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.gather import Positions, take_rows, top_column
-from penstock.merge.mergers import BUILD, DELETE, TAKE_NEW, Merger, changed_rows, inserted_rows
+from penstock.merge.gather import Positions, take_rows
+from penstock.merge.meet import is_changed, meet, new_rows
+from penstock.merge.mergers import DELETE, Merger
 from penstock.merge.pair import positions_in
 from penstock.timeline.contents import WriteStat
 from penstock.write.layout import KEY
@@ -133,16 +134,16 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         writer.keep(old)
         return
     new = share.take(hits.new).drop_columns([KEY])
-    choices = _choose(merger, old, new, hits)
+    meeting = meet(merger, old, hits.old, new)
+    choices = _overruled(meeting.choices, hits)
     gone = hits.old[choices == DELETE]
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
-    taken = (choices == TAKE_NEW) | (choices == BUILD)
-    changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
+    changed = np.concatenate([hits.old[is_changed(choices)], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
     if len(changed):
-        rows = changed_rows(merger, choices, old, hits.old, new)
+        rows = meeting.rows(choices)
         if (choices == _TOUCHED).any():
             rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == _TOUCHED])])
         numbers = writer.rows + np.cumsum(kept)[changed] - 1
@@ -154,11 +155,9 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         writer.keep(old.filter(pa.array(kept)))
 
 
-def _choose(merger: Merger, old: pa.Table, new: pa.Table, hits: Hits) -> Fates:
-    """What happens to each old row that is met."""
-    names = dict.fromkeys(top_column(path, old.column_names) for path in merger.needs)
-    needed = old.select([name for name in names if name in old.column_names])
-    choices = merger.resolve(take_rows(needed, hits.old), new)
+def _overruled(choices: Fates, hits: Hits) -> Fates:
+    """What happens to each old row that is met, where its fate was known before."""
+    choices = choices.copy()
     choices[hits.fates == MOVE] = DELETE
     choices[hits.fates == TOUCH] = _TOUCHED
     return choices
@@ -168,11 +167,10 @@ def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen:
     """Rows that met nobody, behind the others."""
     for part in row_group_parts(chosen):
         rows = share.take(part)
-        gone = merger.is_delete(rows)
+        kept, stored = new_rows(merger, rows.drop_columns([KEY]))
         counts.inserts += len(part)
-        counts.deletes += int(gone.sum())
-        rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-        writer.add(inserted_rows(merger, rows.drop_columns([KEY])), rows[KEY], writer.rows + np.arange(rows.num_rows))
+        counts.deletes += len(part) - stored.num_rows
+        writer.add(stored, rows[KEY].filter(pa.array(kept)), writer.rows + np.arange(stored.num_rows))
 
 
 def row_group_parts(numbers: Positions) -> Iterator[Positions]:

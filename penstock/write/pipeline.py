@@ -19,13 +19,15 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
+from penstock.merge.meet import Making
 from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
+from penstock.merge.payloads import READY, PayloadSettings, delete_marker, is_known, merger_of, merger_of_mode, unknown_payload
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
 from penstock.metadata.merging import merged_rules
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
+from penstock.registry import registered
 from penstock.schema import column_defaults
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
@@ -199,7 +201,7 @@ def action_of(table: TableState) -> Action:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), index_of(write.options)
-    if index.moves and isinstance(merger, Building):
+    if index.moves and isinstance(merger, Building | Making):
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
             f"yet where rows move to another partition; set {index.moves_option}=false"
@@ -224,7 +226,11 @@ def merger_for(write: Write) -> Merger:
     if write.settings.operation == "delete":
         return AlwaysDelete()
     payload = write.settings.payload_class
+    if not is_known(payload) and write.table.is_merge_on_read:
+        raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
     o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
+    if (function := registered(payload)) is not None:
+        function.packed()  # fails here, not in a Spark job, if it cannot travel
     if write.table.is_merge_on_read and payload in READY:
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={payload} is for copy-on-write tables so far: other readers of a merge-on-read table would "
@@ -238,12 +244,14 @@ def merger_for(write: Write) -> Merger:
 
 def payload_settings(write: Write) -> PayloadSettings:
     """What the payload is told beside its rows."""
-    options, prefix = write.options, "penstock.payload."
+    options, keys, prefix = write.options, write.settings.keys, "penstock.payload."
     return PayloadSettings(
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro)),
         own={key[len(prefix) :]: text for key, text in options.prefixed(prefix).items()},
+        fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
 
 

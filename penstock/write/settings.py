@@ -114,6 +114,9 @@ _PAYLOAD_OF_MODE = {
 def _payload_class(options: Options) -> str:
     """The payload class, which a merge mode may stand for; it is what readers of the table's logs go by."""
     named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
+    merger = options[o.RECORD_MERGER_IMPLS]
+    if merger != o.RECORD_MERGER_IMPLS.default and options.is_set(o.RECORD_MERGER_IMPLS):
+        return _own_merger(options, merger)
     meant = _PAYLOAD_OF_MODE.get(mode or "", named)
     if meant != named and options.is_set(o.PAYLOAD_CLASS):
         raise OptionError(
@@ -121,6 +124,18 @@ def _payload_class(options: Options) -> str:
             f"things; leave one of them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM to go by the payload class"
         )
     return meant
+
+
+def _own_merger(options: Options, name: str) -> str:
+    """A merger of the user's own, which the table is to remember as its payload class."""
+    named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
+    if mode in _PAYLOAD_OF_MODE or (options.is_set(o.PAYLOAD_CLASS) and named != name):
+        other = f"{o.RECORD_MERGE_MODE.key}={mode}" if mode in _PAYLOAD_OF_MODE else f"{o.PAYLOAD_CLASS.key}={named}"
+        raise OptionError(
+            f"{o.RECORD_MERGER_IMPLS.key}={name} and {other}, of the call or of the table, say different things; leave one of "
+            f"them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM"
+        )
+    return name
 
 
 def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> str:

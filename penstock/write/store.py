@@ -14,7 +14,8 @@ from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.rows import body_of
 from penstock.filegroup.write import BaseFileWriter, FileSettings, GroupWriter, Output
-from penstock.merge.mergers import Merger, inserted_rows
+from penstock.merge.meet import new_rows
+from penstock.merge.mergers import Merger
 from penstock.spread import this_task
 from penstock.timeline.contents import WriteStat
 from penstock.write.assign import Bucket
@@ -114,11 +115,9 @@ def _new_group(output: Output, path: str, merger: Merger, rows: Iterable[Rows]) 
 
 def _without_deletes(rows: Rows, merger: Merger) -> tuple[Rows, int]:
     """The rows that are none, as they are stored, and how many are."""
-    gone = merger.is_delete(rows.table)
-    if gone.any():
-        kept = pa.array(~gone)
-        rows = Rows(rows.path, rows.table.filter(kept), rows.keys.filter(kept) if rows.keys is not None else None)
-    return replace(rows, table=inserted_rows(merger, rows.table)), int(gone.sum())
+    kept, stored = new_rows(merger, rows.table)
+    keys = rows.keys if rows.keys is None or kept.all() else rows.keys.filter(pa.array(kept))
+    return Rows(rows.path, stored, keys), int((~kept).sum())
 
 
 def append_rows(output: Output, path: str, base: BaseFile, merger: Merger, rows: Iterable[Rows]) -> WriteStat:

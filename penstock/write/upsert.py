@@ -24,7 +24,8 @@ from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.gather import Positions
-from penstock.merge.mergers import Merger, inserted_rows
+from penstock.merge.meet import new_rows
+from penstock.merge.mergers import Merger
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.write.append import Append, append_hits
@@ -181,10 +182,9 @@ def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: 
         writer, deletes = GroupWriter(output, path), 0
         for part in row_group_parts(numbers[start : start + rules.sizing.rows_per_group]):
             rows = share.take(part)
-            gone = rules.merger.is_delete(rows)
-            deletes += int(gone.sum())
-            rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-            writer.write(inserted_rows(rules.merger, rows.drop_columns([KEY])), rows[KEY])
+            kept, stored = new_rows(rules.merger, rows.drop_columns([KEY]))
+            deletes += len(part) - stored.num_rows
+            writer.write(stored, rows[KEY].filter(pa.array(kept)))
         written = writer.close()
         stats += [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(written)]
     return stats

@@ -14,6 +14,8 @@ import penstock
 import penstock.api
 from penstock.api import reports, table
 from penstock.bundle import bundle
+from penstock.registry import merger, payload
+from penstock.testing import check_merger
 from tests.docs.conftest import merge_on_read_table
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -22,7 +24,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    for thing in (reports, table, bundle):
+    for thing in (reports, table, bundle, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
@@ -34,7 +36,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
     for name, thing in vars(penstock.Table).items():
         if not name.startswith("_") and (callable(thing) or isinstance(thing, classmethod | staticmethod | property)):
             yield f"Table.{name}", thing
-    yield "bundle", bundle
+    yield from (("bundle", bundle), ("merger", merger), ("payload", payload), ("check_merger", check_merger))
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)

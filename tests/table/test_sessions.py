@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Any
 
 import pytest
 
+import penstock
+from penstock import registry
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
 from tests.table.tables import (
     BULK,
@@ -36,6 +40,7 @@ from tests.table.tables import (
     write,
 )
 
+PAYLOAD = "hoodie.datasource.write.payload.class"
 IN_TASKS = {"penstock.small.batch.rows": 0}
 
 
@@ -133,6 +138,22 @@ def test_errors_of_expressions_come_out_typed(spark: Any, table_path: str) -> No
         load(spark, table_path)
     with pytest.raises(Unsupported):
         load(spark, "s3://bucket/table")
+
+
+def test_a_payload_reaches_workers_that_do_not_have_its_package(
+    spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "def total(old, new):\n    return {**new, 'fare': (old or {'fare': 0})['fare'] + new['fare']}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "_registered", {})
+    penstock.payload("total")(importlib.import_module("theirs").total)
+    options = {**TRIPS, **IN_TASKS, PAYLOAD: "total", "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    write(trips(spark, *SIX), table_path, {**options, **INSERT})
+    write(trips(spark, ("a", "berlin", 9, 10.0), ("a", "berlin", 8, 20.0)), table_path, options)
+    assert snapshot(spark, table_path)[0] == ("a", "berlin", 9, 31.5)
+    sys.modules.pop("theirs")
 
 
 def failing_once(batches: Iterator[Any], flag: str) -> Iterator[Any]:

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "penstock"
 
 #: Upper layers first. A module imports from layers below its own, and from its own package.
 LAYERS = [
-    {"spark", "cli", "api", "bundle"},
+    {"spark", "cli", "api", "bundle", "testing"},
     {"write"},
     {"read", "services"},
     {"commit", "index", "hooks"},
@@ -22,7 +22,8 @@ LAYERS = [
     {"timeline"},
     {"spread", "storage"},
     {"keys", "merge", "formats"},
-    {"options", "schema", "registry", "progress"},
+    {"options", "schema", "progress"},
+    {"registry"},
     {"errors", "clock"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "metadata", "table"}

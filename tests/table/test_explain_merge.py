@@ -1,0 +1,90 @@
+"""`Table.explain_merge`: what an upsert would make of some keys, without doing it; and then it does just that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import registry
+from penstock.errors import OptionError
+from tests.table.tables import BULK, load, state_of, write
+from tests.table.upserts import INDEX, MOVES, PAYLOAD, UPSERT, rows
+
+FIRST = [("a", "x", 5, 1.0, False), ("b", "x", 5, 2.0, False), ("c", "y", 5, 3.0, False), ("d", "y", 5, 4.0, False)]
+BATCH = [
+    ("a", "x", 6, 10.0, False),
+    ("a", "x", 7, 20.0, False),
+    ("b", "x", 4, 5.0, False),
+    ("c", "y", 6, None, True),
+    ("e", "y", 1, 6.0, False),
+    ("f", "y", 1, None, True),
+    ("d", "x", 6, 7.0, False),
+]
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "_registered", {})
+    yield
+
+
+def add(old: Any, new: Any) -> Any:
+    return new if old is None else {**new, "fare": old["fare"] + new["fare"]} if new["fare"] != 5.0 else None
+
+
+def told(plan: Any) -> dict[str, tuple[str, float | None]]:
+    return {one.key: (one.outcome.value, one.result["fare"] if one.result else None) for one in plan}
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_what_is_told_is_what_happens(spark: Any, table_path: str, kind: str) -> None:
+    penstock.payload("add")(add)
+    options = {PAYLOAD: "add"}
+    write(rows(spark, *FIRST), table_path, {**BULK, **options, "hoodie.datasource.write.table.type": kind})
+    write(rows(spark, ("a", "x", 6, 100.0, False)), table_path, {**UPSERT, **options})  # in a log, or not
+    table, batch = penstock.Table.open(table_path, spark), rows(spark, *BATCH).coalesce(1)
+    before = state_of(table_path)
+    plan = table.explain_merge(batch, options=options)
+    assert state_of(table_path) == before
+    assert told(plan) == {
+        "a": ("update", 131.0),
+        "b": ("delete", None),
+        "c": ("delete", None),
+        "d": ("insert", 7.0),  # in another partition
+        "e": ("insert", 6.0),
+        "f": ("nothing", None),
+    }
+    one = next(one for one in plan if one.key == "a")
+    assert (one.rows, one.stored_ordering, one.incoming_ordering, one.payload, one.why) == (
+        2,
+        "6",
+        "7",
+        "add",
+        "made of both rows",
+    )
+    assert (one.stored["fare"], one.incoming["fare"]) == (101.0, 30.0)
+    table.upsert(batch, options)
+    stored = {(row.id, row.city): row.fare for row in load(spark, table_path).collect()}
+    assert stored == {("a", "x"): 131.0, ("d", "x"): 7.0, ("d", "y"): 4.0, ("e", "y"): 6.0}
+
+
+def test_it_says_why(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST), table_path, BULK)
+    table = penstock.Table.open(table_path, spark)
+    chosen = {PAYLOAD: "DefaultHoodieRecordPayload", INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
+    plan = table.explain_merge(rows(spark, *BATCH), keys=["b", "d", "e", "nobody"], options=chosen)
+    assert {one.key: (one.outcome.value, one.why) for one in plan} == {
+        "b": ("keep", "ts of the stored row is greater: 5 > 4"),
+        "d": ("move", "it is in partition 'y'"),
+        "e": ("insert", "the table has no such key"),
+    }
+    text = str(plan)
+    assert "Merge plan of trips" in text
+    assert "ts of the stored row is greater: 5 > 4" in text
+    assert plan.to_arrow().column("outcome").to_pylist() == [one.outcome.value for one in plan]
+    assert len(table.explain_merge(rows(spark, *BATCH), keys=["nobody"])) == 0
+    with pytest.raises(OptionError, match=r"give \['b'\]"):
+        table.explain_merge(rows(spark, *BATCH), keys="b")

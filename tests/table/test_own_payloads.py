@@ -1,0 +1,171 @@
+"""Payloads and mergers of the user's own, at the door: both kinds of table say the same, and what goes wrong leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import penstock
+from penstock import registry
+from penstock.errors import OptionError, PayloadError, Unsupported
+from tests.table.tables import BULK, OPERATION, TRIPS, load, properties, sorted_rows, state_of, write
+from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, rows
+
+TYPE = "hoodie.datasource.write.table.type"
+MERGER = "hoodie.write.record.merge.custom.implementation.classes"
+MODE = "hoodie.record.merge.mode"
+MOR = {TYPE: "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+FIRST = [("a", "x", 1, 1.0, False), ("b", "x", 1, 2.0, False), ("c", "y", 1, 3.0, False), ("d", "y", 1, 4.0, False)]
+BATCHES = [
+    # two rows of a key, the newer one first; a sum of 0; a delete between two rows; a new key with two rows; a delete
+    [
+        ("a", "x", 3, 10.0, False),
+        ("a", "x", 2, 20.0, False),
+        ("b", "x", 2, -2.0, False),
+        ("c", "y", 2, 5.0, False),
+        ("c", "y", 3, None, True),
+        ("c", "y", 4, 7.0, False),
+        ("e", "y", 1, 1.0, False),
+        ("e", "y", 2, 1.5, False),
+        ("d", "y", 2, None, True),
+    ],
+    # a row older than the stored one counts all the same; keys that were deleted come again
+    [("a", "x", 1, 100.0, False), ("b", "x", 5, 3.0, False), ("d", "y", 5, 6.0, False), ("c", "y", 5, 1.0, False)],
+]
+AFTER = [
+    [("a", 3, 31.0), ("c", 4, 7.0), ("e", 2, 2.5)],
+    [("a", 3, 131.0), ("b", 5, 3.0), ("c", 5, 8.0), ("d", 5, 6.0), ("e", 2, 2.5)],
+]
+
+
+def add_row(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] | None:
+    """Sums of fares; a sum of 0 is no row."""
+    if old is None:
+        return new
+    fare = old["fare"] + new["fare"]
+    return {**new, "fare": fare, "ts": max(old["ts"], new["ts"])} if fare else None
+
+
+def add_columns(old: pa.Table, new: pa.Table) -> pa.Table:
+    """The same, many at a time."""
+    fare = pc.add(old["fare"], new["fare"])
+    columns = {"fare": fare, "ts": pc.max_element_wise(old["ts"], new["ts"]), "_hoodie_is_deleted": pc.equal(fare, 0)}
+    return pa.table({name: columns.get(name, new[name]) for name in new.column_names})
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The names that these tests know, and no others."""
+    monkeypatch.setattr(registry, "_registered", {})
+    penstock.payload("add_row")(add_row)
+    penstock.merger("add_columns")(add_columns)
+    yield
+
+
+def found(spark: Any, path: str, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted_rows(load(spark, path, **options).select("id", "ts", "fare"))
+
+
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(
+    ("chosen", "where"),
+    [({PAYLOAD: "add_row"}, ON_DRIVER), ({MODE: "CUSTOM", MERGER: "add_columns"}, {**IN_TASKS, **MANY_GROUPS})],
+    ids=["payload-driver", "merger-tasks"],
+)
+def test_a_history_of_rows_and_deletes(
+    spark: Any, table_path: str, kind: dict[str, Any], chosen: dict[str, str], where: dict[str, Any]
+) -> None:
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **kind, **chosen})
+    for batch, after in zip(BATCHES, AFTER, strict=True):
+        write(rows(spark, *batch).coalesce(1), table_path, {**UPSERT, **chosen, **where})
+        assert found(spark, table_path) == after
+    if kind:
+        assert properties(table_path)["hoodie.compaction.payload.class"] in chosen.values()
+        table = penstock.Table.open(table_path, spark)
+        table.compact_logs({"hoodie.log.compaction.blocks.threshold": 1})
+        assert found(spark, table_path) == AFTER[-1]
+        assert [commit.operation for commit in table.compact(options=where)] == ["compact"]
+        assert found(spark, table_path) == AFTER[-1]
+        assert found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"}) == AFTER[-1]
+
+
+def fails(old: Any, new: Any) -> Any:
+    raise KeyError("currency")
+
+
+def sleeps(old: Any, new: Any) -> Any:
+    while new["id"] == "a":
+        pass
+    return new
+
+
+WRONG = {
+    "raises": (penstock.payload, fails, "payload 'raises' raised KeyError for key id='a', city='x'.*(?s:.*)in fails"),
+    "moves": (penstock.payload, lambda old, new: {**new, "city": "z"}, "payload 'moves' changed column 'city'.*id='a'"),
+    "drops": (penstock.merger, lambda old, new: new.slice(1), "merger 'drops' gave back 0 rows for 1 pairs.*id='a'"),
+    "sleeps": (penstock.payload, sleeps, "payload 'sleeps' did not return within 1 seconds.*id='a'"),
+}
+
+
+def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST).coalesce(1), table_path, BULK)
+    before = state_of(table_path)
+    for name, (register, function, message) in WRONG.items():
+        register(name)(function)
+        options = {**UPSERT, PAYLOAD: name, "penstock.payload.timeout": 1, **(IN_TASKS if name in ("raises", "sleeps") else {})}
+        with pytest.raises(PayloadError, match=message):
+            write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, options)
+        assert state_of(table_path) == before
+
+
+def test_a_compaction_that_fails_leaves_its_plan_and_is_run_again(spark: Any, table_path: str) -> None:
+    penstock.payload("ours")(add_row)
+    options = {**UPSERT, **MOR, PAYLOAD: "ours"}
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "bulk_insert"})
+    write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, options)
+    table = penstock.Table.open(table_path, spark)
+    penstock.payload("ours")(fails)
+    with pytest.raises(PayloadError, match="payload 'ours' raised KeyError for key id='a'"):
+        table.compact()
+    penstock.payload("ours")(add_row)
+    assert [commit.rows_updated for commit in table.compact()] == [1]
+    assert found(spark, table_path)[0] == ("a", 2, 6.0)
+
+
+def test_a_table_of_a_name_that_is_not_registered_is_read_as_far_as_nothing_is_merged(
+    spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**MOR, PAYLOAD: "add_row"}
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **options})
+    monkeypatch.setattr(registry, "_registered", {})
+    assert len(found(spark, table_path)) == 4  # there is no log yet
+    penstock.payload("add_row")(add_row)
+    write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, {**UPSERT, **options})
+    monkeypatch.setattr(registry, "_registered", {})
+    before = state_of(table_path)
+    assert len(found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"})) == 4
+    unknown = r"hoodie.compaction.payload.class.*'add_row' is not known here: register.*@penstock.payload\('add_row'\)"
+    with pytest.raises(OptionError, match=unknown):
+        found(spark, table_path)
+    with pytest.raises(OptionError, match=unknown):
+        write(rows(spark, ("a", "x", 3, 5.0, False)), table_path, TRIPS)
+    assert state_of(table_path) == before
+    with pytest.raises(OptionError, match=unknown):
+        penstock.Table.open(table_path, spark).compact()
+    with pytest.raises(Unsupported, match="register one of your own"):
+        write(rows(spark, ("a", "x", 3, 5.0, False)), table_path, {**UPSERT, PAYLOAD: "add_row"})
+
+
+def test_options_that_contradict_one_another_are_refused(spark: Any, table_path: str) -> None:
+    write(rows(spark, *FIRST), table_path, BULK)
+    batch = rows(spark, ("a", "y", 2, 5.0, False))
+    with pytest.raises(OptionError, match="say different things"):
+        write(batch, table_path, {**UPSERT, MERGER: "add_columns", PAYLOAD: "add_row"})
+    with pytest.raises(OptionError, match="say different things"):
+        write(batch, table_path, {**UPSERT, MERGER: "add_columns", MODE: "EVENT_TIME_ORDERING"})
+    with pytest.raises(Unsupported, match="add_row makes a row of the stored and the incoming one.*=false"):
+        write(batch, table_path, {**UPSERT, PAYLOAD: "add_row", INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"})

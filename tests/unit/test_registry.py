@@ -1,0 +1,97 @@
+"""Names of functions: who may have which, entry points, and how a function travels."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import registry
+from penstock.errors import OptionError
+from penstock.options import PAYLOAD_CLASS, read_options
+from penstock.registry import Kind, Registered
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "_registered", {})
+    registry._declared.cache_clear()
+    yield
+    registry._declared.cache_clear()
+
+
+def newest(old: Any, new: Any) -> Any:
+    return new
+
+
+def test_a_function_is_found_under_its_name_and_stays_a_plain_function() -> None:
+    assert registry.payload("newest")(newest) is newest
+    assert registry.registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
+    assert registry.registered_as(newest) == registry.registered("newest")
+    assert registry.registered("oldest") is None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "1st", "penstock.aggregate", "org.apache.hudi.common.model.MyPayload"])
+def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="cannot name a merger"):
+        registry.merger(name)
+
+
+def test_options_take_registered_names_and_say_how_to_register_others() -> None:
+    with pytest.raises(OptionError, match=r"newest.*register one of your own.*@penstock.payload"):
+        read_options({PAYLOAD_CLASS.key: "newest"})
+    registry.payload("newest")(newest)
+    assert read_options({PAYLOAD_CLASS.key: "newest"})[PAYLOAD_CLASS] == "newest"
+    assert read_options({PAYLOAD_CLASS.key: "EventTimeAvroPayload"})[PAYLOAD_CLASS].startswith("org.apache.hudi.")
+
+
+def test_an_entry_point_counts_and_is_not_imported_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {
+        "penstock.mergers": [EntryPoint("theirs", f"{__name__}:newest", "penstock.mergers")],
+        "penstock.payloads": [EntryPoint("broken", "no.such.module:f", "penstock.payloads")],
+    }
+    monkeypatch.setattr(registry, "entry_points", lambda group: points[group])
+    assert registry.is_registered("broken")
+    assert registry.registered("theirs") == Registered("theirs", Kind.MERGER, newest)
+    assert "no.such.module" not in sys.modules
+
+
+def test_a_function_travels_with_its_package_to_where_that_is_not_installed(tmp_path: Path) -> None:
+    package = tmp_path / "theirs"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rates.py").write_text("RATE = 2\n\ndef convert(n):\n    return n * RATE\n")
+    (package / "payloads.py").write_text(
+        "from theirs.rates import convert\n\ndef merge(old, new):\n    return {**new, 'n': convert(new['n'])}\n"
+    )
+    pack = """
+        import pickle, sys
+        sys.path.insert(0, sys.argv[1])
+        from theirs.payloads import merge
+        from penstock.registry import Kind, Registered
+        sys.stdout.buffer.write(pickle.dumps(Registered("x", Kind.PAYLOAD, merge)))
+    """
+    data = subprocess.run([sys.executable, "-c", textwrap.dedent(pack), str(tmp_path)], capture_output=True, check=True).stdout
+    found = pickle.loads(data)
+    assert found.name == "x"
+    assert found.function(None, {"n": 21}) == {"n": 42}
+    assert "theirs" not in sys.modules
+
+
+def test_what_cannot_travel_is_named() -> None:
+    lock = threading.Lock()
+
+    def locked(old: Any, new: Any) -> Any:
+        with lock:
+            return new
+
+    with pytest.raises(OptionError, match="payload 'locked' cannot be sent to workers.*lock"):
+        Registered("locked", Kind.PAYLOAD, locked).packed()
