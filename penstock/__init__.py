@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
+    from penstock.spark.ogg import ogg_rows
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain import explain_write
 
     __version__: str
 
-__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "session"]
+__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "ogg_rows", "session"]
 
 _LAZY = {
     "Commit": "penstock.api",
@@ -38,6 +39,7 @@ _LAZY = {
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain",
+    "ogg_rows": "penstock.spark.ogg",
     "session": "penstock.spark.session",
 }
 

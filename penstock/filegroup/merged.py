@@ -91,7 +91,7 @@ def merged_rows(
     """
     counts = counts if counts is not None else MergeCounts()
     wanted = list(columns) if columns is not None else rules.arrow.names
-    read = _columns_read(rules, wanted)
+    read = columns_read(rules, wanted)
     log = folded_log(storage, slice_, rules, read, counts)
     counts.keys = len(log.keys)
     met = np.zeros(len(log.keys), np.bool_)
@@ -110,7 +110,7 @@ def merged_rows(
 def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
     counts = MergeCounts()
-    log = folded_log(storage, slice_, rules, _columns_read(rules, columns), counts)
+    log = folded_log(storage, slice_, rules, columns_read(rules, columns), counts)
     for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
         yield rows.select(list(columns))
 
@@ -138,7 +138,7 @@ def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRec
         yield part
 
 
-def _columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
+def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
     """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
     names = rules.arrow.names
     if isinstance(rules.merger, Building | Folding):

@@ -23,10 +23,12 @@ from penstock.merge.mergers import (
     Building,
     Choices,
     Merger,
+    check_operations,
     delete_flags,
     has_text,
     ignores_ordering,
     inserted_rows,
+    logs_deletes,
 )
 from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
@@ -127,6 +129,10 @@ class WithOperation:
     def ignores_ordering(self) -> bool:
         return ignores_ordering(self.merger)
 
+    @property
+    def logs_deletes(self) -> bool:
+        return logs_deletes(self.merger)
+
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         choices = self.merger.resolve(old, new)
         choices[operation_deletes(new) & (choices != KEEP_OLD)] = DELETE
@@ -153,12 +159,8 @@ def operation_deletes(rows: pa.Table) -> Flags:
     """
     if OPERATION_COLUMN not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
-    operations = rows[OPERATION_COLUMN]
-    known = pc.or_(pc.is_null(operations), pc.is_in(operations, value_set=pa.array(_OPERATIONS, operations.type)))
-    if not pc.all(known, min_count=0).as_py():
-        odd = pc.unique(operations.filter(pc.invert(known))).to_pylist()[:3]
-        raise SchemaError(f"column {OPERATION_COLUMN!r} holds {odd}; operations are {', '.join(_OPERATIONS)}, or null")
-    return has_text(operations, "D")
+    check_operations(rows[OPERATION_COLUMN], OPERATION_COLUMN, _OPERATIONS)
+    return has_text(rows[OPERATION_COLUMN], "D")
 
 
 def _marked(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:

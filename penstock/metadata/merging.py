@@ -6,7 +6,7 @@ from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import MergedRules
-from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of
+from penstock.merge.payloads import PayloadSettings, delete_marker, merger_of, own_settings
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN, column_defaults, with_meta_columns
 from penstock.schema.avro import AvroRecord, record_of
 from penstock.storage import temporary_folder
@@ -46,7 +46,7 @@ def merged_rules(
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(record_of(schema)),
         operation=with_operation,
-        own={key.removeprefix("penstock.payload."): text for key, text in options.prefixed("penstock.payload.").items()},
+        own=own_settings({**options.raw, **table.config.raw}),
     )
     return MergedRules(
         merger=merger_of(table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default), settings=settings),

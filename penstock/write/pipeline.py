@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
-from penstock.errors import SchemaError, Unsupported
+from penstock.errors import OptionError, SchemaError, Unsupported
 from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
 from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
+from penstock.merge.payloads import READY, PayloadSettings, delete_marker, merger_of, merger_of_mode, own_settings
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
 from penstock.metadata.merging import merged_rules
@@ -225,25 +225,31 @@ def merger_for(write: Write) -> Merger:
         return AlwaysDelete()
     payload = write.settings.payload_class
     o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
-    if write.table.is_merge_on_read and payload in READY:
-        raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={payload} is for copy-on-write tables so far: other readers of a merge-on-read table would "
-            "not know it; choose one of Hudi's payloads"
-        )
+    check_payload_of_logs(write.table, payload)
     mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
     if mode is not None:
         return merger_of_mode(mode, settings, payload)
     return merger_of(payload, settings=settings)
 
 
+def check_payload_of_logs(table: TableState, payload: str) -> None:
+    """Refuse rows that only one payload understands in logs that another one reads."""
+    stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if table.is_merge_on_read and payload != stored and (payload in READY or stored in READY):
+        raise OptionError(
+            f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
+            f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"
+        )
+
+
 def payload_settings(write: Write) -> PayloadSettings:
     """What the payload is told beside its rows."""
-    options, prefix = write.options, "penstock.payload."
+    options = write.options
     return PayloadSettings(
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro)),
-        own={key[len(prefix) :]: text for key, text in options.prefixed(prefix).items()},
+        own=own_settings(options.raw),
     )
 
 

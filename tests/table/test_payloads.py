@@ -92,12 +92,6 @@ def test_a_merge_on_read_table_keeps_what_its_payload_says(spark: Any, table_pat
 # --- refused
 
 
-def test_a_payload_of_our_own_is_refused_for_logs(spark: Any, table_path: str) -> None:
-    options = {**UPSERT, **payload("penstock.first_row"), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-    with pytest.raises(Unsupported, match="penstock.first_row is for copy-on-write tables"):
-        write(rows(spark, *FIRST), table_path, options)
-
-
 def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: str) -> None:
     options = {**UPSERT, **payload("PartialUpdateAvroPayload"), MODE: "EVENT_TIME_ORDERING"}
     with pytest.raises(OptionError, match="say different things"):

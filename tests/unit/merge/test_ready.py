@@ -14,6 +14,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.merge.fold import fold_log
 from penstock.merge.mergers import DELETE_FLAG
 from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
+from penstock.schema import META_COLUMNS
 from tests.unit.merge.meeting import Row, combine, combine_fresh, combine_two, insert, log_of, meet, meet_one, replay
 
 TAGS = pa.list_(pa.field("element", pa.string()))
@@ -157,6 +158,29 @@ def test_the_first_row_of_a_key_stays() -> None:
     assert combine(merger, rows, SCHEMA) == {"k": row(2, 2)}
     assert combine(FirstRow(), rows, SCHEMA, None) == {"k": row(3, 3)}
     assert combine(merger, [*rows, row(9, deleted=True)], SCHEMA) == {"k": row(9, deleted=True)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ([row(3, 1), row(2, 2), row(4, 3)], row(3, 1)),  # in a log the first to come, not the oldest
+        ([row(3, 1), row(2, deleted=True), row(4, 3)], row(3, 1)),  # a delete that is late
+        ([row(3, 1), row(3, deleted=True), row(2, 3), row(5, 4)], row(2, 3)),
+        ([row(3, 1), row(4, deleted=True)], row(4, deleted=True)),
+        ([row(3, deleted=True), row(2, deleted=True)], row(2, deleted=True)),
+    ],
+)
+def test_the_first_row_of_a_log_is_the_first_that_came(changes: list[Row], left: Row) -> None:
+    assert replay(FirstRow("ts"), [("k", one, one["ts"]) for one in changes], SCHEMA) == {"k": left}
+
+
+def test_a_row_made_of_two_is_as_new_as_the_later_commit() -> None:
+    schema = pa.schema([(META_COLUMNS[0], pa.string()), (META_COLUMNS[1], pa.string()), *SCHEMA])
+    old, new = ({META_COLUMNS[0]: str(i), META_COLUMNS[1]: f"{i}_0", **row(ts, 1)} for i, ts in ((1, 5), (2, 4)))
+    late = meet_one(ALL, old, new, schema)
+    assert late is not None
+    assert (late[META_COLUMNS[0]], late[META_COLUMNS[1]], late["ts"], late["n"]) == ("2", "2_0", 5, 2)
+    assert combine_two(ALL, new, old, schema)[META_COLUMNS[0]] == "2"
 
 
 def test_earlier_versions_go_into_the_list() -> None:
