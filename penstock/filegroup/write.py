@@ -20,6 +20,7 @@ from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
 from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
 from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
+from penstock.merge.event_time import EventTimes, event_times
 from penstock.schema import META_COLUMNS
 from penstock.storage import Storage, join
 from penstock.timeline.contents import WriteStat
@@ -40,6 +41,24 @@ class FileSettings:
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
     markers: MarkerStyle = MarkerStyle.DIRECT
+    #: The column whose least and greatest value in the incoming rows go into write stats; None: none do.
+    event_time: str | None = None
+
+
+class SeenTimes:
+    """The event times of the incoming rows that a file is written for."""
+
+    def __init__(self, settings: FileSettings) -> None:
+        self._column, self._span = settings.event_time, EventTimes()
+
+    def add(self, rows: pa.Table) -> None:
+        """Take note of rows."""
+        if self._column is not None:
+            self._span = self._span.with_more(event_times(rows, self._column))
+
+    def fields(self) -> dict[str, int | None]:
+        """What a write stat says of them."""
+        return {"min_event_time": self._span.least_ms, "max_event_time": self._span.greatest_ms}
 
 
 @contextlib.contextmanager
@@ -167,6 +186,8 @@ class BaseFileWriter:
         self.rows = 0
         self._output = output
         self._task = output.task
+        #: Of the incoming rows that meet stored ones.
+        self.times = SeenTimes(settings)
         bloom = settings.bloom if settings.populate_meta else None
         self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
@@ -258,6 +279,7 @@ class BaseFileWriter:
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
         """The write stat of the finished file."""
         return WriteStat(
+            **self.times.fields(),
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=self.path,

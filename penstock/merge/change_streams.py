@@ -28,6 +28,7 @@ from penstock.merge.mergers import (
     has_text,
     ignores_ordering,
     inserted_rows,
+    keeps_partition,
     logs_deletes,
 )
 from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
@@ -132,6 +133,10 @@ class WithOperation:
     @property
     def logs_deletes(self) -> bool:
         return logs_deletes(self.merger)
+
+    @property
+    def keeps_partition(self) -> bool:
+        return keeps_partition(self.merger)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         choices = self.merger.resolve(old, new)

@@ -42,6 +42,7 @@ class Masked:
     """Columns that a row supplies replace the stored ones; rows older than the stored one change nothing."""
 
     logs_deletes: ClassVar[bool] = True
+    keeps_partition: ClassVar[bool] = True
     ordering: str | None
     mask: str = MASK
     #: A column where `D` means delete, beside the delete flag.

@@ -191,6 +191,11 @@ def logs_deletes(merger: Merger) -> bool:
     return getattr(merger, "logs_deletes", False)
 
 
+def keeps_partition(merger: Merger) -> bool:
+    """Whether a row that is made of two stays in its partition where it keeps the partition columns of the stored one."""
+    return getattr(merger, "keeps_partition", False)
+
+
 def inserted_rows(merger: Merger, rows: pa.Table) -> pa.Table:
     """Rows that are no deletes and meet no other, as they are stored."""
     return merger.insert(rows) if isinstance(merger, Building) else plain(rows)

@@ -93,6 +93,9 @@ PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
     f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": lambda settings: DebeziumPostgres(),
 }
 
+#: Payloads whose rows' event times go into write stats.
+PAYLOADS_WITH_EVENT_TIME = (f"{_PACKAGE}DefaultHoodieRecordPayload", f"{_PACKAGE}FirstValueAvroPayload")
+
 #: Penstock's own.
 READY: dict[str, Callable[[PayloadSettings], Merger]] = {
     "penstock.aggregate": _aggregate,

@@ -56,6 +56,7 @@ class _Joining:
     """Mergers that make one row of an earlier and a later one, in a batch as with the stored row."""
 
     logs_deletes: ClassVar[bool] = True
+    keeps_partition: ClassVar[bool] = True
     ordering: str | None
 
     @property

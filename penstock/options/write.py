@@ -129,9 +129,8 @@ PAYLOAD_EVENT_TIME_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.event.time.field",
     word,
     None,
-    "Column whose least and greatest value go into the write stats as event times.",
-    supported=(),
-    instead="leave it out; write stats carry no event times yet",
+    "Column whose least and greatest value, seconds or milliseconds, go into the write stats as event times; with "
+    "`DefaultHoodieRecordPayload` and `FirstValueAvroPayload`.",
 )
 PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.field",

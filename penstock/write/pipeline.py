@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,16 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
-from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import READY, PayloadSettings, delete_marker, merger_of, merger_of_mode, own_settings
+from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
+from penstock.merge.payloads import (
+    PAYLOADS_WITH_EVENT_TIME,
+    READY,
+    PayloadSettings,
+    delete_marker,
+    merger_of,
+    merger_of_mode,
+    own_settings,
+)
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
 from penstock.metadata.merging import merged_rules
@@ -39,6 +47,7 @@ from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
 from penstock.write.prepare import Prepared, counts_as_small
+from penstock.write.relocate import relocate
 from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
@@ -120,7 +129,9 @@ def _merge(write: Write, operation: str) -> Commit:
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
-            work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+            slices = located_slices(write, rules, pieces)
+            pieces = relocate(rules, pieces, slices, partition_columns(write), run)
+            work = plan_work(rules, pieces, slices, operation, run)
         change.start(work.profile)
         doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
@@ -186,6 +197,11 @@ def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[
     return slices_of(write.table, None if rules.index.is_global else sorted({p.path for p in pieces}))
 
 
+def partition_columns(write: Write) -> list[str]:
+    """The columns that the partition path is made of."""
+    return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
+
+
 def slices_of(table: TableState, partitions: Sequence[str] | None) -> dict[str, list[FileSlice]]:
     """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to."""
     return appendable_slices(table, partitions) if table.is_merge_on_read else latest_slices(table, partitions)
@@ -199,11 +215,6 @@ def action_of(table: TableState) -> Action:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), index_of(write.options)
-    if index.moves and isinstance(merger, Building):
-        raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
-            f"yet where rows move to another partition; set {index.moves_option}=false"
-        )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
     return Rules(
         settings=file_settings(write, change),
@@ -306,8 +317,9 @@ def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
 
 def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
-    prepared = write.prepared
-    return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    prepared, keeps_times = write.prepared, write.settings.payload_class in PAYLOADS_WITH_EVENT_TIME
+    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    return replace(settings, event_time=write.options[o.PAYLOAD_EVENT_TIME_FIELD] if keeps_times else None)
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:

@@ -480,7 +480,7 @@ def test_a_late_delete_by_operation_loses_where_the_stored_row_is_kept() -> None
 
 
 def test_unknown_operations_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U, D"):
+    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U and D"):
         operation_deletes(pa.table({"_hoodie_operation": ["I", "X", None]}))
     assert operation_deletes(pa.table({"a": [1]})).tolist() == [False]
 
