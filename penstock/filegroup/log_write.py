@@ -22,7 +22,7 @@ from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import log_file_name
 from penstock.filegroup.rows import stamped
-from penstock.filegroup.write import Output, SeenTimes, failing_as_storage
+from penstock.filegroup.write import Output, failing_as_storage
 from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
 from penstock.merge.gather import Positions
@@ -64,7 +64,6 @@ class _OpenFile:
     path: str
     version: int
     sink: pa.NativeFile
-    times: SeenTimes
     size_bytes: int = 0
     counts: _Counts = field(default_factory=_Counts)
 
@@ -145,7 +144,6 @@ class LogWriter:
             block = avro_block(rows, **said)
             self._row_bytes = len(block) / rows.num_rows
         file = self._open or self._next()
-        file.times.add(rows)
         if are_updates:
             file.counts.updates += rows.num_rows
         else:
@@ -163,8 +161,7 @@ class LogWriter:
         name = log_file_name(target.file_id, target.base_instant, self._version, self._output.write_token)
         path = join(target.partition_path, name) if target.partition_path else name
         self._names.append(name)
-        sink = self._output.create(path, MarkerType.APPEND)
-        self._open = _OpenFile(path, self._version, sink, SeenTimes(self._output.settings))
+        self._open = _OpenFile(path, self._version, self._output.create(path, MarkerType.APPEND))
         return self._open
 
     def _finish(self) -> None:
@@ -178,7 +175,6 @@ class LogWriter:
     def _stat(self, file: _OpenFile) -> WriteStat:
         target, base = self._target, self._target.base_file
         return WriteStat(
-            **file.times.fields(),
             file_id=target.file_id,
             partition_path=target.partition_path,
             path=file.path,

@@ -21,6 +21,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.event_time import EventTimes, event_times
 from penstock.merge.fold import LogRecords
 from penstock.merge.gather import Positions, take_rows, top_column
 from penstock.merge.mergers import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger, changed_rows, inserted_rows
@@ -69,6 +70,15 @@ class MergeCounts:
     base_rows: int = 0
     #: Keys that the log says something about.
     keys: int = 0
+    #: The column with event times, if they are asked for, and those of the log's rows that replace or delete base rows.
+    event_time: str | None = None
+    times: EventTimes = field(default_factory=EventTimes)
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take note of the event times of rows."""
+        if self.event_time is not None:
+            self.times = self.times.with_more(event_times(rows, self.event_time))
+
     scan: ScanCounts = field(default_factory=ScanCounts)
 
 
@@ -159,7 +169,7 @@ def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray
     gone = log.empty[numbers]
     kept = np.ones(old.num_rows, np.bool_)
     kept[hits[gone]] = False
-    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept)
+    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept, counts)
     counts.deletes += old.num_rows - int(kept.sum())
     if changed is None:
         return old.filter(pa.array(kept))
@@ -168,7 +178,13 @@ def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray
 
 
 def _changed(
-    old: pa.Table, log: FoldedLog, merger: Merger, hits: Positions, numbers: Positions, kept: npt.NDArray[np.bool_]
+    old: pa.Table,
+    log: FoldedLog,
+    merger: Merger,
+    hits: Positions,
+    numbers: Positions,
+    kept: npt.NDArray[np.bool_],
+    counts: MergeCounts,
 ) -> tuple[Positions, pa.Table | None]:
     """Rows in place of old ones, and where each row of the result comes from: from these, behind the old ones, or from those.
 
@@ -182,6 +198,7 @@ def _changed(
     needed = old.select([name for name in names if name in old.column_names])
     choices = merger.resolve(take_rows(needed, hits), new)
     kept[hits[choices == DELETE]] = False
+    counts.note_times(new.filter(pa.array(choices != KEEP_OLD)))
     at = hits[(choices != DELETE) & (choices != KEEP_OLD)]
     if not len(at):
         return order, None

@@ -41,24 +41,8 @@ class FileSettings:
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
     markers: MarkerStyle = MarkerStyle.DIRECT
-    #: The column whose least and greatest value in the incoming rows go into write stats; None: none do.
+    #: The column whose least and greatest value go into write stats, of rows that meet older ones; None: none do.
     event_time: str | None = None
-
-
-class SeenTimes:
-    """The event times of the incoming rows that a file is written for."""
-
-    def __init__(self, settings: FileSettings) -> None:
-        self._column, self._span = settings.event_time, EventTimes()
-
-    def add(self, rows: pa.Table) -> None:
-        """Take note of rows."""
-        if self._column is not None:
-            self._span = self._span.with_more(event_times(rows, self._column))
-
-    def fields(self) -> dict[str, int | None]:
-        """What a write stat says of them."""
-        return {"min_event_time": self._span.least_ms, "max_event_time": self._span.greatest_ms}
 
 
 @contextlib.contextmanager
@@ -186,8 +170,7 @@ class BaseFileWriter:
         self.rows = 0
         self._output = output
         self._task = output.task
-        #: Of the incoming rows that meet stored ones.
-        self.times = SeenTimes(settings)
+        self._times = EventTimes()
         bloom = settings.bloom if settings.populate_meta else None
         self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
@@ -231,6 +214,11 @@ class BaseFileWriter:
             return
         (self._footer.add if new else self._footer.keep)(body[KEY_COLUMN])
         self._write(placed(body, self.partition_path, self.name))
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take note of the event times of rows that replace or delete old ones."""
+        if self.settings.event_time is not None:
+            self._times = self._times.with_more(event_times(rows, self.settings.event_time))
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -279,7 +267,8 @@ class BaseFileWriter:
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
         """The write stat of the finished file."""
         return WriteStat(
-            **self.times.fields(),
+            min_event_time=self._times.least_ms,
+            max_event_time=self._times.greatest_ms,
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=self.path,

@@ -24,12 +24,12 @@ from penstock.merge.mergers import (
     Choices,
     Merger,
     check_operations,
+    delete_entries,
     delete_flags,
     has_text,
     ignores_ordering,
     inserted_rows,
     keeps_partition,
-    logs_deletes,
 )
 from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
@@ -77,6 +77,11 @@ class DebeziumMySql:
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that cannot be told apart by their place are refused before they are in a log."""
+        _binlog_places(_positions(rows, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
+        return self.is_delete(rows)
+
 
 @dataclass(frozen=True)
 class DebeziumPostgres:
@@ -100,6 +105,11 @@ class DebeziumPostgres:
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that cannot be told apart by their place are refused before they are in a log."""
+        _positions(rows, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
+        return self.is_delete(rows)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         columns = []
@@ -132,7 +142,12 @@ class WithOperation:
 
     @property
     def logs_deletes(self) -> bool:
-        return logs_deletes(self.merger)
+        return True
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log the column says it: only what another rule deletes becomes a delete entry."""
+        operation_deletes(rows)
+        return delete_entries(self.merger, rows)
 
     @property
     def keeps_partition(self) -> bool:

@@ -71,6 +71,12 @@ class Masked:
             gone = gone | has_text(new[self.operation], "D", any_case=True)
         return gone
 
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that name unknown columns or operations are refused before they are in a log."""
+        self.is_delete(rows)
+        self._supplied(rows)
+        return np.zeros(rows.num_rows, np.bool_)
+
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         new = plain(new)
         supplied = self._supplied(new)

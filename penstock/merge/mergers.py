@@ -8,7 +8,7 @@ made of several rows of one batch or log is in `runs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -189,6 +189,12 @@ def ignores_ordering(merger: Merger) -> bool:
 def logs_deletes(merger: Merger) -> bool:
     """Whether deletes go to a log as the rows they are, for the merger to decide when it is read, and not as delete entries."""
     return getattr(merger, "logs_deletes", False)
+
+
+def delete_entries(merger: Merger, rows: pa.Table) -> Flags:
+    """Which rows become delete entries of a log. A merger may refuse rows here that could not be merged when the log is read."""
+    entries: Callable[[pa.Table], Flags] = getattr(merger, "delete_entries", merger.is_delete)
+    return entries(rows)
 
 
 def keeps_partition(merger: Merger) -> bool:

@@ -45,6 +45,10 @@ class FirstRow:
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
 
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log deletes are rows."""
+        return np.zeros(rows.num_rows, np.bool_)
+
     def fold(self, runs: Runs) -> Folded:
         if runs.in_log:
             return _first_to_come(runs)
@@ -72,6 +76,12 @@ class _Joining:
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         new = plain(new)
         return _as_of_later_commit(old, new, self._join(old, new, _is_late(old, new, self.ordering)))
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log deletes are rows; what cannot be joined is refused before it is in one."""
+        none = plain(rows).slice(0, 0)
+        self._join(none, none, np.zeros(0, np.bool_))
+        return np.zeros(rows.num_rows, np.bool_)
 
     def insert(self, new: pa.Table) -> pa.Table:
         return plain(new)

@@ -257,9 +257,8 @@ ALLOW_OPERATION_FIELD: Final = Option(
     "hoodie.allow.operation.metadata.field",
     boolean,
     False,
-    "Add the sixth meta column `_hoodie_operation`.",
-    supported=("false",),
-    instead="leave it out; keep the change type in a column of your own",
+    "Add the sixth meta column `_hoodie_operation`: what was done to a row, I, -U, U or D. Rows with D are deletes; in a log "
+    "they stay as rows. A table that has the column keeps it.",
 )
 AUTO_COMMIT: Final = Option(
     "hoodie.auto.commit",

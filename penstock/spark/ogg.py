@@ -6,6 +6,8 @@ texts, and the texts are cast. Decimals are read once more with their type, sinc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DecimalType, MapType, StringType, StructType
@@ -64,7 +66,7 @@ def ogg_rows(changes: DataFrame, column: str, schema: StructType | str, *, ignor
     )
 
 
-def _exact(decimals: dict[str, DataType]) -> list[Column]:
+def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
     """Decimals in their own type, once for each usual spelling of the names: Spark's JSON is strict about that."""
     found = []
     for number, spelled in enumerate(_spellings(list(decimals))):

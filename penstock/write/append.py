@@ -20,8 +20,8 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import Output
 from penstock.formats.delete_records import Deletes, deletes_of
 from penstock.merge.gather import Positions, column_at
-from penstock.merge.mergers import Merger, logs_deletes
-from penstock.merge.runs import Flags, fresh_rows, plain
+from penstock.merge.mergers import Merger, delete_entries
+from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
 from penstock.options import Options
@@ -82,7 +82,7 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
         rows, at = share.take(order[part]), None if places is None else places[part]
-        deletes = _become_entries(append.merger, rows)
+        deletes = delete_entries(append.merger, rows)
         if (fresh := fresh_rows(rows)).any():
             _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
         if deletes.any():
@@ -93,11 +93,6 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)
     return writer.close()
-
-
-def _become_entries(merger: Merger, rows: pa.Table) -> Flags:
-    """Which rows become delete entries."""
-    return np.zeros(rows.num_rows, np.bool_) if logs_deletes(merger) else merger.is_delete(rows)
 
 
 def _delete_before(writer: LogWriter, append: Append, rows: pa.Table, places: Positions | None) -> None:

@@ -138,7 +138,7 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
     taken = (choices == TAKE_NEW) | (choices == BUILD)
-    writer.times.add(new.filter(pa.array((taken | (choices == DELETE)) & (hits.fates == MERGE))))
+    writer.note_times(new.filter(pa.array((taken | (choices == DELETE)) & (hits.fates == MERGE))))
     changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)

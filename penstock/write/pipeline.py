@@ -21,7 +21,6 @@ from penstock.index import index_of
 from penstock.merge.gather import column_at
 from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
 from penstock.merge.payloads import (
-    PAYLOADS_WITH_EVENT_TIME,
     READY,
     PayloadSettings,
     delete_marker,
@@ -31,10 +30,10 @@ from penstock.merge.payloads import (
 )
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
-from penstock.metadata.merging import merged_rules
+from penstock.metadata.merging import event_time_column, merged_rules
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
-from penstock.schema import column_defaults
+from penstock.schema import column_defaults, has_operation
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -260,6 +259,7 @@ def payload_settings(write: Write) -> PayloadSettings:
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro)),
+        operation=has_operation(write.prepared.avro),
         own=own_settings(options.raw),
     )
 
@@ -317,9 +317,9 @@ def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
 
 def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
-    prepared, keeps_times = write.prepared, write.settings.payload_class in PAYLOADS_WITH_EVENT_TIME
+    prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
-    return replace(settings, event_time=write.options[o.PAYLOAD_EVENT_TIME_FIELD] if keeps_times else None)
+    return replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:

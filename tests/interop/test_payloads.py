@@ -106,7 +106,7 @@ IN_LOGS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PAYLOADS if "with" not in name.lower()])
+@pytest.mark.parametrize("name", [name for name in PAYLOADS if " " not in name])
 def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name}
     path = tmp_path / "shared"
@@ -115,4 +115,4 @@ def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle,
         side.write(path, pa.Table.from_pylist(batch, SCHEMA), {**options, OPERATION: "upsert"})
         theirs = rows_of(hudi015.read(path).drop_columns(list(META_COLUMNS)))
         assert_rows(us.read(path).drop_columns(list(META_COLUMNS)), theirs, f"{name}, after {type(side).__name__}'s log")
-    assert len(list(path.glob("x/.*.log.*"))) == 2
+    assert len([file for file in path.glob("x/.*.log.*") if file.suffix != ".crc"]) == 2

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+import penstock
 from penstock.errors import OptionError, SchemaError, Unsupported
-from tests.table.tables import BULK, OPERATION, commits, load, sorted_rows, stats, write
+from tests.table.tables import BULK, OPERATION, base_files, commits, load, sorted_rows, stats, trips, values, write
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, columns, rows
 
 _MODEL = "org.apache.hudi.common.model."
@@ -37,7 +39,7 @@ KEPT = {
 #: As Hudi 0.15 has them.
 EVENT_TIMES = {
     "COPY_ON_WRITE": (1_700_000_050_000, 1_700_000_200_000),
-    "MERGE_ON_READ": (1_700_000_050_000, 1_700_000_200_000),
+    "MERGE_ON_READ": (None, None),
 }
 
 
@@ -96,6 +98,23 @@ def test_a_merge_on_read_table_keeps_what_its_payload_says(spark: Any, table_pat
     assert sorted_rows(found) == KEPT[name]
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_operation_column_is_the_sixth_and_deletes(spark: Any, table_path: str, kind: str) -> None:
+    options = {**UPSERT, "hoodie.datasource.write.table.type": kind, "hoodie.compact.inline": "false"}
+    columns_ = "id string, city string, ts bigint, _hoodie_operation string"
+    first = [("a", "x", 1, "I"), ("b", "x", 1, "I"), ("c", "x", 1, None)]
+    write(values(spark, columns_, *first), table_path, {**options, "hoodie.allow.operation.metadata.field": "true"})
+    write(values(spark, columns_, ("a", "x", 2, "U"), ("b", "x", 2, "D")), table_path, options)
+    assert sorted_rows(load(spark, table_path).select("id", "ts", "_hoodie_operation")) == [("a", 2, "U"), ("c", 1, None)]
+    assert pq.read_schema(base_files(table_path)[-1]).names[5:7] == ["_hoodie_operation", "id"]
+    write(trips(spark, ("c", "x", 3, 1.5)).drop("fare"), table_path, options)
+    penstock.Table.open(table_path).compact() if kind == "MERGE_ON_READ" else None
+    assert sorted_rows(load(spark, table_path).select("id", "ts", "_hoodie_operation")) == [("a", 2, "U"), ("c", 3, None)]
+    assert pq.read_schema(base_files(table_path)[-1]).names[5:7] == ["_hoodie_operation", "id"]
+    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U and D, or null"):
+        write(values(spark, columns_, ("a", "x", 4, "X")), table_path, options)
+
+
 #: Rows and their partitions after each of two batches. Hudi's payload moves late rows and rows without a city too.
 MOVED = {
     "PartialUpdateAvroPayload": [
@@ -140,6 +159,7 @@ def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any
         **payload("DefaultHoodieRecordPayload"),
         "hoodie.datasource.write.table.type": kind,
         "hoodie.payload.event.time.field": "ts",
+        "hoodie.compact.inline.max.delta.commits": "3",
         "hoodie.parquet.small.file.limit": "0" if kind == "MERGE_ON_READ" else str(1 << 20),
     }
     first = [("a", "x", at, 1.0, False), ("b", "x", at, 1.0, False), ("c", "x", at, 1.0, False)]
@@ -150,6 +170,10 @@ def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any
     write(rows(spark, *changes, ("n", "x", at + 900, 2.0, False)), table_path, options)
     changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
     assert (changed["minEventTime"], changed["maxEventTime"]) == EVENT_TIMES[kind]
+    compacting = {"hoodie.compact.inline": "true"} if kind == "MERGE_ON_READ" else {}
+    write(rows(spark, ("a", "x", at + 60, 3.0, False)), table_path, {**options, **compacting})
+    changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
+    assert (changed["minEventTime"], changed["maxEventTime"]) == (1_700_000_060_000, 1_700_000_060_000)
 
 
 # --- refused

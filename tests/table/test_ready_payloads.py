@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.errors import OptionError
+from penstock.errors import OptionError, SchemaError
 from tests.table.tables import load, properties, write
 from tests.table.upserts import PAYLOAD, UPSERT, rows
 
@@ -84,6 +84,14 @@ def test_logs_keep_what_base_files_would(spark: Any, table_path: str, name: str)
     write(batch(spark, [("f", 2, None, None, ["s"])]), logs, UPSERT)
     write(batch(spark, [("f", 2, None, None, ["s"])]), ours, options)
     assert left(spark, logs) == left(spark, ours)
+
+
+def test_what_could_not_be_merged_does_not_get_into_a_log(spark: Any, table_path: str) -> None:
+    write(batch(spark, BATCHES[0]), table_path, {**UPSERT, **MERGE_ON_READ, PAYLOAD: "penstock.masked"})
+    before = left(spark, table_path)
+    with pytest.raises(SchemaError, match="'_changed_columns' names 'nowhere'"):
+        write(batch(spark, [("a", 2, 2, None, ["nowhere"])]), table_path, UPSERT)
+    assert left(spark, table_path) == before
 
 
 def test_logs_have_one_payload(spark: Any, table_path: str) -> None:

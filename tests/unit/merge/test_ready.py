@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.fold import fold_log
-from penstock.merge.mergers import DELETE_FLAG
+from penstock.merge.mergers import DELETE_FLAG, Merger, delete_entries
 from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
 from penstock.schema import META_COLUMNS
 from tests.unit.merge.meeting import Row, combine, combine_fresh, combine_two, insert, log_of, meet, meet_one, replay
@@ -220,6 +220,21 @@ def test_a_history_is_the_same_however_versions_come_together(versions: list[tup
     assert both is not None
     assert sorted(v["ts"] for v in both["history"] or []) == [v["ts"] for v in past]
     assert [v["ts"] for v in both["history"] or []] == [v["ts"] for v in past]
+
+
+@pytest.mark.parametrize(
+    ("merger", "message"),
+    [
+        (KeepHistory("s"), "column 's' has to be a list of structs"),
+        (Aggregate((("s", "sum"),)), "sum of column 's'"),
+        (Aggregate((("nowhere", "sum"),)), "column 'nowhere' is to be aggregated"),
+    ],
+)
+def test_rows_that_cannot_be_joined_do_not_get_into_a_log(merger: Merger, message: str) -> None:
+    rows = pa.Table.from_pylist([row(1)], schema=SCHEMA)
+    with pytest.raises(SchemaError, match=message):
+        delete_entries(merger, rows)
+    assert not delete_entries(ALL, pa.Table.from_pylist([row(1, deleted=True)], schema=SCHEMA)).any()
 
 
 def test_a_column_that_cannot_hold_versions_is_refused() -> None:
