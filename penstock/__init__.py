@@ -25,12 +25,25 @@ if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
     from penstock.registry import merger, payload
+    from penstock.spark.ogg import ogg_rows
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain import explain_write
 
     __version__: str
 
-__all__ = ["Commit", "Table", "__version__", "bundle", "disable", "enable", "explain_write", "merger", "payload", "session"]
+__all__ = [
+    "Commit",
+    "Table",
+    "__version__",
+    "bundle",
+    "disable",
+    "enable",
+    "explain_write",
+    "merger",
+    "ogg_rows",
+    "payload",
+    "session",
+]
 
 _LAZY = {
     "Commit": "penstock.api",
@@ -40,6 +53,7 @@ _LAZY = {
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain",
     "merger": "penstock.registry",
+    "ogg_rows": "penstock.spark.ogg",
     "payload": "penstock.registry",
     "session": "penstock.spark.session",
 }

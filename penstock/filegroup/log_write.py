@@ -101,7 +101,7 @@ class LogWriter:
             start += part.num_rows
 
     def delete(self, deletes: Deletes, positions: Positions | None = None) -> None:
-        """Add deleted keys, behind all rows that are to go; they stay in the file of the last rows, however large it is."""
+        """Add deleted keys, in one block. Behind all rows they stay in the file of the last ones, however large it is."""
         if not len(deletes):
             return
         file = self._open or self._next()

@@ -21,10 +21,11 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.event_time import EventTimes, event_times
 from penstock.merge.fold import LogRecords
 from penstock.merge.gather import Positions, take_rows, top_column
 from penstock.merge.meet import is_changed, meet, new_rows
-from penstock.merge.mergers import DELETE, DELETE_FLAG, Building, Merger
+from penstock.merge.mergers import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger
 from penstock.merge.pair import positions_in
 from penstock.merge.runs import Folding
 from penstock.schema import arrow_of_avro
@@ -70,6 +71,15 @@ class MergeCounts:
     base_rows: int = 0
     #: Keys that the log says something about.
     keys: int = 0
+    #: The column with event times, if they are asked for, and those of the log's rows that replace or delete base rows.
+    event_time: str | None = None
+    times: EventTimes = field(default_factory=EventTimes)
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take note of the event times of rows."""
+        if self.event_time is not None:
+            self.times = self.times.with_more(event_times(rows, self.event_time))
+
     scan: ScanCounts = field(default_factory=ScanCounts)
 
 
@@ -92,7 +102,7 @@ def merged_rows(
     """
     counts = counts if counts is not None else MergeCounts()
     wanted = list(columns) if columns is not None else rules.arrow.names
-    read = _columns_read(rules, wanted)
+    read = columns_read(rules, wanted)
     log = folded_log(storage, slice_, rules, read, counts)
     counts.keys = len(log.keys)
     met = np.zeros(len(log.keys), np.bool_)
@@ -111,7 +121,7 @@ def merged_rows(
 def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
     counts = MergeCounts()
-    log = folded_log(storage, slice_, rules, _columns_read(rules, columns), counts)
+    log = folded_log(storage, slice_, rules, columns_read(rules, columns), counts)
     for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
         yield rows.select(list(columns))
 
@@ -139,7 +149,7 @@ def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRec
         yield part
 
 
-def _columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
+def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
     """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
     names = rules.arrow.names
     if isinstance(rules.merger, Building | Folding):
@@ -160,7 +170,7 @@ def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray
     gone = log.empty[numbers]
     kept = np.ones(old.num_rows, np.bool_)
     kept[hits[gone]] = False
-    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept)
+    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept, counts)
     counts.deletes += old.num_rows - int(kept.sum())
     if changed is None:
         return old.filter(pa.array(kept))
@@ -169,7 +179,13 @@ def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray
 
 
 def _changed(
-    old: pa.Table, log: FoldedLog, merger: Merger, hits: Positions, numbers: Positions, kept: npt.NDArray[np.bool_]
+    old: pa.Table,
+    log: FoldedLog,
+    merger: Merger,
+    hits: Positions,
+    numbers: Positions,
+    kept: npt.NDArray[np.bool_],
+    counts: MergeCounts,
 ) -> tuple[Positions, pa.Table | None]:
     """Rows in place of old ones, and where each row of the result comes from: from these, behind the old ones, or from those.
 
@@ -182,6 +198,7 @@ def _changed(
     meeting = meet(merger, old, hits, new)
     choices = meeting.choices
     kept[hits[choices == DELETE]] = False
+    counts.note_times(new.filter(pa.array(choices != KEEP_OLD)))
     at = hits[is_changed(choices)]
     if not len(at):
         return order, None

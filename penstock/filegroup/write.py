@@ -20,6 +20,7 @@ from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
 from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
 from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
+from penstock.merge.event_time import EventTimes, event_times
 from penstock.schema import META_COLUMNS
 from penstock.storage import Storage, join
 from penstock.timeline.contents import WriteStat
@@ -40,6 +41,8 @@ class FileSettings:
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
     markers: MarkerStyle = MarkerStyle.DIRECT
+    #: The column whose least and greatest value go into write stats, of rows that meet older ones; None: none do.
+    event_time: str | None = None
 
 
 @contextlib.contextmanager
@@ -167,6 +170,7 @@ class BaseFileWriter:
         self.rows = 0
         self._output = output
         self._task = output.task
+        self._times = EventTimes()
         bloom = settings.bloom if settings.populate_meta else None
         self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
@@ -210,6 +214,11 @@ class BaseFileWriter:
             return
         (self._footer.add if new else self._footer.keep)(body[KEY_COLUMN])
         self._write(placed(body, self.partition_path, self.name))
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take note of the event times of rows that replace or delete old ones."""
+        if self.settings.event_time is not None:
+            self._times = self._times.with_more(event_times(rows, self.settings.event_time))
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -258,6 +267,8 @@ class BaseFileWriter:
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
         """The write stat of the finished file."""
         return WriteStat(
+            min_event_time=self._times.least_ms,
+            max_event_time=self._times.greatest_ms,
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=self.path,

@@ -23,10 +23,13 @@ from penstock.merge.mergers import (
     Building,
     Choices,
     Merger,
+    check_operations,
+    delete_entries,
     delete_flags,
     has_text,
     ignores_ordering,
     inserted_rows,
+    keeps_partition,
 )
 from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
@@ -74,6 +77,11 @@ class DebeziumMySql:
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that cannot be told apart by their place are refused before they are in a log."""
+        _binlog_places(_positions(rows, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
+        return self.is_delete(rows)
+
 
 @dataclass(frozen=True)
 class DebeziumPostgres:
@@ -97,6 +105,11 @@ class DebeziumPostgres:
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that cannot be told apart by their place are refused before they are in a log."""
+        _positions(rows, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
+        return self.is_delete(rows)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         columns = []
@@ -127,6 +140,19 @@ class WithOperation:
     def ignores_ordering(self) -> bool:
         return ignores_ordering(self.merger)
 
+    @property
+    def logs_deletes(self) -> bool:
+        return True
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log the column says it: only what another rule deletes becomes a delete entry."""
+        operation_deletes(rows)
+        return delete_entries(self.merger, rows)
+
+    @property
+    def keeps_partition(self) -> bool:
+        return keeps_partition(self.merger)
+
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         choices = self.merger.resolve(old, new)
         choices[operation_deletes(new) & (choices != KEEP_OLD)] = DELETE
@@ -153,12 +179,8 @@ def operation_deletes(rows: pa.Table) -> Flags:
     """
     if OPERATION_COLUMN not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
-    operations = rows[OPERATION_COLUMN]
-    known = pc.or_(pc.is_null(operations), pc.is_in(operations, value_set=pa.array(_OPERATIONS, operations.type)))
-    if not pc.all(known, min_count=0).as_py():
-        odd = pc.unique(operations.filter(pc.invert(known))).to_pylist()[:3]
-        raise SchemaError(f"column {OPERATION_COLUMN!r} holds {odd}; operations are {', '.join(_OPERATIONS)}, or null")
-    return has_text(operations, "D")
+    check_operations(rows[OPERATION_COLUMN], OPERATION_COLUMN, _OPERATIONS)
+    return has_text(rows[OPERATION_COLUMN], "D")
 
 
 def _marked(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:

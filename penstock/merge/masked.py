@@ -7,6 +7,7 @@ log it stays, and with it what is absent. Several rows of a key in a batch or lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from penstock.merge.mergers import (
     KEEP_OLD,
     TAKE_NEW,
     Choices,
+    check_operations,
     delete_flags,
     has_text,
     is_newer,
@@ -39,10 +41,14 @@ MASK = "_changed_columns"
 class Masked:
     """Columns that a row supplies replace the stored ones; rows older than the stored one change nothing."""
 
+    logs_deletes: ClassVar[bool] = True
+    keeps_partition: ClassVar[bool] = True
     ordering: str | None
     mask: str = MASK
     #: A column where `D` means delete, beside the delete flag.
     operation: str | None = None
+    #: What that column may hold.
+    operations: tuple[str, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -61,8 +67,15 @@ class Masked:
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         gone = delete_flags(new)
         if self.operation and self.operation in new.column_names:
+            check_operations(new[self.operation], self.operation, self.operations)
             gone = gone | has_text(new[self.operation], "D", any_case=True)
         return gone
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """Rows that name unknown columns or operations are refused before they are in a log."""
+        self.is_delete(rows)
+        self._supplied(rows)
+        return np.zeros(rows.num_rows, np.bool_)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         new = plain(new)
@@ -81,7 +94,7 @@ class Masked:
         return new.set_column(at, new.schema.field(at), pa.nulls(new.num_rows, new.schema.field(at).type))
 
     def fold(self, runs: Runs) -> Folded:
-        runs = runs.by_ordering()
+        runs = runs.without_late(self.is_delete(runs.rows)) if runs.in_log else runs.by_ordering()
         gone, whole = self.is_delete(runs.rows), self._is_whole(runs.rows)
         places = np.arange(runs.rows.num_rows)
         anew = np.maximum.reduceat(np.where(gone | whole, places, -1), runs.starts)

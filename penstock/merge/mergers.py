@@ -8,6 +8,7 @@ made of several rows of one batch or log is in `runs.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -185,6 +186,22 @@ def ignores_ordering(merger: Merger) -> bool:
     return getattr(merger, "ignores_ordering", False)
 
 
+def logs_deletes(merger: Merger) -> bool:
+    """Whether deletes go to a log as the rows they are, for the merger to decide when it is read, and not as delete entries."""
+    return getattr(merger, "logs_deletes", False)
+
+
+def delete_entries(merger: Merger, rows: pa.Table) -> Flags:
+    """Which rows become delete entries of a log. A merger may refuse rows here that could not be merged when the log is read."""
+    entries: Callable[[pa.Table], Flags] = getattr(merger, "delete_entries", merger.is_delete)
+    return entries(rows)
+
+
+def keeps_partition(merger: Merger) -> bool:
+    """Whether a row that is made of two stays in its partition where it keeps the partition columns of the stored one."""
+    return getattr(merger, "keeps_partition", False)
+
+
 def inserted_rows(merger: Merger, rows: pa.Table) -> pa.Table:
     """Rows that are no deletes and meet no other, as they are stored."""
     return merger.insert(rows) if isinstance(merger, Building) else plain(rows)
@@ -228,6 +245,14 @@ def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> F
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
     found = pc.equal(pc.utf8_lower(texts), text.lower()) if any_case else pc.equal(texts, text)
     return np.asarray(pc.fill_null(found, False), dtype=np.bool_)
+
+
+def check_operations(values: pa.ChunkedArray, column: str, known: Sequence[str]) -> None:
+    """Refuse a column of operations that holds others than these, or null. Raises SchemaError."""
+    fine = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(known, values.type)))
+    if not pc.all(fine, min_count=0).as_py():
+        odd = pc.unique(values.filter(pc.invert(fine))).to_pylist()[:3]
+        raise SchemaError(f"column {column!r} holds {odd}; operations are {', '.join(known[:-1])} and {known[-1]}, or null")
 
 
 def is_newer(old: pa.Table, new: pa.Table, ordering: str) -> Flags:

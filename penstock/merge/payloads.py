@@ -22,7 +22,7 @@ from penstock.merge.mergers import (
     LatestOrdering,
     Merger,
 )
-from penstock.merge.ogg import ogg_merger
+from penstock.merge.ogg import POSITION, ogg_merger
 from penstock.merge.own import own_merger
 from penstock.merge.partial import NonDefaults, PartialUpdate
 from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
@@ -75,6 +75,15 @@ def _keep_history(settings: PayloadSettings) -> Merger:
     return KeepHistory(column, settings.ordering, int(limit) if limit else None)
 
 
+def _ogg(settings: PayloadSettings) -> Merger:
+    if settings.ordering != POSITION:
+        raise OptionError(
+            f"{_OPTION}=penstock.ogg goes by the column {POSITION!r}: set hoodie.datasource.write.precombine.field={POSITION}; "
+            f"it is {settings.ordering!r}"
+        )
+    return ogg_merger()
+
+
 #: Java class → merger, given its settings.
 PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
     f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: LatestCommit(),
@@ -90,14 +99,26 @@ PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
     f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": lambda settings: DebeziumPostgres(),
 }
 
+#: Payloads whose rows' event times go into write stats.
+PAYLOADS_WITH_EVENT_TIME = (f"{_PACKAGE}DefaultHoodieRecordPayload", f"{_PACKAGE}FirstValueAvroPayload")
+
 #: Penstock's own.
 READY: dict[str, Callable[[PayloadSettings], Merger]] = {
     "penstock.aggregate": _aggregate,
     "penstock.masked": lambda settings: Masked(settings.ordering, settings.own.get("mask.column", MASK)),
     "penstock.first_row": lambda settings: FirstRow(settings.ordering),
     "penstock.keep_history": _keep_history,
-    "penstock.ogg": lambda settings: ogg_merger(),
+    "penstock.ogg": _ogg,
 }
+
+
+#: How the options of Penstock's own mergers begin.
+OWN_PREFIX = "penstock.payload."
+
+
+def own_settings(raw: Mapping[str, str]) -> dict[str, str]:
+    """The options of Penstock's own mergers among others, by what follows their prefix."""
+    return {key[len(OWN_PREFIX) :]: text for key, text in raw.items() if key.startswith(OWN_PREFIX)}
 
 
 def merger_of(payload_class: str, ordering: str | None = None, settings: PayloadSettings | None = None) -> Merger:

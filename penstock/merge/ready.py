@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from penstock.merge.lists import concat_lists
 from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, TAKE_NEW, Choices, delete_flags, is_newer
 from penstock.merge.pair import flat, ranks
 from penstock.merge.runs import Flags, Folded, Runs, fresh_rows, joined, plain
+from penstock.schema import META_COLUMNS
 
 AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
@@ -29,6 +31,7 @@ AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 class FirstRow:
     """The first row of a key stays until it is deleted."""
 
+    logs_deletes: ClassVar[bool] = True
     ordering: str | None = None
     reads: tuple[str, ...] = ()
 
@@ -42,7 +45,13 @@ class FirstRow:
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
 
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log deletes are rows."""
+        return np.zeros(rows.num_rows, np.bool_)
+
     def fold(self, runs: Runs) -> Folded:
+        if runs.in_log:
+            return _first_to_come(runs)
         left, fresh = _since_deletes(runs)
         return Folded(take_rows(left.rows, left.starts), fresh)
 
@@ -50,6 +59,8 @@ class FirstRow:
 class _Joining:
     """Mergers that make one row of an earlier and a later one, in a batch as with the stored row."""
 
+    logs_deletes: ClassVar[bool] = True
+    keeps_partition: ClassVar[bool] = True
     ordering: str | None
 
     @property
@@ -64,14 +75,23 @@ class _Joining:
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         new = plain(new)
-        return self._join(old, new, _is_late(old, new, self.ordering))
+        return _as_of_later_commit(old, new, self._join(old, new, _is_late(old, new, self.ordering)))
+
+    def delete_entries(self, rows: pa.Table) -> Flags:
+        """In a log deletes are rows; what cannot be joined is refused before it is in one."""
+        none = plain(rows).slice(0, 0)
+        self._join(none, none, np.zeros(0, np.bool_))
+        return np.zeros(rows.num_rows, np.bool_)
 
     def insert(self, new: pa.Table) -> pa.Table:
         return plain(new)
 
     def fold(self, runs: Runs) -> Folded:
         left, fresh = _since_deletes(runs)
-        return Folded(joined(left, lambda a, b: self._join(a, b, np.zeros(a.num_rows, np.bool_))), fresh)
+        return Folded(joined(left, self._join_in_order), fresh)
+
+    def _join_in_order(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        return _as_of_later_commit(older, newer, self._join(older, newer, np.zeros(older.num_rows, np.bool_)))
 
     def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         """One row of each pair; where `late`, the new one is the earlier."""
@@ -173,6 +193,41 @@ def _since_deletes(runs: Runs) -> tuple[Runs, Flags]:
     followed = (last >= 0) & (last < runs.ends)
     left = runs.from_row(np.where(last < 0, runs.starts, np.minimum(last + 1, runs.ends)))
     return replace(left, after_delete=None), (fresh & (last != runs.ends)) | followed
+
+
+def _first_to_come(runs: Runs) -> Folded:
+    """The row of each run that came first since its key was last deleted; or that delete, if no row came since.
+
+    A delete that is older than the row which is there does nothing. One round for each place in a run.
+    """
+    first, gone = np.full(len(runs), -1), np.full(len(runs), -1)
+    deletes, active = delete_flags(runs.rows), np.arange(len(runs))
+    ranks = np.zeros(len(deletes), np.int64) if runs.ranks is None else runs.ranks
+    for step in range(int(runs.lengths.max(initial=0))):
+        active = active[runs.lengths[active] > step]
+        at = runs.starts[active] + step
+        there = first[active]
+        ends = deletes[at] & ((there < 0) | (ranks[at] >= ranks[there]))
+        gone[active[ends]], first[active[ends]] = at[ends], -1
+        begins = ~deletes[at] & (there < 0)
+        first[active[begins]] = at[begins]
+    fresh = (gone >= 0) & (first >= 0)
+    if runs.after_delete is not None:
+        fresh |= runs.after_delete & (first >= 0)
+    return Folded(take_rows(runs.rows, np.where(first < 0, gone, first)), fresh)
+
+
+def _as_of_later_commit(old: pa.Table, new: pa.Table, rows: pa.Table) -> pa.Table:
+    """Rows made of two, with the meta columns of the one that was written later: that is when they became what they are."""
+    known = [name for name in META_COLUMNS if name in rows.column_names and name in old.column_names]
+    if META_COLUMNS[0] not in known:
+        return rows
+    before = np.asarray(pc.greater(column_like(old, new.schema.field(META_COLUMNS[0])), new[META_COLUMNS[0]]))
+    for name in known:
+        at = rows.schema.get_field_index(name)
+        field = rows.schema.field(at)
+        rows = rows.set_column(at, field, blend(before.astype(np.bool_), column_like(old, field), new[name]))
+    return rows
 
 
 def _versions(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:

@@ -66,6 +66,26 @@ class Runs:
             return self
         return replace(self, rows=take_rows(self.rows, order), ranks=self.ranks[order])
 
+    def without_late(self, deletes: Flags) -> Runs:
+        """The same runs without the rows that are older than the one which was there when they came.
+
+        After a delete there is none. One round for each place in a run.
+        """
+        if self.ranks is None:
+            return self
+        kept, active = np.ones(len(self.ranks), np.bool_), np.arange(len(self))
+        none = np.iinfo(np.int64).min
+        there = np.full(len(self), none)
+        for step in range(int(self.lengths.max(initial=0))):
+            active = active[self.lengths[active] > step]
+            at = self.starts[active] + step
+            late = self.ranks[at] < there[active]
+            kept[at[late]] = False
+            there[active[~late]] = np.where(deletes[at], none, self.ranks[at])[~late]
+        counts = np.bincount(self.run_of[kept], minlength=len(self))
+        rows = self.rows if kept.all() else self.rows.filter(pa.array(kept))
+        return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
+
     def from_row(self, firsts: Positions) -> Runs:
         """What is left of each run from this row on."""
         kept = np.arange(self.rows.num_rows) >= firsts[self.run_of]

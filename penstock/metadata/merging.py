@@ -6,8 +6,16 @@ from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import MergedRules
-from penstock.merge.payloads import PayloadSettings, delete_marker, is_known, merger_of, unknown_payload
-from penstock.schema import META_COLUMNS, OPERATION_COLUMN, column_defaults, with_meta_columns
+from penstock.merge.payloads import (
+    PAYLOADS_WITH_EVENT_TIME,
+    PayloadSettings,
+    delete_marker,
+    is_known,
+    merger_of,
+    own_settings,
+    unknown_payload,
+)
+from penstock.schema import column_defaults, has_operation, with_meta_columns, with_operation
 from penstock.schema.avro import AvroRecord, record_of
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -39,14 +47,14 @@ def merged_rules(
             f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false), so they cannot be "
             f"merged; set {o.QUERY_TYPE.key}=read_optimized to read its base files"
         )
-    options, with_operation = table.options, OPERATION_COLUMN in _names(schema) or table.options[o.ALLOW_OPERATION_FIELD]
+    options, keeps_operation = table.options, has_operation(schema) or table.options[o.ALLOW_OPERATION_FIELD]
     ordering = ordering_field(table)
     settings = PayloadSettings(
         ordering=ordering,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(record_of(schema)),
-        operation=with_operation,
-        own={key.removeprefix("penstock.payload."): text for key, text in options.prefixed("penstock.payload.").items()},
+        operation=keeps_operation,
+        own=own_settings({**options.raw, **table.config.raw}),
         fixed=(*table.config.record_key_fields, *table.config.partition_fields),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
@@ -55,7 +63,7 @@ def merged_rules(
         raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
     return MergedRules(
         merger=merger_of(payload, settings=settings),
-        schema=_of_files(schema, with_operation),
+        schema=_of_files(schema, keeps_operation),
         times=committed_times(table.timeline, as_of),
         ordering=ordering if ordering in _names(schema) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
@@ -70,15 +78,16 @@ def ordering_field(table: TableState) -> str | None:
     return table.config.precombine_field or named or None
 
 
+def event_time_column(table: TableState, payload: str | None = None) -> str | None:
+    """The column whose values go into write stats as event times; None where the payload, by default the table's, has none."""
+    payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    return table.options[o.PAYLOAD_EVENT_TIME_FIELD] if payload in PAYLOADS_WITH_EVENT_TIME else None
+
+
 def _names(schema: str) -> list[str]:
     return [column["name"] for column in record_of(schema)["fields"]]
 
 
-def _of_files(schema: str, with_operation: bool) -> AvroRecord:
+def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:
     """The schema with the meta columns in front, the sixth one too where rows have it."""
-    found = with_meta_columns(schema)
-    if not with_operation:
-        return found
-    at = len(META_COLUMNS)
-    operation = {"name": OPERATION_COLUMN, "type": ["null", "string"], "doc": "", "default": None}
-    return {**found, "fields": [*found["fields"][:at], operation, *found["fields"][at:]]}
+    return with_meta_columns(with_operation(schema) if keeps_operation else schema)

@@ -53,3 +53,21 @@ PAYLOAD_TIMEOUT: Final = Option(
     300.0,
     "Seconds that one call of a payload or merger of your own may take before the write fails. 0 turns it off.",
 )
+PAYLOAD_MASK_COLUMN: Final = Option(
+    "penstock.payload.mask.column",
+    word,
+    "_changed_columns",
+    "The column, a list of texts, in which rows of the payload `penstock.masked` name the columns they supply; null means all.",
+)
+PAYLOAD_HISTORY_COLUMN: Final = Option(
+    "penstock.payload.history.column",
+    word,
+    "history",
+    "The column, a list of structs, in which the payload `penstock.keep_history` keeps earlier versions of a row.",
+)
+PAYLOAD_HISTORY_LIMIT: Final[Option[int | None]] = Option(
+    "penstock.payload.history.limit",
+    count,
+    None,
+    "How many of them it keeps, the newest ones; all, if it is not set.",
+)

@@ -104,6 +104,9 @@ PAYLOAD_CLASS: Final = Option(
         f"{_MODEL}.debezium.PostgresDebeziumAvroPayload",
         "penstock.aggregate",
         "penstock.first_row",
+        "penstock.keep_history",
+        "penstock.masked",
+        "penstock.ogg",
     ),
     instead="choose one of the supported payloads, or register one of your own under that name with @penstock.payload or "
     "@penstock.merger; no Java class is ever loaded",
@@ -129,9 +132,8 @@ PAYLOAD_EVENT_TIME_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.event.time.field",
     word,
     None,
-    "Column whose least and greatest value go into the write stats as event times.",
-    supported=(),
-    instead="leave it out; write stats carry no event times yet",
+    "Column whose least and greatest value, seconds or milliseconds, go into the write stats as event times; with "
+    "`DefaultHoodieRecordPayload` and `FirstValueAvroPayload`.",
 )
 PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.field",
@@ -260,9 +262,8 @@ ALLOW_OPERATION_FIELD: Final = Option(
     "hoodie.allow.operation.metadata.field",
     boolean,
     False,
-    "Add the sixth meta column `_hoodie_operation`.",
-    supported=("false",),
-    instead="leave it out; keep the change type in a column of your own",
+    "Add the sixth meta column `_hoodie_operation`: what was done to a row, I, -U, U or D. Rows with D are deletes; in a log "
+    "they stay as rows. A table that has the column keeps it.",
 )
 AUTO_COMMIT: Final = Option(
     "hoodie.auto.commit",

@@ -104,10 +104,25 @@ def names_of_record(table_name: str) -> tuple[str, str]:
 
 
 def with_meta_columns(avro: Avro) -> AvroRecord:
-    """The schema of the files: the five meta columns first."""
+    """The schema of the files: the five meta columns first, then the operation column, if there is one."""
     bare = without_meta_columns(avro)
-    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
-    return {**bare, "fields": [*meta, *bare["fields"]]}
+    meta = [_meta_column(name) for name in META_COLUMNS]
+    return {**bare, "fields": [*meta, *([_meta_column(OPERATION_COLUMN)] if has_operation(avro) else []), *bare["fields"]]}
+
+
+def _meta_column(name: str) -> AvroRecord:
+    return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
+
+
+def with_operation(avro: Avro) -> AvroRecord:
+    """The schema of a table that keeps what was done to each row: with the operation column, in front of the others."""
+    bare = without_meta_columns(avro)
+    return {**bare, "fields": [_meta_column(OPERATION_COLUMN), *bare["fields"]]}
+
+
+def has_operation(avro: Avro) -> bool:
+    """Whether rows of this schema have the operation column."""
+    return any(column["name"] == OPERATION_COLUMN for column in record_of(avro)["fields"])
 
 
 def without_meta_columns(avro: Avro) -> AvroRecord:

@@ -2,7 +2,8 @@
 
 A key may be in the base file of one group, where its log has deleted it, and alive in another: it was deleted and inserted
 again, or it moved to another partition. Then only the living row is the one that an incoming row meets. Deletes are looked
-for in delete blocks, which are small, and what else the log says is read only if one of them names a key that counts.
+for in delete blocks, which are small, and what else the log says is read only if one of them names a key that counts, or if
+the merger's deletes are rows.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.log_scan import blocks_that_count, open_log_file
-from penstock.filegroup.merged import MergedRules, folded_log, merged_rows
+from penstock.filegroup.merged import MergedRules, columns_read, folded_log, merged_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.log_blocks import BlockType, read_deletes
 from penstock.merge.gather import Positions, take_rows
+from penstock.merge.mergers import logs_deletes
 from penstock.merge.pair import positions_in
 from penstock.merge.runs import Flags
 from penstock.storage import Storage
@@ -47,12 +49,15 @@ def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergedRules, keys
 def are_dead(storage: Storage, slice_: FileSlice, rules: MergedRules, keys: pa.Array) -> Flags:
     """Which of some keys, all in the slice's base file, its log has deleted."""
     dead = np.zeros(len(keys), np.bool_)
-    named = np.zeros(len(keys), np.bool_)
+    named = np.full(len(keys), logs_deletes(rules.merger))
     for file, block in blocks_that_count(storage, slice_.log_files, rules.times):
         if block.type is BlockType.DELETE:
             with open_log_file(storage, file) as log:
                 named |= positions_in(keys, read_deletes(log, block).keys.unique()) >= 0
     if named.any():
-        log_says = folded_log(storage, slice_, rules, [KEY_COLUMN, *([rules.ordering] if rules.ordering else [])])
-        dead[named] = positions_in(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(log_says.empty))) >= 0
+        log_says = folded_log(storage, slice_, rules, columns_read(rules, [KEY_COLUMN]))
+        gone = log_says.empty
+        if logs_deletes(rules.merger):
+            gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))
+        dead[named] = positions_in(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(gone))) >= 0
     return dead

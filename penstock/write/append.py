@@ -3,6 +3,7 @@
 The rows of a batch are reduced to one per key, as for a merge, and then written as they came: what they mean for the stored
 row is decided when the slice is read or compacted. Rows that say their key is gone become delete entries, which carry the
 ordering value of the row that says so; a row that leaves for another partition leaves one without, which always applies.
+Mergers of our own get such rows back as they came. What was deleted and came again in one batch is both, the entry first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import Output
 from penstock.formats.delete_records import Deletes, deletes_of
 from penstock.merge.gather import Positions, column_at
-from penstock.merge.mergers import Merger
+from penstock.merge.mergers import Merger, delete_entries
 from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
@@ -81,7 +82,9 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
         rows, at = share.take(order[part]), None if places is None else places[part]
-        deletes = append.merger.is_delete(rows)
+        deletes = delete_entries(append.merger, rows)
+        if (fresh := fresh_rows(rows)).any():
+            _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
@@ -93,6 +96,13 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)
     return writer.close()
+
+
+def _delete_before(writer: LogWriter, append: Append, rows: pa.Table, places: Positions | None) -> None:
+    """Delete entries for rows whose keys were deleted before they came."""
+    before = _Gone(append.ordering)
+    before.add(rows, places)
+    writer.delete(before.entries(append.target.partition_path), places)
 
 
 def _are_places_known(target: FileSlice, hits: Hits) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock import options as o
 from penstock.keys import infer_generator
+from penstock.merge.payloads import OWN_PREFIX
 from penstock.storage import Storage, join
 from penstock.table import (
     LAYOUT_VERSION,
@@ -67,6 +68,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
     if raw["hoodie.table.type"] == MERGE_ON_READ:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
+        raw |= options.prefixed(OWN_PREFIX)  # who reads the logs merges as who wrote them
     return raw
 
 

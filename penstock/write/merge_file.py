@@ -139,7 +139,9 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
     gone = hits.old[choices == DELETE]
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
-    changed = np.concatenate([hits.old[is_changed(choices)], hits.old[choices == _TOUCHED]])
+    taken = is_changed(choices)
+    writer.note_times(new.filter(pa.array((taken | (choices == DELETE)) & (hits.fates == MERGE))))
+    changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
     if len(changed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,22 +13,31 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
-from penstock.errors import SchemaError, Unsupported
+from penstock.errors import OptionError, SchemaError, Unsupported
 from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.index import index_of
 from penstock.merge.gather import column_at
 from penstock.merge.meet import Making
-from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import READY, PayloadSettings, delete_marker, is_known, merger_of, merger_of_mode, unknown_payload
+from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
+from penstock.merge.payloads import (
+    READY,
+    PayloadSettings,
+    delete_marker,
+    is_known,
+    merger_of,
+    merger_of_mode,
+    own_settings,
+    unknown_payload,
+)
 from penstock.merge.runs import Folding
 from penstock.metadata.listing import latest_slices
-from penstock.metadata.merging import merged_rules
+from penstock.metadata.merging import event_time_column, merged_rules
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
 from penstock.registry import registered
-from penstock.schema import column_defaults
+from penstock.schema import column_defaults, has_operation
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -41,6 +50,7 @@ from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
 from penstock.write.prepare import Prepared, counts_as_small
+from penstock.write.relocate import relocate
 from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
@@ -122,7 +132,9 @@ def _merge(write: Write, operation: str) -> Commit:
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
-            work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+            slices = located_slices(write, rules, pieces)
+            pieces = relocate(rules, pieces, slices, partition_columns(write), run)
+            work = plan_work(rules, pieces, slices, operation, run)
         change.start(work.profile)
         doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
@@ -188,6 +200,11 @@ def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[
     return slices_of(write.table, None if rules.index.is_global else sorted({p.path for p in pieces}))
 
 
+def partition_columns(write: Write) -> list[str]:
+    """The columns that the partition path is made of."""
+    return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
+
+
 def slices_of(table: TableState, partitions: Sequence[str] | None) -> dict[str, list[FileSlice]]:
     """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to."""
     return appendable_slices(table, partitions) if table.is_merge_on_read else latest_slices(table, partitions)
@@ -201,7 +218,7 @@ def action_of(table: TableState) -> Action:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), index_of(write.options)
-    if index.moves and isinstance(merger, Building | Making):
+    if index.moves and isinstance(merger, Making):
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
             f"yet where rows move to another partition; set {index.moves_option}=false"
@@ -231,25 +248,32 @@ def merger_for(write: Write) -> Merger:
     o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
     if (function := registered(payload)) is not None:
         function.packed()  # fails here, not in a Spark job, if it cannot travel
-    if write.table.is_merge_on_read and payload in READY:
-        raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={payload} is for copy-on-write tables so far: other readers of a merge-on-read table would "
-            "not know it; choose one of Hudi's payloads"
-        )
+    check_payload_of_logs(write.table, payload)
     mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
     if mode is not None:
         return merger_of_mode(mode, settings, payload)
     return merger_of(payload, settings=settings)
 
 
+def check_payload_of_logs(table: TableState, payload: str) -> None:
+    """Refuse rows that only one payload understands in logs that another one reads."""
+    stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if table.is_merge_on_read and payload != stored and (payload in READY or stored in READY):
+        raise OptionError(
+            f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
+            f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"
+        )
+
+
 def payload_settings(write: Write) -> PayloadSettings:
     """What the payload is told beside its rows."""
-    options, keys, prefix = write.options, write.settings.keys, "penstock.payload."
+    options, keys = write.options, write.settings.keys
     return PayloadSettings(
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro)),
-        own={key[len(prefix) :]: text for key, text in options.prefixed(prefix).items()},
+        operation=has_operation(write.prepared.avro),
+        own=own_settings(options.raw),
         fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
@@ -309,7 +333,8 @@ def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
 def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
     prepared = write.prepared
-    return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    return replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:

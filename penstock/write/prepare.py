@@ -23,7 +23,17 @@ from penstock.keys import KeyColumns, key_generator
 from penstock.options import Options
 from penstock.read.conform import conform
 from penstock.read.conform import quoted as quoted
-from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro, avro_of_spark, avro_text, evolve, spark_of_avro
+from penstock.schema import (
+    META_COLUMNS,
+    arrow_for_storage,
+    arrow_of_avro,
+    avro_of_spark,
+    avro_text,
+    evolve,
+    has_operation,
+    spark_of_avro,
+    with_operation,
+)
 from penstock.write.incoming import InputFiles, input_files
 from penstock.write.layout import KEY, PATH, Layout
 from penstock.write.settings import WriteSettings
@@ -134,7 +144,7 @@ def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str
     """The table's schema after this write, partition columns included."""
     incoming = avro_of_spark(struct.jsonValue(), settings.table_name)
     options = settings.options
-    return evolve(
+    evolved = evolve(
         json.loads(table_schema) if table_schema else None,
         incoming,
         set_null_for_missing=options[o.SET_NULL_FOR_MISSING_COLUMNS],
@@ -142,6 +152,8 @@ def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str
         reconcile=options[o.RECONCILE_SCHEMA],
         validate=options[o.AVRO_SCHEMA_VALIDATE],
     )
+    keeps_operation = options[o.ALLOW_OPERATION_FIELD] or (table_schema is not None and has_operation(table_schema))
+    return with_operation(evolved) if keeps_operation else evolved
 
 
 def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:

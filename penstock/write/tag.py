@@ -19,7 +19,7 @@ from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.write import failing_as_storage
 from penstock.index.lookup import Found, Keys, Pruning, look_up
 from penstock.merge.gather import Positions, take_rows, top_column
-from penstock.merge.mergers import DELETE_FLAG, KEEP_OLD, Merger
+from penstock.merge.mergers import DELETE, DELETE_FLAG, KEEP_OLD, TAKE_NEW, Merger
 from penstock.spread import this_task
 from penstock.storage import Storage
 from penstock.write.alive import are_dead, look_up_merged
@@ -122,10 +122,11 @@ def _fates(
     if len(away) == 0:
         return fates
     rows = share.take(new[away])
-    kept = np.zeros(len(away), np.bool_)
+    choices = np.full(len(away), TAKE_NEW)
     if task.merger.needs:
-        kept = task.merger.resolve(old_values(away), rows) == KEEP_OLD
-    fates[away] = np.where(task.merger.is_delete(rows), MERGE, np.where(kept, TOUCH, MOVE))
+        choices = task.merger.resolve(old_values(away), rows)
+    gone = task.merger.is_delete(rows) | (choices == DELETE)
+    fates[away] = np.where(gone, MERGE, np.where(choices == KEEP_OLD, TOUCH, MOVE))
     return fates
 
 

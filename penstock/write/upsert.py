@@ -268,7 +268,7 @@ class _Located:
 
 def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any) -> _Located:
     """Tag the shares, find their new rows and assign those. Two jobs, however many shares there are."""
-    tasks = [_tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
+    tasks = [tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
     results = iter(run(tag_files, [task for its in tasks for task in its]))
     tagged = [[next(results) for _ in its] for its in tasks]
     groups: dict[tuple[str, str], GroupTask] = {}
@@ -297,7 +297,8 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
     return _Located(list(groups.values()), inserts, updates, tagging)
 
 
-def _tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:
+def tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:
+    """What is looked for where: the files that a share's keys may be in, some of them a task."""
     paths = list(slices) if rules.index.is_global else sorted({p.path for p in share})
     files = [s for path in paths for s in slices.get(path, ()) if s.base_file]
     chunks = [tuple(files[i : i + _FILES_PER_TAG]) for i in range(0, len(files), _FILES_PER_TAG)] or [()]

@@ -97,3 +97,22 @@ def test_both_keep_the_same_rows(name: str, us: Penstock, hudi015: Oracle, tmp_p
         theirs = rows_of(hudi015.read(tmp_path / "theirs").drop_columns(list(META_COLUMNS)))
         assert_rows(us.read(tmp_path / "ours").drop_columns(list(META_COLUMNS)), theirs, name)
         assert_rows(us.read(tmp_path / "theirs").drop_columns(list(META_COLUMNS)), theirs, "we read what Hudi wrote")
+
+
+IN_LOGS = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.small.file.limit": "0",  # changes go to logs, also where new keys come along
+}
+
+
+@pytest.mark.parametrize("name", [name for name in PAYLOADS if " " not in name])
+def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+    options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name}
+    path = tmp_path / "shared"
+    us.write(path, pa.Table.from_pylist(FIRST, SCHEMA), {**options, OPERATION: "bulk_insert"})
+    for side, batch in ((us, SECOND), (hudi015, THIRD)):
+        side.write(path, pa.Table.from_pylist(batch, SCHEMA), {**options, OPERATION: "upsert"})
+        theirs = rows_of(hudi015.read(path).drop_columns(list(META_COLUMNS)))
+        assert_rows(us.read(path).drop_columns(list(META_COLUMNS)), theirs, f"{name}, after {type(side).__name__}'s log")
+    assert len([file for file in path.glob("x/.*.log.*") if file.suffix != ".crc"]) == 2

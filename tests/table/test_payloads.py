@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+import penstock
 from penstock.errors import OptionError, SchemaError, Unsupported
-from tests.table.tables import BULK, OPERATION, load, sorted_rows, write
+from tests.table.tables import BULK, OPERATION, base_files, commits, load, sorted_rows, stats, trips, values, write
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, columns, rows
 
 _MODEL = "org.apache.hudi.common.model."
@@ -31,6 +33,13 @@ KEPT = {
     "OverwriteNonDefaultsWithLatestAvroPayload": [("a", 6, 1.0), ("b", 7, 7.0), ("c", 4, 4.0), ("e", 6, 6.0)],
     "PartialUpdateAvroPayload": [("a", 6, 1.0), ("b", 7, 7.0), ("c", 5, 3.0), ("e", 6, 6.0)],
     "penstock.first_row": [("a", 5, 1.0), ("b", 5, 2.0), ("c", 5, 3.0), ("e", 6, 6.0)],
+}
+
+
+#: As Hudi 0.15 has them.
+EVENT_TIMES = {
+    "COPY_ON_WRITE": (1_700_000_050_000, 1_700_000_200_000),
+    "MERGE_ON_READ": (None, None),
 }
 
 
@@ -89,28 +98,91 @@ def test_a_merge_on_read_table_keeps_what_its_payload_says(spark: Any, table_pat
     assert sorted_rows(found) == KEPT[name]
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_operation_column_is_the_sixth_and_deletes(spark: Any, table_path: str, kind: str) -> None:
+    options = {**UPSERT, "hoodie.datasource.write.table.type": kind, "hoodie.compact.inline": "false"}
+    columns_ = "id string, city string, ts bigint, _hoodie_operation string"
+    first = [("a", "x", 1, "I"), ("b", "x", 1, "I"), ("c", "x", 1, None)]
+    write(values(spark, columns_, *first), table_path, {**options, "hoodie.allow.operation.metadata.field": "true"})
+    write(values(spark, columns_, ("a", "x", 2, "U"), ("b", "x", 2, "D")), table_path, options)
+    assert sorted_rows(load(spark, table_path).select("id", "ts", "_hoodie_operation")) == [("a", 2, "U"), ("c", 1, None)]
+    assert pq.read_schema(base_files(table_path)[-1]).names[5:7] == ["_hoodie_operation", "id"]
+    write(trips(spark, ("c", "x", 3, 1.5)).drop("fare"), table_path, options)
+    penstock.Table.open(table_path).compact() if kind == "MERGE_ON_READ" else None
+    assert sorted_rows(load(spark, table_path).select("id", "ts", "_hoodie_operation")) == [("a", 2, "U"), ("c", 3, None)]
+    assert pq.read_schema(base_files(table_path)[-1]).names[5:7] == ["_hoodie_operation", "id"]
+    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U and D, or null"):
+        write(values(spark, columns_, ("a", "x", 4, "X")), table_path, options)
+
+
+#: Rows and their partitions after each of two batches. Hudi's payload moves late rows and rows without a city too.
+MOVED = {
+    "PartialUpdateAvroPayload": [
+        [("a", "y", 6, 1.0), ("b", "y", 5, 2.0), ("d", "x", 6, 4.0), ("n", "x", 6, None)],
+        [("a", "x", 7, 1.0), ("b", "__HIVE_DEFAULT_PARTITION__", 7, 2.5), ("d", "y", 7, 4.0), ("n", "x", 6, None)],
+    ],
+    "penstock.aggregate": [
+        [("a", "y", 6, 1.0), ("b", "x", 5, 2.0), ("d", "x", 6, 4.0), ("n", "x", 6, None)],
+        [("a", "x", 7, 1.0), ("b", "x", 7, 4.5), ("d", "y", 7, 4.0), ("n", "x", 6, None)],
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("name", MOVED)
+def test_a_row_that_moves_is_made_of_both_rows(spark: Any, table_path: str, name: str, kind: str) -> None:
+    options = {
+        **UPSERT,
+        **payload(name),
+        "penstock.payload.aggregate": "fare:sum,city:last",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.compact.inline": "false",
+        INDEX: "GLOBAL_SIMPLE",
+        MOVES["GLOBAL_SIMPLE"]: "true",
+    }
+    write(rows(spark, *FIRST), table_path, {**options, OPERATION: "bulk_insert"})
+    late, gone = ("b", "y", 4, None, False), ("c", "x", 6, None, True)
+    batches = [
+        [("a", "y", 6, None, False), late, gone, ("d", "x", 6, 4.0, False), ("n", "x", 6, None, False)],
+        [("a", "x", 7, None, False), ("d", "y", 7, None, False), ("b", None, 7, 2.5, False)],
+    ]
+    for batch, expected in zip(batches, MOVED[name], strict=True):
+        write(rows(spark, *batch), table_path, options)
+        assert sorted_rows(load(spark, table_path).select("id", "_hoodie_partition_path", "ts", "fare")) == expected
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any, table_path: str, kind: str) -> None:
+    at = 1_700_000_000
+    options = {
+        **UPSERT,
+        **payload("DefaultHoodieRecordPayload"),
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.payload.event.time.field": "ts",
+        "hoodie.compact.inline.max.delta.commits": "3",
+        "hoodie.parquet.small.file.limit": "0" if kind == "MERGE_ON_READ" else str(1 << 20),
+    }
+    first = [("a", "x", at, 1.0, False), ("b", "x", at, 1.0, False), ("c", "x", at, 1.0, False)]
+    write(rows(spark, *first), table_path, options)
+    (stat,) = stats(commits(table_path)[-1])
+    assert (stat["minEventTime"], stat["maxEventTime"]) == (None, None)
+    changes = [("a", "x", at + 50, 2.0, False), ("b", "x", at - 10, 2.0, False), ("c", "x", at + 200, 2.0, True)]
+    write(rows(spark, *changes, ("n", "x", at + 900, 2.0, False)), table_path, options)
+    changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
+    assert (changed["minEventTime"], changed["maxEventTime"]) == EVENT_TIMES[kind]
+    compacting = {"hoodie.compact.inline": "true"} if kind == "MERGE_ON_READ" else {}
+    write(rows(spark, ("a", "x", at + 60, 3.0, False)), table_path, {**options, **compacting})
+    changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
+    assert (changed["minEventTime"], changed["maxEventTime"]) == (1_700_000_060_000, 1_700_000_060_000)
+
+
 # --- refused
-
-
-def test_a_payload_of_our_own_is_refused_for_logs(spark: Any, table_path: str) -> None:
-    options = {**UPSERT, **payload("penstock.first_row"), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-    with pytest.raises(Unsupported, match="penstock.first_row is for copy-on-write tables"):
-        write(rows(spark, *FIRST), table_path, options)
 
 
 def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: str) -> None:
     options = {**UPSERT, **payload("PartialUpdateAvroPayload"), MODE: "EVENT_TIME_ORDERING"}
     with pytest.raises(OptionError, match="say different things"):
         write(rows(spark, *FIRST), table_path, options)
-
-
-def test_a_row_made_of_two_cannot_move_yet(spark: Any, table_path: str) -> None:
-    write(rows(spark, *FIRST), table_path, {**BULK})
-    before = columns(table_path, "id", "city")
-    options = {**UPSERT, **payload("PartialUpdateAvroPayload"), INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
-    with pytest.raises(Unsupported, match=f"PartialUpdateAvroPayload.*{MOVES['GLOBAL_SIMPLE']}=false"):
-        write(rows(spark, ("a", "y", 6, None, False)), table_path, options)
-    assert columns(table_path, "id", "city") == before
 
 
 def test_an_insert_does_not_fold(spark: Any, table_path: str) -> None:

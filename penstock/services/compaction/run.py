@@ -33,7 +33,7 @@ from penstock.filegroup.rows import body_of
 from penstock.filegroup.write import BaseFileWriter, FileSettings, Output
 from penstock.formats.avro import read_container
 from penstock.formats.fit import fit
-from penstock.metadata.merging import merged_rules
+from penstock.metadata.merging import event_time_column, merged_rules
 from penstock.metadata.pending import plan_of
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
@@ -212,7 +212,8 @@ def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[Merge
     """How slices are merged, and how files are written at an instant."""
     rules = merged_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
     stored = arrow_for_storage(pa.schema([f for f in rules.arrow if f.name not in META_COLUMNS]))
-    return rules, replace(base_file_settings(table, time, stored, schema), avro_schema=avro_text(rules.schema))
+    settings = base_file_settings(table, time, stored, schema)
+    return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
 
 
 def sizes_of_files(table: TableState, plan: CompactionPlan) -> dict[str, dict[str, int]]:
@@ -264,7 +265,7 @@ def _size(folder: str, name: str, sizes: Mapping[str, int]) -> int:
 
 def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     """Write the base file that a slice becomes; gives its write stat, or none where there is nothing to write."""
-    began, slice_, counts = clock.monotonic_s(), task.slice_, MergeCounts()
+    began, slice_, counts = clock.monotonic_s(), task.slice_, MergeCounts(event_time=task.settings.event_time)
     body = body_of(task.settings.schema)
     parts = merged_rows(task.settings.storage, slice_, task.rules, body.names, counts)
     first = next(parts, None)
@@ -292,7 +293,8 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     )
     output.finish()
     took = {"totalScanTime": 0, "totalUpsertTime": int((clock.monotonic_s() - began) * 1000), "totalCreateTime": 0}
-    return [asdict(replace(stat, runtime_stats=took))]
+    times = counts.times
+    return [asdict(replace(stat, runtime_stats=took, min_event_time=times.least_ms, max_event_time=times.greatest_ms))]
 
 
 def _writer(output: Output, slice_: FileSlice) -> BaseFileWriter:

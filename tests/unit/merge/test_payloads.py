@@ -10,7 +10,16 @@ import pytest
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.change_streams import UNAVAILABLE, WithOperation, operation_deletes
 from penstock.merge.fold import fold_log
-from penstock.merge.mergers import DELETE_FLAG, Building, CommitTime, DeleteMarker, LatestCommit, LatestOrdering, Merger
+from penstock.merge.mergers import (
+    DELETE_FLAG,
+    Building,
+    CommitTime,
+    DeleteMarker,
+    LatestCommit,
+    LatestOrdering,
+    Merger,
+    delete_entries,
+)
 from penstock.merge.payloads import PAYLOADS, READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
 from penstock.merge.runs import Folding
 from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
@@ -155,6 +164,13 @@ def test_without_ordering_values_the_last_record_of_a_log_counts() -> None:
     records = log_of([("k", row(5, "E"), 5), ("k", row(1, "I"), 1), ("l", row(5, "E"), 5), ("l", None, 1)], SCHEMA)
     unordered = type(records)(records.keys, records.rows, records.empty)
     assert rows_of(fold_log(payload("DefaultHoodieRecordPayload"), unordered)) == {"k": row(1, "I"), "l": None}
+
+
+@pytest.mark.parametrize("name", ["DefaultHoodieRecordPayload", "EventTimeAvroPayload", "FirstValueAvroPayload"])
+def test_ordering_values_of_two_types_are_refused(name: str) -> None:
+    old, new = pa.table({"ts": [1]}), pa.table({"ts": ["1"]})
+    with pytest.raises(SchemaError, match=r"ordering column 'ts' is int64 in the table and string in the rows.*cast it"):
+        payload(name).resolve(old, new)
 
 
 def test_a_log_of_nothing_says_nothing() -> None:
@@ -437,6 +453,8 @@ def test_debezium_rows_without_their_meta_columns_are_refused_by_name() -> None:
             met(name, row(1), row(2))
         with pytest.raises(SchemaError, match=r"needs the column '_change_operation_type'"):
             insert(payload(name), [row(2)], SCHEMA)
+        with pytest.raises(SchemaError, match=rf"{column} cannot be null in insert record"):
+            delete_entries(payload(name), pa.Table.from_pylist([row(2)], schema=SCHEMA))
     for merger, new, schema in (("MySql", mysql(None, "u", "I"), MYSQL), ("Postgres", postgres(None, "u", "I"), POSTGRES)):
         with pytest.raises(SchemaError, match=r"cannot be null in insert record"):
             meet_one(payload(f"debezium.{merger}DebeziumAvroPayload"), new, new, schema)
@@ -479,8 +497,15 @@ def test_a_late_delete_by_operation_loses_where_the_stored_row_is_kept() -> None
     assert combine_two(merger, old, new, WITH_OPERATION) == old
 
 
+def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
+    merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
+    rows = pa.table({"ts": [1, 2], "_hoodie_operation": ["D", "U"], DELETE_FLAG: [False, True]})
+    assert merger.is_delete(rows).tolist() == [True, True]
+    assert delete_entries(merger, rows).tolist() == [False, True]
+
+
 def test_unknown_operations_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U, D"):
+    with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U and D"):
         operation_deletes(pa.table({"_hoodie_operation": ["I", "X", None]}))
     assert operation_deletes(pa.table({"a": [1]})).tolist() == [False]
 
@@ -516,7 +541,7 @@ def test_payloads_that_choose_the_newest_need_neither_building_nor_folding(name:
 
 def test_penstocks_own_mergers_take_their_options() -> None:
     own: dict[str, Any] = {"aggregate": "b:sum, a : max", "history.column": "h", "history.limit": "3", "mask.column": "m"}
-    made = {name: merger_of(name, settings=PayloadSettings("ts", own=own)) for name in READY}
+    made = {name: merger_of(name, settings=PayloadSettings("pos" if name == "penstock.ogg" else "ts", own=own)) for name in READY}
     assert made["penstock.aggregate"].columns == (("b", "sum"), ("a", "max"))  # type: ignore[attr-defined]
     assert (made["penstock.keep_history"].column, made["penstock.keep_history"].limit) == ("h", 3)  # type: ignore[attr-defined]
     assert made["penstock.masked"].reads == ("m",)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.fold import fold_log
-from penstock.merge.mergers import DELETE_FLAG
+from penstock.merge.mergers import DELETE_FLAG, Merger, delete_entries
 from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
+from penstock.schema import META_COLUMNS
 from tests.unit.merge.meeting import Row, combine, combine_fresh, combine_two, insert, log_of, meet, meet_one, replay
 
 TAGS = pa.list_(pa.field("element", pa.string()))
@@ -159,6 +160,29 @@ def test_the_first_row_of_a_key_stays() -> None:
     assert combine(merger, [*rows, row(9, deleted=True)], SCHEMA) == {"k": row(9, deleted=True)}
 
 
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ([row(3, 1), row(2, 2), row(4, 3)], row(3, 1)),  # in a log the first to come, not the oldest
+        ([row(3, 1), row(2, deleted=True), row(4, 3)], row(3, 1)),  # a delete that is late
+        ([row(3, 1), row(3, deleted=True), row(2, 3), row(5, 4)], row(2, 3)),
+        ([row(3, 1), row(4, deleted=True)], row(4, deleted=True)),
+        ([row(3, deleted=True), row(2, deleted=True)], row(2, deleted=True)),
+    ],
+)
+def test_the_first_row_of_a_log_is_the_first_that_came(changes: list[Row], left: Row) -> None:
+    assert replay(FirstRow("ts"), [("k", one, one["ts"]) for one in changes], SCHEMA) == {"k": left}
+
+
+def test_a_row_made_of_two_is_as_new_as_the_later_commit() -> None:
+    schema = pa.schema([(META_COLUMNS[0], pa.string()), (META_COLUMNS[1], pa.string()), *SCHEMA])
+    old, new = ({META_COLUMNS[0]: str(i), META_COLUMNS[1]: f"{i}_0", **row(ts, 1)} for i, ts in ((1, 5), (2, 4)))
+    late = meet_one(ALL, old, new, schema)
+    assert late is not None
+    assert (late[META_COLUMNS[0]], late[META_COLUMNS[1]], late["ts"], late["n"]) == ("2", "2_0", 5, 2)
+    assert combine_two(ALL, new, old, schema)[META_COLUMNS[0]] == "2"
+
+
 def test_earlier_versions_go_into_the_list() -> None:
     merger = KeepHistory("history", "ts")
     once = meet_one(merger, version(1, "a"), version(2, "b"), VERSIONED)
@@ -196,6 +220,21 @@ def test_a_history_is_the_same_however_versions_come_together(versions: list[tup
     assert both is not None
     assert sorted(v["ts"] for v in both["history"] or []) == [v["ts"] for v in past]
     assert [v["ts"] for v in both["history"] or []] == [v["ts"] for v in past]
+
+
+@pytest.mark.parametrize(
+    ("merger", "message"),
+    [
+        (KeepHistory("s"), "column 's' has to be a list of structs"),
+        (Aggregate((("s", "sum"),)), "sum of column 's'"),
+        (Aggregate((("nowhere", "sum"),)), "column 'nowhere' is to be aggregated"),
+    ],
+)
+def test_rows_that_cannot_be_joined_do_not_get_into_a_log(merger: Merger, message: str) -> None:
+    rows = pa.Table.from_pylist([row(1)], schema=SCHEMA)
+    with pytest.raises(SchemaError, match=message):
+        delete_entries(merger, rows)
+    assert not delete_entries(ALL, pa.Table.from_pylist([row(1, deleted=True)], schema=SCHEMA)).any()
 
 
 def test_a_column_that_cannot_hold_versions_is_refused() -> None:

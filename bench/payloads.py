@@ -1,0 +1,121 @@
+"""What payloads cost: one upsert with each of the built-in ones, beside the default one.
+
+    python -m bench.payloads --rows 1000000 --batch 200000 --repeat 3 --out bench/out/payloads
+
+Every payload gets a table of its own, made by the same bulk_insert, and the same batch: newer rows of known keys, some of them
+with nulls, a few deletes, a few new keys. The figure is the median time of the upsert, and how many times the default
+payload's it is; the goal is at most 1.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import penstock
+
+GOAL = 1.2
+DEFAULT = "OverwriteWithLatestAvroPayload"
+PAYLOADS: dict[str, dict[str, str]] = {
+    DEFAULT: {},
+    "DefaultHoodieRecordPayload": {},
+    "EventTimeAvroPayload": {},
+    "FirstValueAvroPayload": {},
+    "HoodieAvroPayload": {},
+    "OverwriteNonDefaultsWithLatestAvroPayload": {},
+    "PartialUpdateAvroPayload": {},
+    "AWSDmsAvroPayload": {},
+    "debezium.MySqlDebeziumAvroPayload": {},
+    "debezium.PostgresDebeziumAvroPayload": {},
+    "penstock.aggregate": {"penstock.payload.aggregate": "fare:sum,ts:max"},
+    "penstock.first_row": {},
+    "penstock.masked": {},
+    "penstock.keep_history": {"penstock.payload.history.limit": "3"},
+}
+HOODIE = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "penstock.progress": "off",
+}
+OPERATION, PAYLOAD = "hoodie.datasource.write.operation", "hoodie.datasource.write.payload.class"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if a payload takes more than the goal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the table")
+    parser.add_argument("--batch", type=int, default=200_000, help="rows of the upsert")
+    parser.add_argument("--repeat", type=int, default=3, help="upserts that the median is taken of")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--payloads", default=",".join(PAYLOADS), help="which ones, the default one first")
+    parser.add_argument("--out", type=Path, default=Path("bench/out/payloads"))
+    asked = parser.parse_args(arguments)
+    spark = penstock.session(master=f"local[{asked.cores}]")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    inputs = make_inputs(spark, asked.out, asked.rows, asked.batch)
+    names = list(dict.fromkeys([DEFAULT, *asked.payloads.split(",")]))
+    times = {name: measure(spark, name, inputs, asked.out, asked.repeat) for name in names}
+    spark.stop()
+    found = {name: {"seconds": round(s, 3), "times_default": round(s / times[DEFAULT], 2)} for name, s in times.items()}
+    (asked.out / "payloads.json").write_text(json.dumps(found, indent=2) + "\n")
+    for name, figures in found.items():
+        sys.stdout.write(f"{name:45} {figures['seconds']:8.3f} s  {figures['times_default']:5.2f}x\n")
+    return int(any(figures["times_default"] > GOAL for figures in found.values()))
+
+
+def make_inputs(spark: Any, folder: Path, rows: int, batch: int) -> tuple[str, str]:
+    """Files with the table's rows and with the batch."""
+    stored, incoming = str(folder / "stored"), str(folder / "incoming")
+    trips(spark, 0, rows, 1).write.mode("overwrite").parquet(stored)
+    first = max(0, rows - batch * 9 // 10)
+    trips(spark, first, first + batch, 2).write.mode("overwrite").parquet(incoming)
+    return stored, incoming
+
+
+def trips(spark: Any, first: int, end: int, ts: int) -> Any:
+    """Trips with all columns that any payload looks at."""
+    return spark.range(first, end).selectExpr(
+        "cast(id as string) as id",
+        "concat('city-', id % 10) as city",
+        f"{ts}L as ts",
+        f"if(id % 7 = 0 and {ts} > 1, null, cast(id as double)) as fare",
+        "concat('rider ', id) as rider",
+        f"if(id % 50 = 0 and {ts} > 1, 'D', 'U') as Op",
+        f"if(id % 50 = 0 and {ts} > 1, 'd', 'u') as _change_operation_type",
+        f"'00000{ts}.1' as _event_seq",
+        f"{ts}L as _event_lsn",
+        f"if({ts} > 1, array('fare', 'ts'), null) as _changed_columns",
+        "cast(null as array<struct<ts: bigint, fare: double>>) as history",
+        f"id % 50 = 0 and {ts} > 1 as _hoodie_is_deleted",
+    )
+
+
+def measure(spark: Any, payload: str, inputs: tuple[str, str], folder: Path, repeat: int) -> float:
+    """The median time of an upsert, each into a new table."""
+    options = {**HOODIE, PAYLOAD: payload, **PAYLOADS[payload]}
+    taken = []
+    for _ in range(repeat):
+        path = folder / "table"
+        shutil.rmtree(path, ignore_errors=True)
+        _write(spark, inputs[0], path, {**options, OPERATION: "bulk_insert"})
+        began = time.perf_counter()
+        _write(spark, inputs[1], path, {**options, OPERATION: "upsert"})
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def _write(spark: Any, source: str, path: Path, options: dict[str, str]) -> None:
+    spark.read.parquet(source).write.format("hudi").options(**options).mode("append").save(str(path))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

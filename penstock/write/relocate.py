@@ -1,0 +1,182 @@
+"""Stage 4, before tagging, where a global index moves rows and the payload makes a row of the stored and the incoming one.
+
+Such a row goes to its new partition as what was made of both, so what is stored must be known before the row is written
+elsewhere. Rows that are going to move are looked for first (`find_moves`), and the batch is staged again with what they
+become (`stage_moves`). With Hudi's payloads the row always goes where the incoming one says. With ours it stays where it has
+the partition columns of the stored one, because the incoming row came late or does not supply them: its partition path is the
+stored row's from here on, and it is merged there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import Unsupported
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.read import open_base_file, read_row_groups
+from penstock.filegroup.write import failing_as_storage
+from penstock.index.lookup import Found, Keys, look_up
+from penstock.merge.gather import Positions, column_at, take_rows
+from penstock.merge.mergers import BUILD, Building, keeps_partition
+from penstock.merge.runs import FRESH, Flags
+from penstock.spread import this_task
+from penstock.storage import join
+from penstock.write.alive import look_up_merged
+from penstock.write.layout import KEY
+from penstock.write.merge_file import row_group_parts
+from penstock.write.share import Share, load_share
+from penstock.write.stage import ARRIVAL, Piece, Staging, read_pieces
+from penstock.write.tag import Places, TagTask
+from penstock.write.upsert import Rules, tag_tasks
+
+_NUMBER, _STAYS, _PATH = "_penstock_number", "_penstock_stays", "_penstock_stored_path"
+
+
+@dataclass(frozen=True)
+class MoveTask:
+    """Some base files, and the incoming rows of other partitions whose keys are looked for in them."""
+
+    tag: TagTask
+    partition_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """Staged rows, and files with what some of them become."""
+
+    staging: Staging
+    pieces: tuple[Piece, ...]
+    moves: tuple[str, ...]
+
+
+def relocate(
+    rules: Rules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], run: Any
+) -> list[Piece]:
+    """The staged rows with those that move as what they become.
+
+    Args:
+        columns: those that the partition path is made of.
+        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
+    """
+    if not pieces or not rules.index.moves or not isinstance(rules.merger, Building):
+        return list(pieces)
+    tasks = [MoveTask(task, tuple(columns)) for task in tag_tasks(rules, tuple(pieces), slices, 0)]
+    moves = tuple(name for name in run(find_moves, tasks) if name)
+    if not moves:
+        return list(pieces)
+    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves)])
+    return [Piece(**piece) for piece in found]
+
+
+def find_moves(task: MoveTask) -> str:
+    """Kernel: what becomes of incoming rows whose stored version is in another partition, to a file; gives its name, or none."""
+    tag, storage = task.tag, task.tag.share.staging.storage
+    share, places = load_share(tag.share, tag.pieces), Places(tag.pieces)
+    bases = [slice_.base_file for slice_ in tag.files if slice_.base_file]
+    found = zip(tag.files, look_up(storage, bases, Keys(share.keys), tag.pruning), strict=True)
+    moves = [one for slice_, hits in found if (one := _moves_from(task, slice_, hits, share, places)) is not None]
+    if not moves:
+        return ""
+    name = f"{tag.out}-moves-{this_task().write_token}.arrow"
+    with failing_as_storage(name), storage.create(name) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
+        for table in moves:
+            writer.write_table(table)
+    return name
+
+
+def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, places: Places) -> pa.Table | None:
+    """What becomes of rows that were found in one file, if any of them comes for another partition."""
+    away = np.flatnonzero(places.of(share.rows[found.key]) != places.number(slice_.partition_path))
+    if not len(away):
+        return None
+    keys, old = _stored(task.tag, slice_, share, found, away)
+    new = share.take(share.rows[keys]).drop_columns([KEY])
+    merger = task.tag.merger
+    built = np.flatnonzero(merger.resolve(old, new) == BUILD)
+    if not len(built) or not isinstance(merger, Building):
+        return None
+    old, new = take_rows(old, built), take_rows(new, built)
+    rows = merger.build(old, new)
+    stays = ~_are_alike(rows, new, task.partition_columns) & keeps_partition(merger)
+    if (stays & ~_are_alike(rows, old, task.partition_columns)).any():
+        raise Unsupported(
+            f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "
+            "the stored row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"
+        )
+    more = {
+        _NUMBER: pa.array(share.rows[keys[built]]),
+        _STAYS: pa.array(stays),
+        _PATH: pa.repeat(slice_.partition_path, len(built)),
+    }
+    for name, values in more.items():
+        rows = rows.append_column(name, values)
+    return rows
+
+
+def _stored(tag: TagTask, slice_: FileSlice, share: Share, found: Found, away: Positions) -> tuple[Positions, pa.Table]:
+    """Which keys of the share have a living row here, and these rows, with the columns of the incoming ones."""
+    storage = tag.share.staging.storage
+    schema = pa.schema([field for field in share.schema if field.name not in (KEY, FRESH, ARRIVAL)])
+    if tag.merging is not None and slice_.log_files:
+        keys = np.unique(found.key[away])
+        living = look_up_merged(storage, slice_, tag.merging, share.keys.take(pa.array(keys)), schema.names)
+        return keys[living.key], living.rows.select(schema.names).cast(schema)
+    assert slice_.base_file is not None
+    groups = read_row_groups(open_base_file(storage, slice_.base_file.path), slice_.base_file.path, schema)
+    keys, first = np.unique(found.key[away], return_index=True)
+    return keys, take_rows(pa.concat_tables([schema.empty_table(), *groups]), found.old[away][first])
+
+
+def _are_alike(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> Flags:
+    """Where rows have the same values in these columns."""
+    alike = np.ones(one.num_rows, np.bool_)
+    for name in columns:
+        a, b = column_at(one, name), column_at(other, name)
+        if a is not None and b is not None:
+            both_null = pc.and_(pc.is_null(a), pc.is_null(b))
+            alike &= np.asarray(pc.or_(pc.fill_null(pc.equal(a, b), False), both_null), dtype=np.bool_)
+    return alike
+
+
+def stage_moves(task: StageTask) -> list[Any]:
+    """Kernel: the batch into one staged file, batches of one partition path each; gives its pieces."""
+    storage = task.staging.storage
+    rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
+    moves = pa.concat_tables([pa.ipc.open_file(storage.map(name)).read_all() for name in task.moves])
+    numbers, first = np.unique(np.asarray(moves[_NUMBER]), return_index=True)
+    moves = take_rows(moves, first)
+    stays = np.asarray(moves[_STAYS], dtype=np.bool_)
+    places = Places(task.pieces)
+    paths = sorted({*places.paths, *moves[_PATH].unique().to_pylist()})
+    path_of = np.array([paths.index(path) for path in places.paths])[places.of(np.arange(rows.num_rows))]
+    stored_in = pc.index_in(moves[_PATH], value_set=pa.array(paths))
+    path_of[numbers[stays]] = np.asarray(stored_in, dtype=np.int64)[stays]
+    gone = numbers[~stays]
+    source = np.arange(rows.num_rows)
+    source[gone] = rows.num_rows + np.arange(len(gone))
+    both = pa.concat_tables([rows, _beside(take_rows(rows, gone), moves.filter(pa.array(~stays)))])
+    return [asdict(piece) for piece in _write(task, both, source, path_of, paths)]
+
+
+def _beside(rows: pa.Table, merged: pa.Table) -> pa.Table:
+    """Rows with the values they become; key and order of arrival are theirs."""
+    columns = [merged[n] if n in merged.column_names else rows[n] for n in rows.column_names]
+    return pa.table(columns, schema=rows.schema)
+
+
+def _write(task: StageTask, rows: pa.Table, source: Positions, path_of: Positions, paths: Sequence[str]) -> list[Piece]:
+    name = join(task.staging.folder, f"relocated-{this_task().write_token}.arrow")
+    pieces: list[Piece] = []
+    with failing_as_storage(name), task.staging.storage.create(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        for i, path in enumerate(paths):
+            for part in row_group_parts(np.flatnonzero(path_of == i)):
+                for one in take_rows(rows, source[part]).combine_chunks().to_batches():
+                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes))
+                    writer.write_batch(one)
+    return pieces
