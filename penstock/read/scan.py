@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from penstock.errors import CorruptFile
+from penstock.filegroup.log_scan import committed_times
+from penstock.filegroup.merged import check_slice
 from penstock.filegroup.model import FileSlice
 from penstock.read.conform import conform, quoted
 from penstock.read.merged import merged_frames
@@ -29,6 +31,8 @@ from penstock.table import TableState
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY_FILES = 32
 _NAMES_PER_PATTERN = 128
+#: Log files up to which all are looked at before workers read them.
+_FEW_LOGS = 64
 #: Hudi writes days and times of the calendar that Spark has, also those long ago.
 _AS_WRITTEN = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 #: What Hadoop takes for a part of a pattern.
@@ -56,8 +60,22 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
         how = columns.nulls_of(one.partition_path), older.get(_instant(one), ())
         return _branch(spark, plan.table, [one], schema, columns, *how, kept)
 
+    _check_logs(plan)
     frames += merged_frames(spark, plan, schema, columns, base_rows)
     return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _check_logs(plan: Plan) -> None:
+    """Tell damage of log files now, with an error of ours, where a look at all of them takes no time worth mentioning.
+
+    What workers find later comes out of Spark as text inside an error of its own.
+    """
+    slices = [one for its in plan.slices.values() for one in its if one.log_files]
+    if sum(len(one.log_files) for one in slices) > _FEW_LOGS:
+        return
+    times = committed_times(plan.table.timeline, plan.query.as_of)
+    for one in slices:
+        check_slice(plan.table.storage, one, times)
 
 
 def _instant(slice_: FileSlice) -> str:
