@@ -53,19 +53,20 @@ def log_settings(table: TableState, options: Options) -> LogSettings | None:
 
 
 def appendable_slices(
-    table: TableState, partitions: Sequence[str] | None = None, *, logs_alone: bool = False
+    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool = False
 ) -> dict[str, list[FileSlice]]:
     """Where the rows of each file group are and where changes of them go, by partition path.
 
     The base file and the log files are those that a query merges. While a compaction is pending for the group, the base instant
     is the compaction's, so that it differs from the base file's own. The timeline is read again, after the write's own instant
-    was taken: from then on nobody schedules a compaction before it.
+    was taken: from then on nobody schedules a compaction before it, and one that is scheduled behind it does not count.
 
     Args:
+        instant: the write's own.
         logs_alone: groups without a base file as well, for an index that finds keys in logs.
     """
     table = replace(table, timeline=load_timeline(table.storage, table.base_path))
-    pending = pending_compactions(table)
+    pending = pending_compactions(table, before=instant)
     return {
         path: [
             replace(s, base_instant=pending.get((path, s.file_id), s.base_instant)) for s in slices if s.base_file or logs_alone

@@ -32,6 +32,9 @@ from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
 from penstock.write.upsert import GroupTask, plan_work
 
+#: The time of a write that will not happen: behind all that did.
+_LAST = "9" * 17
+
 
 @dataclass(frozen=True)
 class GroupPlan:
@@ -122,8 +125,8 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     pieces = stage(write.spark, write.prepared, staging)
     if write.settings.operation == "insert":
         rewrites = insert_ratio(write.table, write.options) is None
-        return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces)])
-    nowhere = Change(write.table, Instant("0", Action.COMMIT, State.REQUESTED))
+        return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
+    nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     work = plan_work(rules, pieces, located_slices(write, rules, pieces), write.settings.operation.upper(), run, apart=True)

@@ -95,7 +95,7 @@ def insert(write: Write) -> Commit:
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
         with write.stages.run("assign", "filling small files"):
-            buckets = assign(write, pieces)
+            buckets = assign(write, pieces, change.time)
         change.start(insert_profile("INSERT", buckets))
         stats = store(write, change, staging, buckets)
         return complete(write, change, stats, "INSERT")
@@ -184,17 +184,20 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
     partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    return slices_of(write.table, partitions, logs_alone=rules.index.sees_logs)
+    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=rules.index.sees_logs)
 
 
-def slices_of(table: TableState, partitions: Sequence[str] | None, *, logs_alone: bool = False) -> dict[str, list[FileSlice]]:
+def slices_of(
+    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
+) -> dict[str, list[FileSlice]]:
     """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
 
     Args:
+        instant: the write's own.
         logs_alone: slices without a base file as well.
     """
     if table.is_merge_on_read:
-        return appendable_slices(table, partitions, logs_alone=logs_alone)
+        return appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
     return latest_slices(table, partitions)
 
 
@@ -273,9 +276,10 @@ def share_settings(write: Write, staging: Staging, ordering: str | None) -> Shar
     )
 
 
-def assign(write: Write, pieces: Sequence[Piece]) -> list[Bucket]:
+def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[Bucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
-    slices = slices_of(write.table, sorted({p.path for p in pieces}), logs_alone=index_of(write.options).sees_logs)
+    logs_alone = index_of(write.options).sees_logs
+    slices = slices_of(write.table, sorted({p.path for p in pieces}), instant=instant, logs_alone=logs_alone)
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 

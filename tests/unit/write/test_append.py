@@ -24,12 +24,15 @@ from penstock.index import Index
 from penstock.merge.mergers import AlwaysDelete, LatestCommit, LatestOrdering, Merger
 from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
+from penstock.table import open_table
 from penstock.timeline.contents import WriteStat
-from penstock.write.append import LogGroups
+from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
+from penstock.write.append import LogGroups, appendable_slices
 from penstock.write.assign import Bucket, Sizing
 from penstock.write.store import StoreTask, stats_of, store_bucket
 from penstock.write.upsert import Rules, plan_work, run_task
 from tests.kit.model import Model, Row
+from tests.table.handmade import HandMade, at
 from tests.unit.write.engine import (
     DELETABLE,
     GLOBAL_SIMPLE,
@@ -367,8 +370,8 @@ def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None
     output = Output(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     target = FileSlice("x", "old-0", "000")
     groups = LogGroups(output, "x", INTO_LOGS, target)
-    for at in range(6):
-        groups.write(rows.slice(at, 1), rows["id"].slice(at, 1))
+    for number in range(6):
+        groups.write(rows.slice(number, 1), rows["id"].slice(number, 1))
     groups.write(rows.slice(0, 0), rows["id"].slice(0, 0))
     stats = groups.close()
     assert len(stats) > 2
@@ -388,3 +391,19 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
         (stat,) = stats_of([store_bucket(task)])
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")
+
+
+def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_began(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "t")
+    made.base(1, "x", ("a", "x", 1, 1.0)).base(1, "y", ("b", "y", 1, 1.0)).instant(1)
+    made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(2, "z", 1, made.rows(2, "z", ("c", "z", 2, 2.0))).instant(2)
+    for number, path in ((3, "x"), (5, "y")):
+        (group,) = appendable_slices(open_table(str(made.path)), [path], instant=at(9))[path]
+        operation = CompactionOperation(path, group.file_id, at(1), None, ())
+        file = made.path / ".hoodie" / f"{at(number)}.compaction.requested"
+        file.write_bytes(write_plan(CompactionPlan((operation,))))
+    table = open_table(str(made.path))
+    found = appendable_slices(table, None, instant=at(4))
+    assert {path: [s.base_instant for s in its] for path, its in found.items()} == {"x": [at(3)], "y": [at(1)], "z": []}
+    found = appendable_slices(table, ["z"], instant=at(4), logs_alone=True)
+    assert [(s.base_instant, s.base_file, len(s.log_files)) for s in found["z"]] == [(at(2), None, 1)]
