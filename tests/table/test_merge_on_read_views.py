@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.log_blocks import rollback_block
+from penstock.formats.log_blocks import rollback_block, scan_blocks
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
 from tests.table.handmade import COLUMNS, HandMade, at
@@ -329,7 +329,9 @@ def test_what_a_log_says_wrongly_about_itself_is_told_when_the_table_is_loaded_a
     made.log(1, "x", 1, whole[:21] + b"\x09" + whole[22:])
     with pytest.raises(Unsupported, match=f"{place}block type 9"):
         load(spark, str(made.path))
-    made.log(1, "x", 1, whole[:-20] + b"\xff" * 4 + whole[-16:])
+    (block,) = scan_blocks(whole)
+    count = block.content_offset + 7  # the last byte of how many records there are
+    made.log(1, "x", 1, whole[:count] + b"\x09" + whole[count + 1 :])
     frame = load(spark, str(made.path))
     with pytest.raises(Exception, match=rf"penstock\.errors\.CorruptFile: {place}"):
         frame.collect()
