@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -16,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from penstock.errors import CorruptFile
+from penstock.errors import CorruptFile, PenstockError
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import check_slice
 from penstock.filegroup.model import FileSlice
@@ -66,16 +67,23 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
 
 
 def _check_logs(plan: Plan) -> None:
-    """Tell damage of log files now, with an error of ours, where a look at all of them takes no time worth mentioning.
+    """Tell damage of log files now, in words of ours, where a look at all of them takes no time worth mentioning.
 
-    What workers find later comes out of Spark as text inside an error of its own.
+    What workers find later comes out of Spark as text inside an error of its own. It is an error now if every query would meet
+    it, and a warning where a filter may leave that partition out.
     """
     slices = [one for its in plan.slices.values() for one in its if one.log_files]
     if sum(len(one.log_files) for one in slices) > _FEW_LOGS:
         return
     times = committed_times(plan.table.timeline, plan.query.as_of)
     for one in slices:
-        check_slice(plan.table.storage, one, times)
+        try:
+            check_slice(plan.table.storage, one, times)
+        except PenstockError as problem:
+            if len(plan.slices) == 1:
+                raise
+            where = f"a query that reads partition {one.partition_path!r} of {plan.table.base_path} fails"
+            warnings.warn(f"{where}: {problem}", RuntimeWarning, stacklevel=2)
 
 
 def _instant(slice_: FileSlice) -> str:
