@@ -34,7 +34,7 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
         avro_schema=avro_text(with_meta_columns(avro)),
         codec=options[o.COMPRESSION_CODEC],
         bloom=bloom,
-        populate_meta=options[o.POPULATE_META_FIELDS],
+        populate_meta=options[o.POPULATE_META_FIELDS] and table.config.populate_meta_fields,
         max_file_bytes=options[o.MAX_FILE_SIZE],
         markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
     )

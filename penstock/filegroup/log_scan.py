@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
 from penstock.filegroup.model import FileSlice, LogFile
-from penstock.filegroup.rows import KEY_COLUMN
+from penstock.filegroup.rows import KEY_COLUMN, keys_of
 from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import BlockType, LogBlock, read_deletes, read_row_parts, scan_blocks
 from penstock.merge.fold import LogRecords
@@ -82,6 +82,8 @@ class LogColumns:
     names: tuple[str, ...]
     #: The column whose values say which record of a key is newer; None: none does.
     ordering: str | None = None
+    #: The column that holds record keys.
+    key: str = KEY_COLUMN
 
     @property
     def arrow(self) -> pa.Schema:
@@ -91,11 +93,6 @@ class LogColumns:
 
 
 Placed = tuple[LogFile, LogBlock]
-
-_ELSEWHERE = {
-    BlockType.HFILE_DATA: "it belongs into the metadata table",
-    BlockType.CDC_DATA: "it belongs into a file whose name ends with .cdc",
-}
 
 
 def blocks_that_count(
@@ -166,6 +163,15 @@ def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
         raise CorruptFile(f"log file {file.path} is missing, although it is part of the table's file slice") from e
 
 
+def check_kind(block: LogBlock) -> None:
+    """Raises Unsupported for a block that holds no rows of a table."""
+    if block.type is BlockType.CDC_DATA:
+        raise Unsupported(
+            f"{block.place}: a {block.type.name} block, which holds no rows of a table; it belongs into a file whose name ends "
+            "with .cdc"
+        )
+
+
 def _with_compacted(queue: list[Placed]) -> list[Placed]:
     """The blocks, with those that log compaction put together in place of what they were made of."""
     if not any(block.compacted_instants for _, block in queue):
@@ -187,15 +193,14 @@ def _with_compacted(queue: list[Placed]) -> list[Placed]:
 def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     if block.type is BlockType.DELETE:
         yield _delete_records(read_deletes(log, block), block, columns, arrow)
-    elif block.type not in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
-        raise Unsupported(f"{block.place}: a {block.type.name} block, which holds no rows of a table; {_ELSEWHERE[block.type]}")
     else:
+        check_kind(block)
         for rows in read_row_parts(log, block, read_schema=columns.schema, columns=columns.names):
             yield _row_records(rows, block, columns, arrow)
 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
-    keys = _checked_keys(flat(rows[KEY_COLUMN]), block)
+    keys = _checked_keys(flat(keys_of(rows, columns.key)), block)
     ordering = None if columns.ordering is None else flat(rows[columns.ordering])
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)

@@ -16,10 +16,18 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.log_fold import FoldedLog, FoldSettings, fold_records
-from penstock.filegroup.log_scan import CommittedTimes, LogColumns, ScanCounts, blocks_that_count, read_records
+from penstock.filegroup.log_scan import (
+    CommittedTimes,
+    LogColumns,
+    Placed,
+    ScanCounts,
+    blocks_that_count,
+    check_kind,
+    read_records,
+)
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
-from penstock.filegroup.rows import KEY_COLUMN
+from penstock.filegroup.rows import KEY_COLUMN, keys_of
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.event_time import EventTimes, event_times
 from penstock.merge.fold import LogRecords
@@ -49,6 +57,8 @@ class MergedRules:
     spill_folder: str
     #: Whether base rows and log rows are left beside one another.
     skip_merge: bool = False
+    #: The column that holds record keys: another than the meta column where that is not filled.
+    key: str = KEY_COLUMN
 
     @property
     def arrow(self) -> pa.Schema:
@@ -110,7 +120,7 @@ def merged_rows(
         file = open_base_file(storage, slice_.base_file.path)
         for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read)):
             counts.base_rows += old.num_rows
-            rows = old if rules.skip_merge else _merge_group(old, log, rules.merger, met, counts)
+            rows = old if rules.skip_merge else _merge_group(old, log, rules, met, counts)
             if rows.num_rows:
                 yield rows.select(wanted)
             del old, rows  # before the next row group is waited for
@@ -131,16 +141,31 @@ def folded_log(
 ) -> FoldedLog:
     """What the slice's log says about each key."""
     scan = counts.scan if counts is not None else ScanCounts()
-    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering)
+    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key)
     settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
-    blocks = blocks_that_count(storage, slice_.log_files, rules.times, scan)
+    records = read_records(storage, _blocks(storage, slice_, rules.times, scan), of_log)
+    return fold_records(_counted(records, scan), of_log.arrow, settings)
+
+
+def check_slice(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> None:
+    """Look at what the blocks of a slice's log say about themselves, so that damage is told before workers meet it.
+
+    Raises:
+        CorruptFile: a file is missing, or holds what is no log.
+        Unsupported: a block of a kind or version that is not known.
+    """
+    for _, block in _blocks(storage, slice_, times, ScanCounts()):
+        check_kind(block)
+
+
+def _blocks(storage: Storage, slice_: FileSlice, times: CommittedTimes, scan: ScanCounts) -> list[Placed]:
+    blocks = blocks_that_count(storage, slice_.log_files, times, scan)
     if slice_.base_file is None and blocks and slice_.base_instant not in scan.instants:
         raise CorruptFile(
             f"base file of {blocks[0][0].path} is missing: nothing in the log was written by {slice_.base_instant}, so the file "
             "group began with a base file of that instant. Restore it from a copy"
         )
-    records = read_records(storage, blocks, of_log)
-    return fold_records(_counted(records, scan), of_log.arrow, settings)
+    return blocks
 
 
 def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRecords]:
@@ -155,13 +180,13 @@ def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
     if isinstance(rules.merger, Building | Folding):
         return names
     looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
-    needed = {KEY_COLUMN, *wanted, *(top_column(path, names) for path in looked_at)}
+    needed = {rules.key, *wanted, *(top_column(path, names) for path in looked_at)}
     return [name for name in names if name in needed]
 
 
-def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
+def _merge_group(old: pa.Table, log: FoldedLog, rules: MergedRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
     """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
-    at = positions_in(old[KEY_COLUMN], log.keys)
+    at = positions_in(keys_of(old, rules.key), log.keys)
     hits = np.flatnonzero(at >= 0)
     if not len(hits):
         return old
@@ -170,7 +195,7 @@ def _merge_group(old: pa.Table, log: FoldedLog, merger: Merger, met: npt.NDArray
     gone = log.empty[numbers]
     kept = np.ones(old.num_rows, np.bool_)
     kept[hits[gone]] = False
-    order, changed = _changed(old, log, merger, hits[~gone], numbers[~gone], kept, counts)
+    order, changed = _changed(old, log, rules.merger, hits[~gone], numbers[~gone], kept, counts)
     counts.deletes += old.num_rows - int(kept.sum())
     if changed is None:
         return old.filter(pa.array(kept))

@@ -17,6 +17,12 @@ KEY_COLUMN = "_hoodie_record_key"
 _OF_THE_FILE = META_COLUMNS[3:]
 
 
+def keys_of(rows: pa.Table, column: str) -> pa.ChunkedArray:
+    """The record keys of rows: the meta column, or the texts of the column that keys are made of where it is not filled."""
+    keys = rows[column]
+    return keys if column == KEY_COLUMN or pa.types.is_string(keys.type) else keys.cast(pa.string())
+
+
 def with_meta(schema: pa.Schema) -> pa.Schema:
     """The data columns with the five meta columns in front."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])

@@ -1,4 +1,4 @@
-"""HFiles, in which the metadata table keeps its rows: sorted keys with a value each. Reading only.
+"""HFiles, in which the metadata table keeps its rows, and logs of other tables may: sorted keys, a value each. Reading only.
 
 Kernel: the bytes of a file (format version 3) in, places of keys and values out; block by block, cells walked in order.
 """

@@ -18,12 +18,13 @@ the file's name and the byte. No size that a file claims is believed before it w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
@@ -76,7 +77,10 @@ class HeaderKey(int, Enum):
 ROLLBACK = "0"  # the only command
 
 _DATA = (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
-_WITH_ROWS = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
+_OF_TABLE = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA)
+_WITH_ROWS = (*_OF_TABLE, BlockType.CDC_DATA)
+#: The column that HFile blocks keep beside each record, where a schema has one of this name; inside the record it is empty.
+_HFILE_KEY = "key"
 _FRONT = struct.Struct(">6sq")  # magic, size
 _KIND = struct.Struct(">ii")  # version, type
 _INT = struct.Struct(">i")
@@ -202,7 +206,7 @@ def read_content(log: Any, block: LogBlock) -> pa.Buffer:
 
 
 def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None) -> pa.Table:
-    """The records of an Avro, Parquet or change-data block; `columns` and `read_schema` as for `decode_block`.
+    """The records of an Avro, Parquet, HFile or change-data block; `columns` and `read_schema` as for `decode_block`.
 
     Raises:
         CorruptFile: the content is not what the block says.
@@ -213,8 +217,8 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     content = read_content(log, block)
     try:
-        if block.type is BlockType.PARQUET_DATA:
-            return _parquet_rows(content, block.schema, columns, read_schema)
+        if block.type in _PARTS:
+            return _whole(_PARTS[block.type], content, block.schema, columns, read_schema)
         return decode_block(content, block.schema, columns=columns, read_schema=read_schema)
     except CorruptFile as cause:
         raise CorruptFile(f"{block.place}: {cause}") from cause
@@ -225,18 +229,17 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
 def read_row_parts(
     log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, records: int = RECORDS_OF_A_PART
 ) -> Iterator[pa.Table]:
-    """The same rows as `read_rows` gives, part by part: of an Avro block so many records, of a Parquet block a row group.
+    """The same rows as `read_rows` gives, part by part: of a Parquet block a row group, of other blocks so many records.
 
     Raises:
         CorruptFile, SchemaError, Unsupported: as `read_rows`.
     """
-    if block.type not in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
+    if block.type not in _OF_TABLE:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     content = read_content(log, block)
     wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
     try:
-        parts = _parquet_parts if block.type is BlockType.PARQUET_DATA else _avro_parts
-        for rows in parts(content, block.schema, wanted, records):
+        for rows in _PARTS.get(block.type, _avro_parts)(content, block.schema, wanted, records):
             yield resolved(rows, read_schema, wanted)
     except CorruptFile as cause:
         raise CorruptFile(f"{block.place}: {cause}") from cause
@@ -245,7 +248,7 @@ def read_row_parts(
 
 
 def read_cells(log: Any, block: LogBlock) -> Cells:
-    """The keys and values of an HFile block; a value is an Avro record of the block's schema, which is no table's.
+    """The keys and values of an HFile block; a value is an Avro record of the block's schema.
 
     Raises:
         CorruptFile: the content is not what the block says.
@@ -467,10 +470,39 @@ def _parquet_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], recor
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
 
 
-def _parquet_rows(content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None) -> pa.Table:
+def _hfile_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+    cells = read_hfile(content)
+    for at in range(0, len(cells.value_starts), records):
+        part = slice(at, at + records)
+        rows = decode_records(cells.data, cells.value_starts[part], cells.value_ends[part], schema, columns=wanted)
+        yield _with_hfile_keys(rows, cells.keys()[part]) if _HFILE_KEY in rows.column_names else rows
+
+
+def _with_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
+    """The rows, with the keys of their cells where the column that holds these is empty."""
+    at, kind = rows.column_names.index(_HFILE_KEY), rows.schema.field(_HFILE_KEY)
+    if not pa.types.is_string(kind.type):
+        return rows
+    texts = pa.array(keys, pa.binary()).cast(pa.string())
+    return rows.set_column(at, kind, pc.if_else(pc.equal(rows[_HFILE_KEY], ""), texts, rows[_HFILE_KEY]))
+
+
+_PARTS: Mapping[BlockType, Callable[[pa.Buffer, str, Sequence[str], int], Iterator[pa.Table]]] = {
+    BlockType.PARQUET_DATA: _parquet_parts,
+    BlockType.HFILE_DATA: _hfile_parts,
+}
+
+
+def _whole(
+    read_parts: Callable[[pa.Buffer, str, Sequence[str], int], Iterator[pa.Table]],
+    content: pa.Buffer,
+    schema: str,
+    columns: Sequence[str] | None,
+    read_schema: Avro | None,
+) -> pa.Table:
     kind = arrow_of_avro(schema)
     wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
-    parts = list(_parquet_parts(content, schema, wanted, 0))
+    parts = list(read_parts(content, schema, wanted, RECORDS_OF_A_PART))
     names = [name for name in kind.names if name in wanted]
     rows = pa.concat_tables(parts) if parts else pa.schema([kind.field(name) for name in names]).empty_table()
     return rows if read_schema is None else resolved(rows, read_schema, columns)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import MergedRules
+from penstock.filegroup.rows import KEY_COLUMN
 from penstock.merge.payloads import (
     PAYLOADS_WITH_EVENT_TIME,
     PayloadSettings,
@@ -15,7 +18,7 @@ from penstock.merge.payloads import (
     own_settings,
     unknown_payload,
 )
-from penstock.schema import column_defaults, has_operation, with_meta_columns, with_operation
+from penstock.schema import arrow_of_avro, column_defaults, has_operation, with_meta_columns, with_operation
 from penstock.schema.avro import AvroRecord, record_of
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -40,13 +43,8 @@ def merged_rules(
 
     Raises:
         OptionError: the table names a payload that is not known; register it first.
-        Unsupported: the table does not keep record keys in its files.
+        Unsupported: the table does not keep record keys in its files, and they cannot be told from a column either.
     """
-    if not table.config.populate_meta_fields:
-        raise Unsupported(
-            f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false), so they cannot be "
-            f"merged; set {o.QUERY_TYPE.key}=read_optimized to read its base files"
-        )
     options, keeps_operation = table.options, has_operation(schema) or table.options[o.ALLOW_OPERATION_FIELD]
     ordering = ordering_field(table)
     settings = PayloadSettings(
@@ -69,7 +67,28 @@ def merged_rules(
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
         spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
         skip_merge=skip_merge,
+        key=_key_column(table, schema),
     )
+
+
+def _key_column(table: TableState, schema: str) -> str:
+    """The column that holds record keys: the meta column or, where that is not filled, the one that keys are made of."""
+    if table.config.populate_meta_fields:
+        return KEY_COLUMN
+    fields, arrow = table.config.record_key_fields, arrow_of_avro(schema)
+    if len(fields) == 1 and fields[0] in arrow.names and _is_its_own_key(arrow.field(fields[0]).type):
+        return fields[0]
+    raise Unsupported(
+        f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false); then log files can be "
+        f"merged only if the key is one column of texts, whole numbers, days or booleans, not {', '.join(fields)!r}; set "
+        f"{o.QUERY_TYPE.key}=read_optimized to read its base files"
+    )
+
+
+def _is_its_own_key(kind: pa.DataType) -> bool:
+    """Whether the text of a value is the record key that Hudi makes of it."""
+    checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
+    return any(check(kind) for check in checks)
 
 
 def ordering_field(table: TableState) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -16,7 +17,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from penstock.errors import CorruptFile
+from penstock.errors import CorruptFile, PenstockError
+from penstock.filegroup.log_scan import committed_times
+from penstock.filegroup.merged import check_slice
 from penstock.filegroup.model import FileSlice
 from penstock.merge.gather import Positions
 from penstock.read.conform import conform, quoted
@@ -31,6 +34,8 @@ from penstock.table import TableState
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY_FILES = 32
 _NAMES_PER_PATTERN = 128
+#: Log files up to which all are looked at before workers read them.
+_FEW_LOGS = 64
 #: Hudi writes days and times of the calendar that Spark has, also those long ago.
 _AS_WRITTEN = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 #: What Hadoop takes for a part of a pattern.
@@ -55,8 +60,29 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
         return [_branch(spark, plan.table, its, schema, columns, *how, touched) for how, its in branches.items()]
 
     frames = base_rows((one for its in plan.slices.values() for one in its if not one.log_files), {})
+    _check_logs(plan)
     frames += merged_frames(spark, plan, schema, columns, lambda touched: base_rows(touched, touched))
     return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _check_logs(plan: Plan) -> None:
+    """Tell damage of log files now, in words of ours, where a look at all of them takes no time worth mentioning.
+
+    What workers find later comes out of Spark as text inside an error of its own. It is an error now if every query would meet
+    it, and a warning where a filter may leave that partition out.
+    """
+    slices = [one for its in plan.slices.values() for one in its if one.log_files]
+    if sum(len(one.log_files) for one in slices) > _FEW_LOGS:
+        return
+    times = committed_times(plan.table.timeline, plan.query.as_of)
+    for one in slices:
+        try:
+            check_slice(plan.table.storage, one, times)
+        except PenstockError as problem:
+            if len(plan.slices) == 1:
+                raise
+            where = f"a query that reads partition {one.partition_path!r} of {plan.table.base_path} fails"
+            warnings.warn(f"{where}: {problem}", RuntimeWarning, stacklevel=2)
 
 
 def _branch(

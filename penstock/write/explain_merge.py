@@ -28,11 +28,12 @@ from penstock.merge.meet import meet, new_rows
 from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, Merger, ignores_ordering
 from penstock.merge.pair import flat, newest_of_each
 from penstock.merge.runs import FRESH, GONE, Folding, plain
+from penstock.metadata.listing import merged_slices
 from penstock.metadata.merging import merged_rules
 from penstock.write.alive import look_up_merged
 from penstock.write.explain import dry_run
 from penstock.write.layout import KEY
-from penstock.write.pipeline import Write, check_keys_are_stored, check_ordering_column, combines, merger_for, slices_of
+from penstock.write.pipeline import Write, check_keys_are_stored, check_ordering_column, combines, merger_for
 from penstock.write.prepare import Prepared, quoted
 from penstock.write.share import ordering_values
 from penstock.write.stage import ARRIVAL, Staging, read_pieces, stage
@@ -170,7 +171,7 @@ def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
 def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
     """Stored rows, and of each key its partition path and row number; None if the table has no such key."""
     index, storage, schema = index_of(write.options), write.table.storage, write.prepared.stored
-    slices = slices_of(write.table, None if index.is_global else sorted(set(batch.paths)))
+    slices = merged_slices(write.table, None if index.is_global else sorted(set(batch.paths)))
     wanted = pa.array(sorted(set(batch.keys)))
     rows, known, count = [schema.empty_table()], dict[tuple[str, str], tuple[str, int]](), 0
     candidates = [one for its in slices.values() for one in its if one.base_file]

@@ -32,6 +32,8 @@ class HandMade:
     path: Path
     columns: pa.Schema = field(default_factory=lambda: COLUMNS)
     properties: dict[str, str] = field(default_factory=dict)
+    #: Whether meta columns are filled.
+    meta: bool = True
 
     def __post_init__(self) -> None:
         raw = {
@@ -89,7 +91,8 @@ class HandMade:
             "_hoodie_file_name": ["f"] * len(rows),
         }
         data = {f.name: pa.array([row[i] for row in rows], f.type) for i, f in enumerate(self.columns)}
-        return pa.table({**{name: pa.array(meta[name], pa.string()) for name in META_COLUMNS}, **data})
+        nothing = [None] * len(rows)
+        return pa.table({**{name: pa.array(meta[name] if self.meta else nothing, pa.string()) for name in META_COLUMNS}, **data})
 
     def _folder(self, city: str) -> Path:
         folder = self.path / city

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -21,6 +22,7 @@ from penstock.services.compaction.run import compact, run_plan
 from penstock.table import open_table
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
+from tests.table.handmade import HandMade
 from tests.table.tables import (
     OPERATION,
     SIX,
@@ -531,3 +533,16 @@ def test_joining_that_died_is_taken_up_again(spark: Any, table: penstock.Table, 
     assert plain_rows(table.path) == rows_of(("a", "berlin", 30, 0.5), *ALL[1:])
     table.compact()
     assert read_optimized(spark, table.path) == rows_of(("a", "berlin", 30, 0.5), *ALL[1:])
+
+
+def test_logs_of_a_table_without_meta_columns_are_compacted_by_the_key_column(spark: Any, tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "t", properties={"hoodie.populate.meta.fields": "false"}, meta=False)
+    made.base(1, "x", ("a", "x", 1, 1.0), ("b", "x", 1, 2.0)).instant(1)
+    made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 10.0)), made.deletes(2, "x", "b")).instant(2)
+    assert snapshot(spark, str(made.path)) == [("a", "x", 2, 10.0)]
+    penstock.Table.open(made.path, spark).compact()
+    assert read_optimized(spark, str(made.path)) == [("a", "x", 2, 10.0)]
+    newest = max(base_files(str(made.path)), key=lambda file: file.name.rpartition("_")[2])
+    file = pq.ParquetFile(newest)
+    assert "hoodie_min_record_key" not in {key.decode() for key in file.metadata.metadata}
+    assert file.read(["_hoodie_record_key"])["_hoodie_record_key"].null_count == 1

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import SchemaError
-from penstock.formats.log_blocks import rollback_block
+from penstock.errors import CorruptFile, SchemaError, Unsupported
+from penstock.formats.log_blocks import rollback_block, scan_blocks
 from penstock.read import merged
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
@@ -170,7 +170,8 @@ def test_a_filter_on_the_partition_column_leaves_the_files_of_others_alone(
         made.log(1, city, 1, made.rows(2, city, (f"k{number}", city, 2, 2.0)))
     made.instant(1).instant(2)
     (made.path / "rome" / ".rome-0_20240101000001000.log.1_0-0-0").write_bytes(b"no log at all")
-    frame = load(spark, str(made.path))
+    with pytest.warns(RuntimeWarning, match=r"partition 'rome' of .* fails: log file .* there is no block"):
+        frame = load(spark, str(made.path))
     assert sorted_rows(frame.where("city = 'paris'").select("id", "fare")) == [("k2", 2.0)]
     assert sorted_rows(frame.where("city in ('berlin', 'paris')").select("id")) == [("k1",), ("k2",)]
     with pytest.raises(Exception, match="there is no block"):
@@ -316,5 +317,33 @@ def test_a_log_whose_base_file_is_gone_is_an_error_and_not_a_smaller_table(spark
     path = unpack_golden("trips_mor_avro_v6_trips_8i1u", tmp_path)
     (log,) = path.rglob(".*.log.1_*")
     next(p for p in log.parent.iterdir() if p.suffix == ".parquet").unlink()
-    with pytest.raises(Exception, match=r"base file of .*\.log\.1_0-26-85 is missing"):
-        load(spark, str(path)).collect()
+    gone = r"base file of .*\.log\.1_0-26-85 is missing"
+    with pytest.warns(RuntimeWarning, match=f"a query that reads partition .* fails: {gone}"):
+        frame = load(spark, str(path))
+    with pytest.raises(Exception, match=gone):
+        frame.collect()
+    with pytest.raises(CorruptFile, match=gone):
+        load(spark, str(log.parent))
+
+
+def test_what_a_log_says_wrongly_about_itself_is_told_when_the_table_is_loaded_and_what_it_holds_by_spark(
+    spark: Any, tmp_path: Path
+) -> None:
+    made = HandMade(tmp_path / "t")
+    made.base(1, "x", ("a", "x", 1, 1.0)).instant(1).instant(2)
+    whole, place = made.rows(2, "x", ("a", "x", 2, 2.0)), r"log file .*/x/\..*\.log\.1_0-0-0, block at byte 0: "
+    made.log(1, "x", 1, whole[:17] + b"\x07" + whole[18:])
+    with pytest.raises(Unsupported, match=f"{place}log format version 7"):
+        load(spark, str(made.path))
+    assert sorted_rows(load(spark, str(made.path), **READ_OPTIMIZED).select("id", "fare")) == [("a", 1.0)]
+    made.log(1, "x", 1, whole[:21] + b"\x09" + whole[22:])
+    with pytest.raises(Unsupported, match=f"{place}block type 9"):
+        load(spark, str(made.path))
+    (block,) = scan_blocks(whole)
+    count = block.content_offset + 7  # the last byte of how many records there are
+    made.log(1, "x", 1, whole[:count] + b"\x09" + whole[count + 1 :])
+    frame = load(spark, str(made.path))
+    with pytest.raises(Exception, match=rf"penstock\.errors\.CorruptFile: {place}"):
+        frame.collect()
+    made.log(1, "x", 1, whole[:-1])
+    assert snapshot(spark, str(made.path)) == [("a", "x", 1, 1.0)], "a torn block is passed over"

@@ -277,6 +277,8 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     for rows in chain([first] if first is not None else [], parts):
         writer.keep(fit(rows, body), new=counts.inserts > 0)  # rows that only the log has come last
         del rows
+        if writer.waiting_bytes > task.rules.memory_bytes // 2:
+            writer.flush()
     stat = writer.stat(
         writer.close(),
         prev_commit=slice_.base_instant if slice_.base_file else "null",

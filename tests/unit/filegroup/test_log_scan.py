@@ -12,7 +12,8 @@ from penstock.errors import CorruptFile, PenstockError, Unsupported
 from penstock.filegroup.log_scan import CommittedTimes, LogColumns, ScanCounts, blocks_that_count, committed_times, read_records
 from penstock.formats.log_blocks import BlockType, HeaderKey, avro_block, rollback_block, scan_blocks, write_block
 from penstock.merge.fold import LogRecords
-from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
+from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
+from penstock.schema.avro import record_of
 from penstock.timeline.timeline import Timeline
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes
 
@@ -165,12 +166,27 @@ def test_blocks_that_hold_no_rows_of_a_table_are_refused_with_their_place() -> N
     header = {HeaderKey.INSTANT_TIME: "02", HeaderKey.SCHEMA: avro_text(AVRO)}
     with pytest.raises(Unsupported, match=r"log\.1_0-0-0, block at byte 0: a CDC_DATA block"):
         read(Slice().log(write_block(BlockType.CDC_DATA, header, struct.pack(">ii", 3, 0))))
-    log = (LOGS / "hfile_files.bin").read_bytes()
+
+
+def test_records_of_an_hfile_block_are_read_as_those_of_other_blocks() -> None:
+    log = (LOGS / "hfile_trips.bin").read_bytes()
     (block,) = scan_blocks(log)
-    with pytest.raises(
-        Unsupported, match="a HFILE_DATA block, which holds no rows of a table; it belongs into the metadata table"
-    ):
-        read(Slice().log(log), times=CommittedTimes(frozenset({block.instant})))
+    columns = LogColumns(record_of(block.schema), (KEY, "ts", "fare"), "ts")
+    (found,) = read(Slice().log(log), columns, times=CommittedTimes(frozenset({block.instant})))
+    assert (found.keys.to_pylist(), found.rows["fare"].to_pylist(), found.empty.tolist()) == (["a"], [10.0], [False])
+    assert found.ordering is not None
+    assert found.ordering.to_pylist() == [2]
+
+
+def test_keys_may_be_read_from_the_column_they_are_made_of() -> None:
+    numbers = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
+    avro = with_meta_columns(avro_of_arrow(numbers, "t"))
+    table = pa.table({**{name: pa.nulls(2, pa.string()) for name in META_COLUMNS}, "id": [7, -1], "ts": [1, 2]})
+    block = avro_block(table, instant="02", schema=avro)
+    (found,) = read(Slice().log(block), LogColumns(avro, ("id", "ts"), "ts", key="id"))
+    assert found.keys.to_pylist() == ["7", "-1"]
+    with pytest.raises(CorruptFile, match="2 of 2 records have no record key"):
+        read(Slice().log(block), LogColumns(avro, (KEY, "ts"), "ts"))
 
 
 def test_a_record_without_key_is_an_error_with_its_place() -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.log_scan import CommittedTimes
 from penstock.filegroup.merged import MergeCounts, merged_rows
-from penstock.formats.log_blocks import rollback_block
+from penstock.filegroup.model import BaseFile
+from penstock.formats.log_blocks import avro_block, rollback_block
 from penstock.merge.mergers import AlwaysDelete, CommitTime, EventTime, LatestCommit, LatestOrdering, Merger
 from penstock.merge.partial import PartialUpdate
 from penstock.merge.ready import Aggregate
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
-from tests.unit.filegroup.slices import COLUMNS, Slice, data, deletes, rules_of
+from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rows, rules_of
 
 LATEST, ORDERED = LatestCommit(), LatestOrdering("ts")
 
@@ -226,6 +230,19 @@ def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is(
     ):
         Slice().log(data("02", ("a", 2, 2))).values()
     assert Slice().log(data("02", ("a", 2, 2))).values(rules_of(times=CommittedTimes(frozenset()))) == {}
+
+
+def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() -> None:
+    def bare(table: pa.Table) -> pa.Table:
+        """Rows as a table without filled meta columns keeps them."""
+        return pa.table([pa.nulls(table.num_rows, pa.string())] * 5 + table.columns[5:], schema=table.schema)
+
+    one, sink = Slice(), io.BytesIO()
+    pq.write_table(bare(rows("01", ("a", 1, 1), ("b", 1, 1), ("c", 1, 1))), sink)
+    one.storage.write_new("/t/f-0_0-0-0_01.parquet", sink.getvalue())
+    one.made = replace(one.made, base_file=BaseFile("/t/f-0_0-0-0_01.parquet", "f-0", "01", len(sink.getvalue())))
+    one.log(avro_block(bare(rows("02", ("a", 2, 2), ("n", 2, 2))), instant="02", schema=AVRO), deletes("02", ["b"]))
+    assert one.values(rules_of(key="id")) == {"a": 2, "c": 1, "n": 2}
 
 
 # memory

@@ -28,6 +28,7 @@ from penstock.formats.log_blocks import (
     read_cells,
     read_content,
     read_deletes,
+    read_row_parts,
     read_rows,
     rollback_block,
     scan_blocks,
@@ -151,6 +152,25 @@ def test_the_keys_and_records_of_a_real_hfile_block_are_found() -> None:
         assert isinstance(record, dict)
         assert record["type"] in (1, 2)
         assert stream.tell() == end - start
+
+
+def test_rows_of_a_table_are_read_from_a_real_hfile_block() -> None:
+    """Hudi leaves a column named `key` empty, and its reader puts the record key there."""
+    log = REAL["hfile_trips"]
+    wanted = ["id", "city", "ts", "fare", "key", "_hoodie_record_key"]
+    expected = [{"id": "a", "city": "x", "ts": 2, "fare": 10.0, "key": "a", "_hoodie_record_key": "a"}]
+    assert read_rows(log, one(log), columns=wanted).select(wanted).to_pylist() == expected
+    wider = json.loads(one(log).schema)
+    wider["fields"].append({"name": "tip", "type": ["null", "double"], "default": None})
+    (part,) = read_row_parts(log, one(log), read_schema=wider, columns=["fare", "tip"])
+    assert part.to_pylist() == [{"fare": 10.0, "tip": None}]
+
+
+def test_an_hfile_block_of_which_the_content_is_something_else_is_an_error_with_its_place() -> None:
+    header = {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}
+    log = write_block(BlockType.HFILE_DATA, header, b"no HFile")
+    with pytest.raises(CorruptFile, match="block at byte 0: not an HFile"):
+        read_rows(log, one(log))
 
 
 @pytest.mark.parametrize("at", range(0, 14377, 97))

@@ -84,9 +84,16 @@ def test_defaults_of_columns_are_told_to_the_payload_that_asks_for_them() -> Non
     assert rules(schema=schema, hoodie__compaction__payload__class=payload).merger == NonDefaults((("a", 7),))
 
 
-def test_a_table_that_keeps_no_record_keys_is_refused() -> None:
-    with pytest.raises(Unsupported, match="read_optimized"):
-        rules(hoodie__populate__meta__fields="false")
+def test_a_table_that_keeps_no_record_keys_is_merged_by_the_column_they_are_made_of() -> None:
+    bare = {"hoodie__populate__meta__fields": "false"}
+    assert rules().key == "_hoodie_record_key"
+    assert [rules(**bare, hoodie__table__recordkey__fields=name).key for name in ("id", "ts")] == ["id", "ts"]
+
+
+@pytest.mark.parametrize("fields", ["id,ts", "s", "s.at", "gone", ""])
+def test_a_table_that_keeps_no_record_keys_is_refused_where_they_are_not_the_texts_of_one_column(fields: str) -> None:
+    with pytest.raises(Unsupported, match=r"populate\.meta\.fields=false.*read_optimized"):
+        rules(hoodie__populate__meta__fields="false", hoodie__table__recordkey__fields=fields)
 
 
 def snapshot(table: TableState) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from penstock.filegroup.write import FileSettings
 from penstock.formats.bloom import read_bloom
 from penstock.formats.log_blocks import rollback_block
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, footer_of
-from penstock.schema import avro_text
+from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
 from penstock.services.compaction.run import CompactTask, compact_slice, slice_of
 from penstock.timeline.contents import WriteStat
 from penstock.timeline.plans import CompactionOperation
@@ -142,3 +142,25 @@ def test_log_files_are_read_in_their_order_whatever_the_plans_is() -> None:
     names = (".f-0_01.log.10_0-0-0", ".f-0_01.log.2_0-0-0", ".f-0_01.log.2_0-0-1")
     found = slice_of("/t", CompactionOperation("", "f-0", "01", None, names), dict.fromkeys(names, 1))
     assert [log.name for log in found.log_files] == [names[1], names[2], names[0]]
+
+
+def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any) -> None:
+    """The log holds ten times the limit; rows go to row groups before they outgrow it."""
+    wide = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("text", pa.string())])
+    avro = with_meta_columns(avro_of_arrow(wide, "t"))
+    limit, of = 2 << 20, Slice().base(columns=wide)
+    for number in range(30):
+        some = range(number * 1000, (number + 1) * 1000)
+        of.log(data(f"{number:02}", *((f"{n:012}", number, number, "x" * 700) for n in some), columns=wide, parquet=True))
+    open_write(of.storage, "/t", "50")
+    settings = FileSettings(of.storage, "/t", "50", wide, avro_text(avro))
+    rules = rules_of(schema=avro, memory_bytes=limit, spill_folder=str(tmp_path))
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        (found,) = compact_slice(CompactTask(of.made, rules, settings, log_bytes=1))
+    finally:
+        pa.set_memory_pool(before)
+    assert found["num_inserts"] == 30_000
+    assert pool.max_memory() < 4 * limit
