@@ -48,6 +48,9 @@ class LogSettings:
     block_format: BlockFormat = BlockFormat.AVRO
     max_block_bytes: int = 256 * 1024 * 1024
     max_file_bytes: int = 1024 * 1024 * 1024
+    #: New rows go to logs too, since the index finds them there: what bytes of a log count beside those of a base file, whose
+    #: largest size holds for a group of logs as well. None: new rows go to base files.
+    insert_ratio: float | None = None
 
 
 @dataclass
@@ -113,6 +116,11 @@ class LogWriter:
         """Finish the open file; gives a stat for each file, none if nothing was written."""
         self._finish()
         return self._stats
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of all files so far."""
+        return sum(stat.total_write_bytes for stat in self._stats) + (self._open.size_bytes if self._open else 0)
 
     @property
     def _schema(self) -> str:

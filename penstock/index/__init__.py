@@ -1,7 +1,7 @@
 """Where a key lives. One line per index; the lookup itself is shared.
 
 An index that reads base files is described by what it may use of their footers and by whether it looks at partitions
-other than the incoming row's.
+other than the incoming row's. One that finds keys in log files says so (`sees_logs`); assigning and appending go by that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Index:
     pruning: Pruning
     #: A row whose partition changed moves; otherwise it is updated where it is. Global indexes only.
     moves: bool = False
+    #: It finds keys that are in log files alone. In a merge-on-read table new rows then go to logs too, with no base file.
+    sees_logs: bool = False
 
     @property
     def moves_option(self) -> str:

@@ -1,5 +1,8 @@
 """Merge-on-read: changes of known rows are appended to the log of their file slice; no base file is rewritten for them.
 
+Where the index finds keys in logs, new rows are appended too: to the log of a file slice that has room, or of a new file group,
+which then has no base file until it is compacted.
+
 The rows of a batch are reduced to one per key, as for a merge, and then written as they came: what they mean for the stored
 row is decided when the slice is read or compacted. Rows that say their key is gone become delete entries, which carry the
 ordering value of the row that says so; a row that leaves for another partition leaves one without, which always applies.
@@ -13,13 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock import clock
 from penstock import options as o
 from penstock.filegroup.log_write import BlockFormat, LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.write import Output
+from penstock.filegroup.write import GroupWriter, Output
 from penstock.formats.delete_records import Deletes, deletes_of
 from penstock.merge.gather import Positions, column_at
-from penstock.merge.mergers import Merger
+from penstock.merge.mergers import Merger, inserted_rows
 from penstock.merge.runs import plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
@@ -27,9 +31,13 @@ from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.contents import WriteStat
 from penstock.timeline.store import load_timeline
+from penstock.write.assign import insert_ratio
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, MOVE, Hits, row_group_parts
 from penstock.write.share import Share
+
+#: Nothing, where row numbers are meant.
+NO_ROWS: Positions = np.empty(0, np.int64)
 
 
 def log_settings(table: TableState, options: Options) -> LogSettings | None:
@@ -40,21 +48,28 @@ def log_settings(table: TableState, options: Options) -> LogSettings | None:
         block_format=BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower()),
         max_block_bytes=options[o.LOG_BLOCK_MAX_SIZE],
         max_file_bytes=options[o.LOG_FILE_MAX_SIZE],
+        insert_ratio=insert_ratio(table, options),
     )
 
 
-def appendable_slices(table: TableState, partitions: Sequence[str] | None = None) -> dict[str, list[FileSlice]]:
+def appendable_slices(
+    table: TableState, partitions: Sequence[str] | None = None, *, logs_alone: bool = False
+) -> dict[str, list[FileSlice]]:
     """Where the rows of each file group are and where changes of them go, by partition path.
 
     The base file and the log files are those that a query merges. While a compaction is pending for the group, the base instant
-    is the compaction's, so that it differs from the base file's own. Groups without a base file are left out: no index looks
-    into logs. The timeline is read again, after the write's own instant was taken: from then on nobody schedules a compaction
-    before it.
+    is the compaction's, so that it differs from the base file's own. The timeline is read again, after the write's own instant
+    was taken: from then on nobody schedules a compaction before it.
+
+    Args:
+        logs_alone: groups without a base file as well, for an index that finds keys in logs.
     """
     table = replace(table, timeline=load_timeline(table.storage, table.base_path))
     pending = pending_compactions(table)
     return {
-        path: [replace(s, base_instant=pending.get((path, s.file_id), s.base_instant)) for s in slices if s.base_file]
+        path: [
+            replace(s, base_instant=pending.get((path, s.file_id), s.base_instant)) for s in slices if s.base_file or logs_alone
+        ]
         for path, slices in merged_slices(table, partitions).items()
     }
 
@@ -70,14 +85,15 @@ class Append:
     ordering: str | None = None
 
 
-def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> list[WriteStat]:
-    """Append what a share says about the rows of one file group, which were found at `hits`.
+def append_hits(output: Output, append: Append, share: Share, hits: Hits, inserts: Positions = NO_ROWS) -> list[WriteStat]:
+    """Append what a share says about the rows of one file group, which were found at `hits`, and rows that are new to it.
 
     A stored row that stays because the incoming one came too late (`TOUCH`) is not written again. Blocks also say where in the
     base file the rows stand that they change, so that readers need not look for keys.
     """
     writer, gone = LogWriter(output, append.target, append.settings), _Gone(append.ordering)
-    known, merged, left = _are_places_known(append.target, hits), hits.fates == MERGE, hits.fates == MOVE
+    known = _are_places_known(append.target, hits) and not len(inserts)
+    merged, left = hits.fates == MERGE, hits.fates == MOVE
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
         rows, at = share.take(order[part]), None if places is None else places[part]
@@ -86,6 +102,13 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits) -> lis
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
+    for part in row_group_parts(inserts):
+        rows = share.take(part)
+        deletes = append.merger.is_delete(rows)
+        if deletes.any():
+            gone.add(rows.filter(pa.array(deletes)), None)
+            rows = rows.filter(pa.array(~deletes))
+        writer.write(plain(inserted_rows(append.merger, rows.drop_columns([KEY]))), rows[KEY], are_updates=False)
     if left.any():
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)
@@ -98,6 +121,52 @@ def _are_places_known(target: FileSlice, hits: Hits) -> bool:
     if base is None or base.instant != target.base_instant:
         return False  # a compaction is pending, after which rows stand elsewhere
     return bool((hits.old >= 0).all()) and len(np.unique(hits.new)) == len(hits.new)
+
+
+class LogGroups:
+    """New rows of one partition to logs: of a file slice, then of new file groups, a next one whenever a log is full.
+
+    Args:
+        target: the slice that takes the first rows; None: a new group does.
+    """
+
+    def __init__(self, output: Output, partition_path: str, settings: LogSettings, target: FileSlice | None = None) -> None:
+        self._output, self._path, self._settings = output, partition_path, settings
+        self._open = LogWriter(output, target, settings) if target else None
+        self._prefix, self._groups = clock.new_uuid(), 0
+        self._stats: list[WriteStat] = []
+
+    def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
+        """Add rows without meta columns."""
+        if not rows.num_rows:
+            return
+        writer = self._open = self._open or self._next()
+        writer.write(plain(rows), keys, are_updates=False)
+        if writer.written_bytes * (self._settings.insert_ratio or 0.0) >= self._output.settings.max_file_bytes:
+            self.close()
+
+    def _next(self) -> LogWriter:
+        name = f"{self._prefix}-{self._groups}"
+        self._groups += 1
+        return LogWriter(self._output, FileSlice(self._path, name, self._output.settings.instant), self._settings)
+
+    def close(self) -> list[WriteStat]:
+        """Finish the open log; gives the stats of all."""
+        if self._open:
+            self._stats += self._open.close()
+            self._open = None
+        return self._stats
+
+
+def new_groups(output: Output, path: str, logs: LogSettings | None, target: FileSlice | None = None) -> GroupWriter | LogGroups:
+    """What new rows of a partition are written with: base files or, where the index finds keys there, logs.
+
+    Args:
+        target: the slice whose log takes the first of them.
+    """
+    if logs is None or logs.insert_ratio is None:
+        return GroupWriter(output, path)
+    return LogGroups(output, path, logs, target)
 
 
 class _Gone:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock import options as o
-from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.model import FileSlice
+from penstock.index import index_of
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata
@@ -29,11 +30,22 @@ class Sizing:
     split_rows: int | None = None
     #: Of a merge-on-read table: small files of a partition that one write fills. None: copy-on-write, all of them.
     candidates: int | None = None
+    #: Where new rows go to logs: what bytes of a log count beside those of a base file. Then every file slice may take rows.
+    log_ratio: float | None = None
 
     @property
     def rows_per_group(self) -> int:
         """Rows that a new file group is given."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
+
+    def room(self, slice_: FileSlice) -> int:
+        """Rows that a file slice still takes."""
+        return max(0, self.max_file_bytes - self.bytes_of(slice_)) // self.record_bytes
+
+    def bytes_of(self, slice_: FileSlice) -> int:
+        """How large the base file of a file slice is or, where new rows go to logs, would be with its logs."""
+        base = slice_.base_file.size_bytes if slice_.base_file else 0
+        return base + int(sum(log.size_bytes for log in slice_.log_files) * (self.log_ratio or 0.0))
 
 
 @dataclass(frozen=True)
@@ -42,8 +54,8 @@ class Bucket:
 
     path: str
     pieces: tuple[Piece, ...]
-    #: The base file they are added to; None for a new file group.
-    base: BaseFile | None = None
+    #: What they are added to; None for a new file group.
+    target: FileSlice | None = None
 
     @property
     def rows(self) -> int:
@@ -62,28 +74,34 @@ def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSl
     return buckets
 
 
-def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[BaseFile]:
-    """Base files that take more rows.
+def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[FileSlice]:
+    """File slices that take more rows, of those for which no compaction is pending.
 
-    Of a merge-on-read table those without changes on top, which a new base file would hide, and for which no compaction is
-    pending; the smallest ones first.
+    Of a copy-on-write table they are those with a small base file. Of a merge-on-read table they are those without changes on
+    top, which a new base file would hide, the smallest ones first; or, where new rows go to logs, all that have room.
     """
     if sizing.small_file_limit <= 0:
         return []
+    settled = [s for s in slices if all(f.base_instant == s.base_instant for f in s.log_files) and _is_base_newest(s)]
+    if sizing.log_ratio is not None:
+        return [s for s in settled if sizing.bytes_of(s) < sizing.max_file_bytes]
+    small = [s for s in settled if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
     if sizing.candidates is None:
-        return [s.base_file for s in slices if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
-    plain = (s.base_file for s in slices if s.base_file and not s.log_files and s.base_instant == s.base_file.instant)
-    small = [base for base in plain if base.size_bytes < sizing.small_file_limit]
-    return sorted(small, key=lambda base: base.size_bytes)[: max(0, sizing.candidates)]
+        return small
+    return sorted((s for s in small if not s.log_files), key=sizing.bytes_of)[: max(0, sizing.candidates)]
 
 
-def _assign_path(path: str, pieces: list[Piece], small: list[BaseFile], sizing: Sizing) -> list[Bucket]:
+def _is_base_newest(slice_: FileSlice) -> bool:
+    return slice_.base_file is None or slice_.base_file.instant == slice_.base_instant
+
+
+def _assign_path(path: str, pieces: list[Piece], small: list[FileSlice], sizing: Sizing) -> list[Bucket]:
     rows = _Taker(pieces)
     buckets = []
-    for base in small:
-        fits = max(0, sizing.max_file_bytes - base.size_bytes) // sizing.record_bytes
+    for target in small:
+        fits = sizing.room(target)
         if fits and rows.left:
-            buckets.append(Bucket(path, rows.take(fits), base))
+            buckets.append(Bucket(path, rows.take(fits), target))
     if rows.left:
         groups = -(-rows.left // sizing.rows_per_group)
         buckets.extend(Bucket(path, rows.take(sizing.rows_per_group)) for _ in range(groups))
@@ -120,11 +138,17 @@ def sizing_of(table: TableState, options: Options) -> Sizing:
         record_bytes=options[o.RECORD_SIZE_ESTIMATE],
         split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
         candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
+        log_ratio=insert_ratio(table, options),
     )
     least = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
     commits = ((i.action, read_metadata(table.storage, table.base_path, i)) for i in recent)
     return replace(sizing, record_bytes=record_bytes(commits, least, sizing.record_bytes))
+
+
+def insert_ratio(table: TableState, options: Options) -> float | None:
+    """Where new rows go to logs, what bytes of a log count beside those of a base file; None: they go to base files."""
+    return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and index_of(options).sees_logs else None
 
 
 def record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:

@@ -24,7 +24,7 @@ from penstock.storage import join, locate
 from penstock.table import open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
-from penstock.write.assign import Bucket
+from penstock.write.assign import Bucket, insert_ratio
 from penstock.write.create import state_of_new
 from penstock.write.pipeline import Write, assign, is_small, located_slices, rules_of
 from penstock.write.prepare import prepare
@@ -121,7 +121,8 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 def _explain(write: Write, staging: Staging) -> WritePlan:
     pieces = stage(write.spark, write.prepared, staging)
     if write.settings.operation == "insert":
-        return _plan(write, pieces, [_of_bucket(b) for b in assign(write, pieces)])
+        rewrites = insert_ratio(write.table, write.options) is None
+        return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces)])
     nowhere = Change(write.table, Instant("0", Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
@@ -130,8 +131,8 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     groups = [
         GroupPlan(
             partition_path=task.path,
-            file_id=task.base.file_id if task.base else None,
-            rows_changed=changed.get((task.path, task.base.file_id), 0) if task.base else 0,
+            file_id=task.file_id,
+            rows_changed=changed.get((task.path, task.file_id or ""), 0),
             rows_new=task.inserts[2] if task.inserts else 0,
             bytes_rewritten=task.base.size_bytes if task.base and task.log is None else 0,
         )
@@ -141,9 +142,10 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     return _plan(write, pieces, groups, work.tagging.get("opened", 0))
 
 
-def _of_bucket(bucket: Bucket) -> GroupPlan:
-    base = bucket.base
-    return GroupPlan(bucket.path, base.file_id if base else None, 0, bucket.rows, base.size_bytes if base else 0)
+def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
+    target = bucket.target
+    size = target.base_file.size_bytes if rewrites and target and target.base_file else 0
+    return GroupPlan(bucket.path, target.file_id if target else None, 0, bucket.rows, size)
 
 
 def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], opened: int = 0) -> WritePlan:

@@ -183,12 +183,19 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
 
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
-    return slices_of(write.table, None if rules.index.is_global else sorted({p.path for p in pieces}))
+    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
+    return slices_of(write.table, partitions, logs_alone=rules.index.sees_logs)
 
 
-def slices_of(table: TableState, partitions: Sequence[str] | None) -> dict[str, list[FileSlice]]:
-    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to."""
-    return appendable_slices(table, partitions) if table.is_merge_on_read else latest_slices(table, partitions)
+def slices_of(table: TableState, partitions: Sequence[str] | None, *, logs_alone: bool = False) -> dict[str, list[FileSlice]]:
+    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
+
+    Args:
+        logs_alone: slices without a base file as well.
+    """
+    if table.is_merge_on_read:
+        return appendable_slices(table, partitions, logs_alone=logs_alone)
+    return latest_slices(table, partitions)
 
 
 def action_of(table: TableState) -> Action:
@@ -268,7 +275,7 @@ def share_settings(write: Write, staging: Staging, ordering: str | None) -> Shar
 
 def assign(write: Write, pieces: Sequence[Piece]) -> list[Bucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
-    slices = slices_of(write.table, sorted({p.path for p in pieces}))
+    slices = slices_of(write.table, sorted({p.path for p in pieces}), logs_alone=index_of(write.options).sees_logs)
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 
@@ -285,7 +292,8 @@ def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Buck
     settings, merger = file_settings(write, change), merger_for(write)
     adds = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
     share = None if adds else share_settings(write, staging, None)
-    tasks = [StoreTask(bucket, settings, staging, merger, share) for bucket in buckets]
+    logs = log_settings(write.table, write.options)
+    tasks = [StoreTask(bucket, settings, staging, merger, share, logs) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))

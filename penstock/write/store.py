@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.filegroup.log_write import LogSettings
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.read import open_base_file, read_row_groups
@@ -17,6 +18,7 @@ from penstock.filegroup.write import BaseFileWriter, FileSettings, GroupWriter, 
 from penstock.merge.mergers import Merger, inserted_rows
 from penstock.spread import this_task
 from penstock.timeline.contents import WriteStat
+from penstock.write.append import LogGroups, new_groups
 from penstock.write.assign import Bucket
 from penstock.write.layout import KEY, Layout, Rows, split_batch
 from penstock.write.merge_file import FileMerge, merge_file
@@ -78,19 +80,22 @@ class StoreTask:
     merger: Merger
     #: Rows that fill up a base file are merged with its rows by key, brought together like this; None: they are added.
     share: ShareSettings | None = None
+    #: How log files are written, in a merge-on-read table.
+    logs: LogSettings | None = None
 
 
 def store_bucket(task: StoreTask) -> list[Any]:
-    """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file."""
+    """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file or log."""
     output, bucket = open_output(task.settings), task.bucket
+    base = bucket.target.base_file if bucket.target else None
     rows = (_unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
-    if bucket.base is None:
-        stats = _new_group(output, bucket.path, task.merger, rows)
+    if base is None or (task.logs and task.logs.insert_ratio is not None):
+        stats = _write_new(new_groups(output, bucket.path, task.logs, bucket.target), output, task.merger, rows)
     elif task.share is None:
-        stats = [append_rows(output, bucket.path, bucket.base, task.merger, rows)]
+        stats = [append_rows(output, bucket.path, base, task.merger, rows)]
     else:
         share = load_share(task.share, bucket.pieces)
-        merge = FileMerge(bucket.path, bucket.base, task.merger)
+        merge = FileMerge(bucket.path, base, task.merger)
         stats = [merge_file(output, merge, share, len(share.rows)).stat]
     output.finish()
     return [asdict(s) for s in stats]
@@ -102,9 +107,9 @@ def _unstaged(path: str, table: pa.Table) -> Rows:
     return Rows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def _new_group(output: Output, path: str, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
-    """Rows to a new file group, or several where one is full; deletes are only counted."""
-    writer, deletes = GroupWriter(output, path), 0
+def _write_new(writer: GroupWriter | LogGroups, output: Output, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
+    """Rows to file groups as the writer opens them; deletes are only counted."""
+    deletes = 0
     for part in rows:
         part, dropped = _without_deletes(part, merger)
         deletes += dropped

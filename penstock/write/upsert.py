@@ -20,14 +20,14 @@ import pyarrow as pa
 from penstock.filegroup.log_write import LogSettings
 from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.write import FileSettings, GroupWriter, Output
+from penstock.filegroup.write import FileSettings, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.gather import Positions
 from penstock.merge.mergers import Merger, inserted_rows
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
-from penstock.write.append import Append, append_hits
+from penstock.write.append import NO_ROWS, Append, append_hits, new_groups
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
@@ -92,6 +92,12 @@ class GroupTask:
     #: The file that lists rows which are not to come alive where a log has deleted them.
     settled: str | None = None
 
+    @property
+    def file_id(self) -> str | None:
+        """The file group; None for new ones."""
+        known = self.base or self.log
+        return known.file_id if known else None
+
 
 @dataclass(frozen=True)
 class Work:
@@ -141,17 +147,19 @@ def _append_to_only(output: Output, log: FileSlice, rules: Rules, share: Share) 
     hits = Hits(found[0].old, share.rows[found[0].key], np.full(len(found[0].old), MERGE)) if found else NO_HITS
     left = np.setdiff1d(share.rows, hits.new)
     small = [] if rules.drops_unknown or not len(left) else small_files([log], rules.sizing)
-    for base in small:
-        if room := _room(base, rules.sizing):
-            merge = FileMerge(log.partition_path, base, rules.merger, hits)
+    for target in small:
+        if target.base_file and (room := rules.sizing.room(target)):
+            merge = FileMerge(log.partition_path, target.base_file, rules.merger, hits)
             return [merge_file(output, merge, share, left[:room]).stat], left[room:]
     return _append(output, log, rules, share, hits), left
 
 
-def _append(output: Output, log: FileSlice, rules: Rules, share: Share, hits: Hits) -> list[WriteStat]:
-    if rules.logs is None or not len(hits.new):
+def _append(
+    output: Output, log: FileSlice, rules: Rules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
+) -> list[WriteStat]:
+    if rules.logs is None or not (len(hits.new) or len(inserts)):
         return []
-    return append_hits(output, Append(log, rules.logs, rules.merger, rules.ordering), share, hits)
+    return append_hits(output, Append(log, rules.logs, rules.merger, rules.ordering), share, hits, inserts)
 
 
 def _room(base: BaseFile, sizing: Sizing) -> int:
@@ -163,13 +171,13 @@ def _room(base: BaseFile, sizing: Sizing) -> int:
 
 def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
     rules, storage = task.rules, task.rules.share.staging.storage
-    inserts: Positions = read_inserts(storage, *task.inserts) if task.inserts else np.empty(0, np.int64)
+    inserts = read_inserts(storage, *task.inserts) if task.inserts else NO_ROWS
     hits = read_hits(storage, *task.hits, task.settled) if task.hits else NO_HITS
     share = chosen_share(rules.share, task.pieces, np.concatenate([hits.new, inserts]))
+    if task.log is not None:
+        return _append(output, task.log, rules, share, hits, inserts)
     if task.base is None:
         return _new_groups(output, task.path, rules, share, inserts)
-    if task.log is not None:
-        return _append(output, task.log, rules, share, hits)
     merge = FileMerge(task.path, task.base, rules.merger, hits)
     return [merge_file(output, merge, share, inserts).stat]
 
@@ -178,7 +186,7 @@ def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: 
     """New rows to new file groups; deletes of unknown keys are only counted, and alone make no file."""
     stats: list[WriteStat] = []
     for start in range(0, len(numbers), rules.sizing.rows_per_group):
-        writer, deletes = GroupWriter(output, path), 0
+        writer, deletes = new_groups(output, path, rules.logs), 0
         for part in row_group_parts(numbers[start : start + rules.sizing.rows_per_group]):
             rows = share.take(part)
             gone = rules.merger.is_delete(rows)
@@ -240,7 +248,7 @@ def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
 
 
 def _is_one_task(rules: Rules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
-    if rules.index.is_global or (rules.drops_known and slices):
+    if rules.index.is_global or ((rules.drops_known or rules.index.sees_logs) and slices):
         return False
     return len(slices) <= 1 and sum(p.size_bytes for p in pieces) <= _SHARE_BYTES_PER_TASK
 
@@ -276,10 +284,10 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
     for task, result in ((t, r) for pair in zip(tasks, tagged, strict=True) for t, r in zip(*pair, strict=True)):
         for batch, (found, count) in enumerate(zip(task.files, result["counts"], strict=True)):
             path, base = found.partition_path, found.base_file
-            if base and count and not rules.drops_known:
+            if count and not rules.drops_known:
                 hits = result["out"], batch
-                groups[path, base.file_id] = GroupTask(rules, path, task.pieces, base, hits, log=_log(rules, found))
-                updates.append((path, base.file_id, base.instant, count))
+                groups[path, found.file_id] = GroupTask(rules, path, task.pieces, base, hits, log=_log(rules, found))
+                updates.append((path, found.file_id, base.instant if base else found.base_instant, count))
     inserts: dict[str, int] = {}
     if not rules.drops_unknown:
         outs = [tuple(result["out"] for result in its) for its in tagged]
@@ -342,11 +350,12 @@ def _assign_new(
     offset = 0
     for path, count in counts:
         end = offset + count
-        for base in small_files(slices.get(path, ()), rules.sizing):
-            fits = min(_room(base, rules.sizing), end - offset)
+        for target in small_files(slices.get(path, ()), rules.sizing):
+            fits = min(rules.sizing.room(target), end - offset)
             if fits:
-                known = groups.get((path, base.file_id)) or GroupTask(rules, path, share, base)
-                groups[path, base.file_id] = GroupTask(rules, path, share, base, known.hits, (out, offset, fits))
+                known = groups.get((path, target.file_id)) or GroupTask(rules, path, share, target.base_file)
+                log = target if rules.sizing.log_ratio is not None else None
+                groups[path, target.file_id] = replace(known, inserts=(out, offset, fits), log=log)
                 offset += fits
         while offset < end:
             rows = min(rules.sizing.rows_per_group, end - offset)

@@ -18,14 +18,16 @@ from penstock.filegroup.log_write import BlockFormat, LogSettings
 from penstock.filegroup.merged import MergedRules, log_rows, merged_rows
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import parse_log_name
+from penstock.filegroup.write import Output
 from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
 from penstock.index import Index
 from penstock.merge.mergers import AlwaysDelete, LatestCommit, LatestOrdering, Merger
 from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.timeline.contents import WriteStat
-from penstock.write.assign import Sizing
-from penstock.write.store import stats_of
+from penstock.write.append import LogGroups
+from penstock.write.assign import Bucket, Sizing
+from penstock.write.store import StoreTask, stats_of, store_bucket
 from penstock.write.upsert import Rules, plan_work, run_task
 from tests.kit.model import Model, Row
 from tests.unit.write.engine import (
@@ -90,9 +92,9 @@ class MergeOnRead(Engine):
 
     def slices(self) -> Mapping[str, list[FileSlice]]:
         found: dict[str, list[FileSlice]] = {}
-        for (path, file_id), base in self.groups.items():
-            logs = tuple(self.log_files.get((path, file_id), ()))
-            instant = self.compactions.get((path, file_id), base.instant)
+        for path, file_id in dict.fromkeys([*self.groups, *self.log_files]):
+            base, logs = self.groups.get((path, file_id)), tuple(self.log_files.get((path, file_id), ()))
+            instant = self.compactions.get((path, file_id), base.instant if base else logs[0].base_instant)
             found.setdefault(path, []).append(FileSlice(path, file_id, instant, base, logs))
         return found
 
@@ -324,3 +326,65 @@ def deletes_of(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
                     ordering = entries.ordering(DELETABLE.field("ts").type)
                     found += zip(entries.keys.to_pylist(), entries.partitions.to_pylist(), ordering.to_pylist(), strict=True)
     return found
+
+
+# --- an index that finds keys in logs: new rows go there as well
+
+SEES_LOGS = replace(SIMPLE, name="SEES_LOGS", sees_logs=True)
+INTO_LOGS = LogSettings(insert_ratio=0.35)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_where_the_index_finds_keys_in_logs_new_rows_go_to_logs(tmp_path: Path, batches: int) -> None:
+    sizing = replace(TIGHT, candidates=1, log_ratio=0.35)
+    engine = MergeOnRead(tmp_path, DELETABLE, SEES_LOGS, sizing, logs=INTO_LOGS)
+    rows = table_of(DELETABLE, *((k, "x", 10, k, k == "d") for k in "abcde"))
+    found = counts(engine.write(rows, batches=batches))
+    assert [row[:2] for row in found] == [("x", True)] * 3, "two rows to a group"
+    assert [sum(row[i] for row in found) for i in (2, 3, 4, 5)] == [4, 0, 1, 4], "a delete of an unknown key is only counted"
+    assert not list(tmp_path.glob("x/*.parquet"))
+    for stat in engine.stats:
+        name = parse_log_name(str(stat.path).rpartition("/")[2])
+        assert name is not None
+        assert (name.base_instant, name.version, stat.prev_commit, stat.log["baseFile"]) == ("001", 1, "001", "")
+    assert engine.snapshot("id", "v") == [("a", "a"), ("b", "b"), ("c", "c"), ("e", "e")]
+
+
+def test_new_rows_and_changes_of_a_slice_with_room_share_one_log_file(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    engine.index, engine.logs, engine.sizing = SEES_LOGS, INTO_LOGS, replace(ROOMY, candidates=1, log_ratio=0.35)
+    before = engine.bases()
+    found = upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False), ("m", "x", 20, "m", True))
+    assert found == [("x", True, 2, 1, 1, 1)], "as Hudi, a delete of an unknown key is written down"
+    assert engine.bases() == before
+    assert upsert(engine, ("p", "y", 30, "p", False)) == [("y", True, 1, 0, 0, 1)]
+    assert engine.snapshot("id", "v")[0] == ("a", "new")
+    assert [row[0] for row in engine.snapshot("id")] == [*"abcdefgnp"]
+
+
+def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, *((k, "x", 10, k * 50, False) for k in "abcdef"))
+    output = Output(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    target = FileSlice("x", "old-0", "000")
+    groups = LogGroups(output, "x", INTO_LOGS, target)
+    for at in range(6):
+        groups.write(rows.slice(at, 1), rows["id"].slice(at, 1))
+    groups.write(rows.slice(0, 0), rows["id"].slice(0, 0))
+    stats = groups.close()
+    assert len(stats) > 2
+    assert [s.prev_commit for s in stats] == ["000", *["001"] * (len(stats) - 1)]
+    assert len({s.file_id for s in stats}) == len(stats)
+    assert sum(s.num_inserts for s in stats) == 6
+    assert all((tmp_path / str(s.path)).exists() for s in stats)
+
+
+def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, ("a", "x", 10, "a", False), ("b", "x", 10, "b", True))
+    settings = replace(settings_at(tmp_path, DELETABLE, "002"), avro_schema=avro_text(AVRO))
+    staging, pieces = stage_pieces(settings, rows, path="city")
+    base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
+    for target in (FileSlice("x", "f-0", "001", base), None):
+        task = StoreTask(Bucket("x", tuple(pieces), target), settings, staging, LatestCommit(), logs=INTO_LOGS)
+        (stat,) = stats_of([store_bucket(task)])
+        assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
+        assert stat.prev_commit == ("001" if target else "002")

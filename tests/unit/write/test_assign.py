@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.timeline.contents import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action
 from penstock.write.assign import Bucket, Sizing, assign_inserts, record_bytes, small_files
@@ -28,7 +28,7 @@ def piece(rows: int, path: str = "p", batch: int = 0) -> Piece:
 
 
 def targets(buckets: Sequence[Bucket]) -> list[tuple[str | None, int]]:
-    return [(b.base.file_id if b.base else None, b.rows) for b in buckets]
+    return [(b.target.file_id if b.target else None, b.rows) for b in buckets]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,37 @@ def test_small_files_are_filled_before_new_groups_are_opened(
 
 def test_a_limit_of_nothing_makes_no_file_small() -> None:
     assert small_files(slices(0, 1), replace(SIZING, small_file_limit=0)) == []
-    assert small_files(slices(0, 999, 1_000), SIZING) == [s.base_file for s in slices(0, 999)]
+    assert small_files(slices(0, 999, 1_000), SIZING) == slices(0, 999)
 
 
 def test_a_slice_without_a_base_file_is_not_small() -> None:
     assert small_files([FileSlice("p", "f", "001")], SIZING) == []
+
+
+def logged(file_id: str, base: int | None, *logs: int, base_instant: str = "001") -> FileSlice:
+    """A slice of a merge-on-read table: sizes of its base file, if it has one, and of its log files."""
+    base_file = None if base is None else BaseFile(f"/t/p/{file_id}", file_id, "001", base)
+    files = tuple(LogFile(f"/t/p/{file_id}.{i}", file_id, "001", i, "0-0-0", size) for i, size in enumerate(logs, 1))
+    return FileSlice("p", file_id, base_instant, base_file, files)
+
+
+def test_where_new_rows_go_to_logs_every_slice_that_has_room_takes_some() -> None:
+    """A log counts 35 hundredths of its bytes; the limit for small files only says whether files are filled at all."""
+    to_logs = replace(SIZING, candidates=1, log_ratio=0.35)
+    some = [
+        logged("f0", 1_500),
+        logged("f1", 500, 1_000, 1_000),
+        logged("f2", None, 2_000),
+        logged("f3", 1_900, 300),
+        logged("f4", 500, base_instant="002"),
+        logged("f5", None, 10, base_instant="002"),
+    ]
+    assert small_files(some, to_logs) == some[:3], "one is full, and compactions are pending for the last two"
+    assert [to_logs.room(s) for s in some[:3]] == [50, 80, 130]
+    found = targets(assign_inserts([piece(300)], {"p": some}, to_logs))
+    assert found == [("f0", 50), ("f1", 80), ("f2", 130), (None, 40)]
+    assert small_files(some, replace(to_logs, small_file_limit=0)) == []
+    assert small_files(some, replace(to_logs, log_ratio=None, small_file_limit=2_000)) == [some[0]], "otherwise one without logs"
 
 
 def test_a_small_file_that_has_no_room_for_a_row_is_left_alone() -> None:
@@ -89,7 +115,7 @@ def test_every_row_goes_to_exactly_one_group_in_order(counts: list[int], sizes: 
     handed = [(p.batch, p.offset + n) for b in buckets for p in b.pieces for n in range(p.rows)]
     assert handed == [(i, n) for i, rows in enumerate(counts) for n in range(rows)]
     for bucket in buckets:
-        room = (2_000 - bucket.base.size_bytes) // 10 if bucket.base else 200
+        room = SIZING.room(bucket.target) if bucket.target else 200
         assert 0 < bucket.rows <= room
     assert buckets == assign_inserts(pieces, {"p": slices(*sizes)}, SIZING)
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import StorageError
 from penstock.filegroup import write as filegroup_write
-from penstock.filegroup.model import BaseFile
+from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.merge.mergers import LatestCommit, LatestOrdering
 from penstock.storage import LocalStorage
@@ -36,7 +36,7 @@ OLD = trips(("a", "c", 10, "a old"), ("b", "c", 10, "b old"))
 def store(folder: Path, new: pa.Table, base: BaseFile | None = None, *, by_key: bool = False, **task: Any) -> list[WriteStat]:
     settings = settings_at(folder, new.schema, "002")
     staging, pieces = stage_pieces(settings, new)
-    bucket = Bucket("c", tuple(pieces), base)
+    bucket = Bucket("c", tuple(pieces), FileSlice("c", base.file_id, base.instant, base) if base else None)
     share = share_settings(staging, None) if by_key else None
     return stats_of([store_bucket(StoreTask(bucket, settings, staging, task.get("merger", LatestCommit()), share))])
 
