@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import penstock
@@ -374,6 +375,7 @@ class Table:
         columns: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, object] | None = None,
+        equals: Mapping[str, object] | None = None,
     ) -> DataFrame:
         """The table's rows, as an ordinary lazy DataFrame: meta columns first, then the table's own.
 
@@ -382,6 +384,8 @@ class Table:
             columns: only these columns, in this order.
             partitions: only these partition paths; no other folder is looked at. `*` stands for any characters.
             options: read options, by their keys.
+            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields say
+                which bucket to open; a `where` put on the DataFrame later gives the same rows, and opens all of them.
 
         Raises:
             SchemaError: a column that the table does not have.
@@ -394,6 +398,8 @@ class Table:
             (0, 3)
             >>> table.read(as_of=first, columns=["id"], partitions=["paris"]).collect()
             [Row(id='c')]
+            >>> table.read(as_of=first, columns=["fare"], equals={"id": "b"}).collect()
+            [Row(fare=2.5)]
         """
         state = self._state()
         given = dict(options or {})
@@ -403,8 +409,9 @@ class Table:
         if partitions is not None:
             query = replace(query, within=tuple(_checked_partition(p) for p in partitions))
         if columns is not None:
-            query = replace(query, columns=tuple(columns))
-        frame = scan(self._reader(), plan(query, replace(state, options=query.options)))
+            query = replace(query, columns=tuple(dict.fromkeys([*columns, *(equals or {})])))
+        query = replace(query, equals=tuple((equals or {}).items()))
+        frame = _having(scan(self._reader(), plan(query, replace(state, options=query.options))), equals or {})
         return frame if columns is None else _select(frame, columns)
 
     def history(self, limit: int | None = None) -> History:
@@ -557,6 +564,15 @@ def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     if missing:
         raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")
     return frame.select(*(quoted(c) for c in columns))
+
+
+def _having(frame: DataFrame, equals: Mapping[str, object]) -> DataFrame:
+    """The rows whose columns have these values."""
+    for column, value in equals.items():
+        if column not in frame.columns:
+            raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
+        frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
+    return frame
 
 
 def _entry(state: TableState, instant: Instant) -> HistoryEntry:

@@ -25,12 +25,13 @@ from penstock.table import open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.assign import Bucket, insert_ratio
+from penstock.write.buckets import BucketTask
 from penstock.write.create import state_of_new
-from penstock.write.pipeline import Write, assign, is_small, located_slices, rules_of
+from penstock.write.pipeline import Write, assign, is_small, plan, rules_of
 from penstock.write.prepare import prepare
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
-from penstock.write.upsert import GroupTask, plan_work
+from penstock.write.upsert import GroupTask
 
 
 @dataclass(frozen=True)
@@ -119,14 +120,17 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain(write: Write, staging: Staging) -> WritePlan:
-    pieces = stage(write.spark, write.prepared, staging)
-    if write.settings.operation == "insert":
+    buckets = write.index.buckets
+    pieces = stage(write.spark, write.prepared, staging, buckets=buckets)
+    if write.settings.operation == "insert" and buckets is None:
         rewrites = insert_ratio(write.table, write.options) is None
         return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces)])
     nowhere = Change(write.table, Instant("0", Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    work = plan_work(rules, pieces, located_slices(write, rules, pieces), write.settings.operation.upper(), run, apart=True)
+    work = plan(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
+    if buckets is not None:
+        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks])
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
     groups = [
         GroupPlan(
@@ -146,6 +150,18 @@ def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
     target = bucket.target
     size = target.base_file.size_bytes if rewrites and target and target.base_file else 0
     return GroupPlan(bucket.path, target.file_id if target else None, 0, bucket.rows, size)
+
+
+def _of_bucket_task(task: BucketTask) -> GroupPlan:
+    """Which rows of a bucket are known is not looked for: all rows that come to one with rows count as changes."""
+    known, rewritten = task.rows if task.slice_ else 0, task.base if task.rules.logs is None else None
+    return GroupPlan(
+        partition_path=task.path,
+        file_id=task.file_id if task.slice_ else None,
+        rows_changed=known,
+        rows_new=task.rows - known,
+        bytes_rewritten=rewritten.size_bytes if rewritten else 0,
+    )
 
 
 def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], opened: int = 0) -> WritePlan:

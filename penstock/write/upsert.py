@@ -20,14 +20,14 @@ import pyarrow as pa
 from penstock.filegroup.log_write import LogSettings
 from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.write import FileSettings, Output
+from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.gather import Positions
 from penstock.merge.mergers import Merger, inserted_rows
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
-from penstock.write.append import NO_ROWS, Append, append_hits, new_groups
+from penstock.write.append import NO_ROWS, Append, LogGroups, append_hits, new_groups
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
@@ -63,6 +63,10 @@ class Rules:
     drops_unknown: bool = False
     #: Rows with known keys are dropped, not merged: an insert without duplicates.
     drops_known: bool = False
+    #: Rows are added without a look at their keys: an insert into buckets.
+    adds: bool = False
+    #: Buckets of a merge-on-read table begin with a log, not with a base file.
+    logs_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class GroupTask:
 class Work:
     """The tasks of an upsert, and what they are expected to do."""
 
-    tasks: tuple[PartitionTask | GroupTask, ...]
+    tasks: tuple[Any, ...]
     profile: CommitMetadata
     #: Figures of the index, for reports.
     tagging: Mapping[str, int] = field(default_factory=dict)
@@ -183,19 +187,22 @@ def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
 
 
 def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: Positions) -> list[WriteStat]:
-    """New rows to new file groups; deletes of unknown keys are only counted, and alone make no file."""
-    stats: list[WriteStat] = []
-    for start in range(0, len(numbers), rules.sizing.rows_per_group):
-        writer, deletes = new_groups(output, path, rules.logs), 0
-        for part in row_group_parts(numbers[start : start + rules.sizing.rows_per_group]):
-            rows = share.take(part)
-            gone = rules.merger.is_delete(rows)
-            deletes += int(gone.sum())
-            rows = rows.filter(pa.array(~gone)) if gone.any() else rows
-            writer.write(inserted_rows(rules.merger, rows.drop_columns([KEY])), rows[KEY])
-        written = writer.close()
-        stats += [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(written)]
-    return stats
+    """New rows to new file groups."""
+    size = rules.sizing.rows_per_group
+    parts = (numbers[start : start + size] for start in range(0, len(numbers), size))
+    return [stat for part in parts for stat in write_new_rows(new_groups(output, path, rules.logs), rules.merger, share, part)]
+
+
+def write_new_rows(writer: GroupWriter | LogGroups, merger: Merger, share: Share, numbers: Positions) -> list[WriteStat]:
+    """New rows to file groups as the writer opens them; deletes of unknown keys are only counted, and alone make no file."""
+    deletes = 0
+    for part in row_group_parts(numbers):
+        rows = share.take(part)
+        gone = merger.is_delete(rows)
+        deletes += int(gone.sum())
+        rows = rows.filter(pa.array(~gone)) if gone.any() else rows
+        writer.write(inserted_rows(merger, rows.drop_columns([KEY])), rows[KEY])
+    return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
 
 
 def plan_work(

@@ -375,7 +375,6 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.storage.type", "mor"),
         ("hoodie.datasource.write.operation", "insert_overwrite"),
         ("hoodie.datasource.write.operation", "delete_partition"),
-        ("hoodie.index.type", "BUCKET"),
         ("hoodie.index.type", "record_index"),
         ("hoodie.index.type", "HBASE"),
         ("hoodie.index.type", "INMEMORY"),
