@@ -21,7 +21,17 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock import clock
 from penstock import options as o
-from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
+from penstock.api.index_report import index_report
+from penstock.api.reports import (
+    Commit,
+    DataFile,
+    Files,
+    History,
+    HistoryEntry,
+    IndexReport,
+    PendingCompaction,
+    PendingCompactions,
+)
 from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
 from penstock.filegroup.model import FileSlice
@@ -434,6 +444,22 @@ class Table:
         state = self._state()
         newest = state.timeline.instants[::-1]
         return History([_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
+
+    def index_report(self, limit: int = 20) -> IndexReport:
+        """What the index did in recent writes: how many files it could have opened, how many it did, and how many for nothing.
+
+        Commits keep these figures (`penstock.index` in their extra metadata). Writes of other engines, and inserts that look for
+        no keys, have none.
+
+        Args:
+            limit: only so many of the newest writes.
+
+        Example:
+            >>> _ = table.upsert(trips)
+            >>> [(use.index, use.read_once) for use in table.index_report()]
+            [('SIMPLE', 2)]
+        """
+        return index_report(self._state(), limit)
 
     def files(self, partition: str | None = None) -> Files:
         """The files that a read opens: the current one of each file group.

@@ -29,6 +29,8 @@ class Index:
     moves: bool = False
     #: It finds keys that are in log files alone. In a merge-on-read table new rows then go to logs too, with no base file.
     sees_logs: bool = False
+    #: It knows the file groups that this process wrote, and no others.
+    remembers: bool = False
     #: Keys are located by a hash of them; None: by looking into files.
     buckets: Buckets | Rings | None = None
 
@@ -50,6 +52,8 @@ def index_of(options: Options) -> Index:
         return Index(name, True, Pruning(), moves=options[o.SIMPLE_UPDATE_PARTITION_PATH])
     if name == "GLOBAL_BLOOM":
         return Index(name, True, Pruning(ranges=ranges, blooms=True), moves=options[o.BLOOM_UPDATE_PARTITION_PATH])
+    if name == "INMEMORY":
+        return Index(name, False, Pruning(), remembers=True)
     if name == "BUCKET":
         return _bucket_index(options)
     raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM")

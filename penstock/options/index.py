@@ -29,8 +29,8 @@ INDEX_TYPE: Final = Option(
         "INMEMORY",
         "FLINK_STATE",
     ),
-    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"),
-    instead="use SIMPLE or BLOOM; GLOBAL_SIMPLE or GLOBAL_BLOOM where a key is unique over all partitions",
+    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"),
+    instead="use SIMPLE or BLOOM; instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 INDEX_CLASS: Final = Option(
     "hoodie.index.class",

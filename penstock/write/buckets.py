@@ -76,7 +76,8 @@ def plan_buckets(
         inserts[task.path] += 0 if task.slice_ else task.rows
     updates = [(t.path, t.file_id, t.slice_.base_instant, t.rows) for t in tasks if t.slice_]
     tasks.sort(key=_weight, reverse=True)
-    return Work(tuple(tasks), workload_profile(operation, inserts, updates))
+    figures = {"rows": sum(task.rows for task in tasks), "buckets": len(tasks)}
+    return Work(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
 
 
 def _weight(task: BucketTask) -> int:

@@ -31,7 +31,7 @@ from penstock.write.pipeline import Write, assign, is_small, plan, rules_of
 from penstock.write.prepare import prepare
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
-from penstock.write.upsert import GroupTask
+from penstock.write.upsert import GroupTask, Work
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class WritePlan:
     bytes_incoming: int
     groups: tuple[GroupPlan, ...]
     files_opened: int
+    #: Why this index was chosen, where that was left to us (`penstock.index=auto`).
+    index_why: str = ""
 
     @property
     def bytes_rewritten(self) -> int:
@@ -88,6 +90,7 @@ class WritePlan:
             f"{len(self.groups)} file groups, {human_bytes(self.bytes_rewritten)} rewritten, "
             f"write amplification about {self.write_amplification:.1f}"
         )
+        title += f"\n{self.index} was chosen: {self.index_why}" if self.index_why else ""
         return f"{title}\n" + table_text("", ["partition", "file group", "rows changed", "rows new", "rewritten"], rows)
 
     __repr__ = __str__
@@ -130,7 +133,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     work = plan(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
     if buckets is not None:
-        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks])
+        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
     groups = [
         GroupPlan(
@@ -143,7 +146,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
         for task in work.tasks
         if isinstance(task, GroupTask)
     ]
-    return _plan(write, pieces, groups, work.tagging.get("opened", 0))
+    return _plan(write, pieces, groups, work)
 
 
 def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
@@ -164,12 +167,13 @@ def _of_bucket_task(task: BucketTask) -> GroupPlan:
     )
 
 
-def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], opened: int = 0) -> WritePlan:
+def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: Work | None = None) -> WritePlan:
     return WritePlan(
         operation=write.settings.operation,
-        index=write.options[o.INDEX_TYPE],
+        index=work.index if work else write.options[o.INDEX_TYPE],
         rows_incoming=sum(p.rows for p in pieces),
         bytes_incoming=sum(p.size_bytes for p in pieces),
         groups=tuple(sorted(groups, key=lambda g: (g.partition_path, g.file_id or "~"))),
-        files_opened=opened,
+        files_opened=work.tagging.get("opened", 0) if work else 0,
+        index_why=work.why if work else "",
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
 from penstock.index import Index, index_in, index_of
+from penstock.index.in_memory import check_remembered, remember
 from penstock.index.rings import Rings, save_rings
 from penstock.merge.gather import column_at
 from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
@@ -37,6 +38,7 @@ from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import plan_buckets, run_bucket
+from penstock.write.choose_index import choose_index
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
@@ -45,7 +47,7 @@ from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
-from penstock.write.upsert import Rules, Work, plan_work, run_task
+from penstock.write.upsert import INDEX_FIGURES, Rules, Work, plan_work, run_task
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
         stats = stats_of(run(run_bucket if rules.index.buckets else run_task, work.tasks))
         note_stats(notes, stats)
-    return complete(write, change, stats, operation)
+    return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
 def plan(
@@ -152,10 +154,17 @@ def plan(
 ) -> Work:
     """Decide on the tasks of a write: by the buckets of its rows, or by looking for their keys."""
     slices = located_slices(write, rules, pieces)
-    if rules.index.buckets is None:
+    if rules.index.remembers:
+        check_remembered(write.table.base_path, slices)
         return plan_work(rules, pieces, slices, operation, run, apart=apart)
-    unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
-    return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
+    if rules.index.buckets is not None:
+        unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
+        return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
+    if write.options[o.PENSTOCK_INDEX] == "off":
+        return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
+    work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
+    return replace(work, why=choice.why)
 
 
 def _into_buckets(write: Write, operation: str) -> Commit:
@@ -358,13 +367,21 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
 
 
-def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
-    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so."""
+def complete(
+    write: Write, change: Change, stats: Sequence[WriteStat], operation: str, more: Mapping[str, str] | None = None
+) -> Commit:
+    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so.
+
+    Args:
+        more: what else the commit says.
+    """
     if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
-    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
+    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text(), **(more or {})}
     metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
+    if write.index.remembers:
+        remember(write.table.base_path, ((s.partition_path or "", s.file_id) for s in stats))
     return Commit(change.time, change.instant.action.value, metadata)
 
 

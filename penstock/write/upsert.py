@@ -10,6 +10,7 @@ time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -36,6 +37,8 @@ from penstock.write.stage import Piece
 from penstock.write.store import open_output
 from penstock.write.tag import InsertsTask, TagTask, find_inserts, read_hits, read_inserts, tag_files
 
+#: The key under which a commit keeps what its index did.
+INDEX_FIGURES = "penstock.index"
 #: Base files that one tagging task looks into.
 _FILES_PER_TAG = 10
 #: Rows whose numbers are compared on the driver, sooner than a Spark job starts.
@@ -111,6 +114,13 @@ class Work:
     profile: CommitMetadata
     #: Figures of the index, for reports.
     tagging: Mapping[str, int] = field(default_factory=dict)
+    #: The index that was used and, where it was chosen, why.
+    index: str = ""
+    why: str = ""
+
+    def figures(self) -> str:
+        """What a commit keeps of this, under `INDEX_FIGURES`."""
+        return json.dumps({"index": self.index, **({"why": self.why} if self.why else {}), **self.tagging})
 
 
 def run_task(task: PartitionTask | GroupTask) -> list[Any]:
@@ -237,7 +247,9 @@ def plan_work(
         inserts.setdefault(path, 0)
     inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
     tasks = sorted([*tasks, *located.tasks], key=_weight, reverse=True)
-    return Work(tuple(tasks), workload_profile(operation, inserts, [*updates, *located.updates]), located.tagging)
+    profile = workload_profile(operation, inserts, [*updates, *located.updates])
+    tagging = {**located.tagging, "read_once": len(together)}
+    return Work(tuple(tasks), profile, tagging, rules.index.name)
 
 
 def _shares_apart(rules: Rules, pieces: Sequence[Piece], together: Mapping[str, Sequence[Piece]]) -> list[tuple[Piece, ...]]:
@@ -305,6 +317,7 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
             inserts |= _assign_new(rules, share, slices, groups, new["out"], new["counts"])
     tagging = {
         "files": sum(len(task.files) for its in tasks for task in its),
+        "holding": sum(count > 0 for its in tagged for result in its for count in result["counts"]),
         "opened": sum(result["opened"] for its in tagged for result in its),
         "candidates": sum(result["candidates"] for its in tagged for result in its),
         "rows": sum(its[0]["rows"] for its in tagged),

@@ -38,6 +38,7 @@ INDEXES = (
     Kind("BLOOM"),
     Kind("GLOBAL_SIMPLE", is_global=True),
     Kind("GLOBAL_BLOOM", is_global=True),
+    Kind("INMEMORY"),
     Kind("BUCKET", options=FEW_BUCKETS),
     Kind("BUCKET", options={**FEW_BUCKETS, "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, tables=("MERGE_ON_READ",)),
 )
