@@ -25,9 +25,9 @@ def list_hash(*values: str | None) -> int:
         ("k1", ("id",), ["k1"]),
         ("é7", ("id",), ["é7"]),
         ("k:5", ("id",), []),  # taken for a column k
-        ("a,b", ("id",), ["a", "b"]),
-        ("a,,", ("id",), ["a"]),
-        (",", ("id",), []),
+        ("a,b", ("id",), ["a,b"]),
+        ("id:a,,", ("id",), ["a"]),
+        ("k:1,b", ("id",), ["b"]),
         ("id:1,ts:5", ("id",), ["1"]),
         ("id:1,ts:5", ("ts", "id"), ["1", "5"]),  # in the order of the key
         ("id:x:y,ts:5", ("id",), ["x:y"]),
