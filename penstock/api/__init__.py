@@ -4,7 +4,18 @@
 give back: frozen values that print as tables.
 """
 
-from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry, MergePlan, PendingCompaction, PendingCompactions
+from penstock.api.reports import (
+    Commit,
+    DataFile,
+    Files,
+    History,
+    HistoryEntry,
+    IndexReport,
+    IndexUse,
+    MergePlan,
+    PendingCompaction,
+    PendingCompactions,
+)
 from penstock.api.table import SortMode, Table
 
 __all__ = [
@@ -13,6 +24,8 @@ __all__ = [
     "Files",
     "History",
     "HistoryEntry",
+    "IndexReport",
+    "IndexUse",
     "MergePlan",
     "PendingCompaction",
     "PendingCompactions",

@@ -137,6 +137,42 @@ class PendingCompaction:
     log_bytes: int
 
 
+@dataclass(frozen=True)
+class IndexUse:
+    """What the index did in one write.
+
+    Example:
+        >>> _ = table.upsert(trips)
+        >>> use = table.index_report()[0]
+        >>> use.index, use.operation, use.read_once
+        ('SIMPLE', 'upsert', 2)
+    """
+
+    instant: str
+    operation: str
+    index: str
+    #: Incoming rows whose keys were looked for apart, before the merge.
+    rows: int = 0
+    #: Base files that could hold them.
+    files: int = 0
+    #: Those whose keys were read, because footers did not rule them out.
+    opened: int = 0
+    #: Those that did hold some of them.
+    holding: int = 0
+    #: Incoming keys that were compared with the keys of a file, counted once per file.
+    compared: int = 0
+    #: Partitions with at most one file group, which is read once, to find keys and to merge; not counted above.
+    read_once: int = 0
+    #: Why the index was chosen, where that was left to Penstock.
+    why: str = ""
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """The share of files without any of the keys that were opened all the same; None if there was no such file."""
+        without = self.files - self.holding
+        return (self.opened - self.holding) / without if without else None
+
+
 class Column(NamedTuple):
     """How one field of an entry is shown."""
 
@@ -387,5 +423,44 @@ class PendingCompactions(Report[PendingCompaction]):
             ("file_groups", pa.int64()),
             ("log_files", pa.int64()),
             ("log_bytes", pa.int64()),
+        ]
+    )
+
+
+class IndexReport(Report[IndexUse]):
+    """What the index did in recent writes, newest first.
+
+    Example:
+        >>> _ = table.upsert(trips)
+        >>> table.index_report().to_arrow().column_names[:3]
+        ['instant', 'operation', 'index']
+    """
+
+    title = "Index"
+    columns = (
+        Column("instant", lambda u: str(u.instant)),
+        Column("operation", lambda u: str(u.operation)),
+        Column("index", lambda u: str(u.index)),
+        Column("rows", _number("rows"), right=True),
+        Column("files", _number("files"), right=True),
+        Column("opened", _number("opened"), right=True),
+        Column("holding", _number("holding"), right=True),
+        Column("compared", _number("compared"), right=True),
+        Column("read once", _number("read_once"), right=True),
+        Column("false positives", lambda u: "" if u.false_positive_rate is None else f"{u.false_positive_rate:.1%}", right=True),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("operation", pa.string()),
+            ("index", pa.string()),
+            ("rows", pa.int64()),
+            ("files", pa.int64()),
+            ("opened", pa.int64()),
+            ("holding", pa.int64()),
+            ("compared", pa.int64()),
+            ("read_once", pa.int64()),
+            ("why", pa.string()),
+            ("false_positive_rate", pa.float64()),
         ]
     )

@@ -15,17 +15,20 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import penstock
 from penstock import clock
 from penstock import options as o
+from penstock.api.index_report import index_report
 from penstock.api.reports import (
     Commit,
     DataFile,
     Files,
     History,
     HistoryEntry,
+    IndexReport,
     MergePlan,
     PendingCompaction,
     PendingCompactions,
@@ -401,6 +404,7 @@ class Table:
         columns: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, object] | None = None,
+        equals: Mapping[str, object] | None = None,
     ) -> DataFrame:
         """The table's rows, as an ordinary lazy DataFrame: meta columns first, then the table's own.
 
@@ -409,6 +413,8 @@ class Table:
             columns: only these columns, in this order.
             partitions: only these partition paths; no other folder is looked at. `*` stands for any characters.
             options: read options, by their keys.
+            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields say
+                which bucket to open; a `where` put on the DataFrame later gives the same rows, and opens all of them.
 
         Raises:
             SchemaError: a column that the table does not have.
@@ -421,6 +427,8 @@ class Table:
             (0, 3)
             >>> table.read(as_of=first, columns=["id"], partitions=["paris"]).collect()
             [Row(id='c')]
+            >>> table.read(as_of=first, columns=["fare"], equals={"id": "b"}).collect()
+            [Row(fare=2.5)]
         """
         state = self._state()
         given = dict(options or {})
@@ -430,8 +438,9 @@ class Table:
         if partitions is not None:
             query = replace(query, within=tuple(_checked_partition(p) for p in partitions))
         if columns is not None:
-            query = replace(query, columns=tuple(columns))
-        frame = scan(self._reader(), plan(query, replace(state, options=query.options)))
+            query = replace(query, columns=tuple(dict.fromkeys([*columns, *(equals or {})])))
+        query = replace(query, equals=tuple((equals or {}).items()))
+        frame = _having(scan(self._reader(), plan(query, replace(state, options=query.options))), equals or {})
         return frame if columns is None else _select(frame, columns)
 
     def history(self, limit: int | None = None) -> History:
@@ -454,6 +463,22 @@ class Table:
         state = self._state()
         newest = state.timeline.instants[::-1]
         return History([_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
+
+    def index_report(self, limit: int = 20) -> IndexReport:
+        """What the index did in recent writes: how many files it could have opened, how many it did, and how many for nothing.
+
+        Commits keep these figures (`penstock.index` in their extra metadata). Writes of other engines, and inserts that look for
+        no keys, have none.
+
+        Args:
+            limit: only so many of the newest writes.
+
+        Example:
+            >>> _ = table.upsert(trips)
+            >>> [(use.index, use.read_once) for use in table.index_report()]
+            [('SIMPLE', 2)]
+        """
+        return index_report(self._state(), limit)
 
     def files(self, partition: str | None = None) -> Files:
         """The files that a read opens: the current one of each file group.
@@ -584,6 +609,15 @@ def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     if missing:
         raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")
     return frame.select(*(quoted(c) for c in columns))
+
+
+def _having(frame: DataFrame, equals: Mapping[str, object]) -> DataFrame:
+    """The rows whose columns have these values."""
+    for column, value in equals.items():
+        if column not in frame.columns:
+            raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
+        frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
+    return frame
 
 
 def _entry(state: TableState, instant: Instant) -> HistoryEntry:

@@ -280,11 +280,15 @@ class BaseFileWriter:
 
 
 class GroupWriter:
-    """New file groups of one partition: a base file each, the next one opened when a file is full."""
+    """New file groups of one partition: a base file each, the next one opened when a file is full.
 
-    def __init__(self, output: Output, partition_path: str) -> None:
+    Args:
+        file_id: all rows go to this file group, however large it becomes.
+    """
+
+    def __init__(self, output: Output, partition_path: str, file_id: str | None = None) -> None:
         self._output, self._settings, self._partition = output, output.settings, partition_path
-        self._prefix, self._files = clock.new_uuid(), 0
+        self._prefix, self._files, self._only_id = clock.new_uuid(), 0, file_id
         self._open: BaseFileWriter | None = None
         self._bytes_per_row: float | None = None
         self.stats: list[WriteStat] = []
@@ -301,7 +305,7 @@ class GroupWriter:
 
     @property
     def _next_id(self) -> str:
-        return f"{self._prefix}-{self._files}"
+        return self._only_id or f"{self._prefix}-{self._files}"
 
     def flush(self) -> None:
         """Write the rows at hand."""
@@ -326,11 +330,15 @@ class GroupWriter:
 
     def _room(self, writer: BaseFileWriter, rows: pa.Table) -> int:
         """Rows until the next look at the file's size: a row group, or what still fits."""
+        if self._only_id:
+            return ROW_GROUP_ROWS
         per_row = writer.bytes_per_row or self._bytes_per_row or max(1.0, rows.nbytes / rows.num_rows)
         fits = int(self._settings.max_file_bytes / per_row) - writer.rows
         return max(1, min(ROW_GROUP_ROWS, fits))
 
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
+        if self._only_id:
+            return
         if self._bytes_per_row is None and writer.waiting_bytes >= self._settings.max_file_bytes:
             writer.flush()  # enough for a file even if nothing compresses: see what a row takes
         self._bytes_per_row = writer.bytes_per_row or self._bytes_per_row

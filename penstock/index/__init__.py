@@ -2,16 +2,20 @@
 
 An index that reads base files is described by what it may use of their footers and by whether it looks at partitions
 other than the incoming row's. One that finds keys in log files says so (`sees_logs`); assigning and appending go by that.
+The bucket index reads none: a hash of the key says where it lives.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock import options as o
 from penstock.errors import Unsupported
+from penstock.index.bucket import Buckets, buckets_of
 from penstock.index.lookup import Pruning
+from penstock.index.rings import Rings, load_rings
 from penstock.options import Options
+from penstock.table import TableState
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class Index:
     moves: bool = False
     #: It finds keys that are in log files alone. In a merge-on-read table new rows then go to logs too, with no base file.
     sees_logs: bool = False
+    #: It knows the file groups that this process wrote, and no others.
+    remembers: bool = False
+    #: Keys are located by a hash of them; None: by looking into files.
+    buckets: Buckets | Rings | None = None
 
     @property
     def moves_option(self) -> str:
@@ -44,4 +52,21 @@ def index_of(options: Options) -> Index:
         return Index(name, True, Pruning(), moves=options[o.SIMPLE_UPDATE_PARTITION_PATH])
     if name == "GLOBAL_BLOOM":
         return Index(name, True, Pruning(ranges=ranges, blooms=True), moves=options[o.BLOOM_UPDATE_PARTITION_PATH])
+    if name == "INMEMORY":
+        return Index(name, False, Pruning(), remembers=True)
+    if name == "BUCKET":
+        return _bucket_index(options)
     raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM")
+
+
+def _bucket_index(options: Options) -> Index:
+    buckets = buckets_of(options)
+    if options[o.BUCKET_ENGINE] == "SIMPLE":
+        return Index("BUCKET", False, Pruning(), buckets=buckets)
+    return Index("BUCKET", False, Pruning(), sees_logs=True, buckets=Rings(buckets.count, buckets.fields))
+
+
+def index_in(table: TableState, options: Options) -> Index:
+    """The index that the options ask for, with what it keeps in the table."""
+    index = index_of(options)
+    return replace(index, buckets=load_rings(table, index.buckets)) if isinstance(index.buckets, Rings) else index

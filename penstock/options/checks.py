@@ -15,7 +15,7 @@ from penstock.options.clean import cleaning_policy
 from penstock.options.clustering import CLUSTERING_INLINE, CLUSTERING_SCHEDULE_INLINE
 from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
 from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
-from penstock.options.index import BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE
+from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
 from penstock.options.option import Option, Options, to_raw, words
 from penstock.options.read import INCREMENTAL_FALLBACK_FULL_SCAN, TIMELINE_HOLES_POLICY
@@ -125,6 +125,19 @@ def _bucket_hash_fields(options: Options) -> str | None:
     return f"{BUCKET_HASH_FIELDS.key}={to_raw(fields)} must be columns of the record key {to_raw(key)}"
 
 
+def _buckets(options: Options) -> str | None:
+    if options[INDEX_TYPE] != "BUCKET":
+        return None
+    if not _record_key(options):
+        return f"{INDEX_TYPE.key}=BUCKET needs {RECORD_KEY_FIELD.key}: buckets are chosen by the key"
+    if options[BUCKET_COUNT] > MOST_BUCKETS:
+        return (
+            f"{BUCKET_COUNT.key}={options[BUCKET_COUNT]} are too many, each is a file group of every partition: {MOST_BUCKETS} "
+            "at most; a bucket of 1 GB is a good size"
+        )
+    return None
+
+
 def _consistent_hashing(options: Options) -> str | None:
     if options[INDEX_TYPE] != "BUCKET" or options[BUCKET_ENGINE] != "CONSISTENT_HASHING":
         return None
@@ -173,6 +186,7 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _sort_mode,
     _key_generator_without_meta_fields,
     _bucket_hash_fields,
+    _buckets,
     _consistent_hashing,
     _delete_marker,
     _transition_time,

@@ -6,9 +6,12 @@ from typing import Final
 
 from penstock.options.option import Option, amount, boolean, count, fraction, positive, text, word, words
 
-_BUCKET: Final = "the bucket index"
+_RESIZE: Final = "clustering, which splits and joins buckets"
 _RECORD: Final = "the record index"
 _HBASE: Final = "the HBase index"
+
+#: Buckets of a partition. Each is a file group, and a write may touch all of them.
+MOST_BUCKETS: Final = 100_000
 
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
@@ -26,8 +29,8 @@ INDEX_TYPE: Final = Option(
         "INMEMORY",
         "FLINK_STATE",
     ),
-    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM"),
-    instead="use SIMPLE or BLOOM; GLOBAL_SIMPLE or GLOBAL_BLOOM where a key is unique over all partitions",
+    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"),
+    instead="use SIMPLE or BLOOM; instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 INDEX_CLASS: Final = Option(
     "hoodie.index.class",
@@ -165,51 +168,48 @@ BUCKET_ENGINE: Final = Option(
     "hoodie.index.bucket.engine",
     word,
     "SIMPLE",
-    "A fixed number of buckets, or one that grows and shrinks.",
+    "A fixed number of buckets; or parts of a hash ring, which Hudi's clustering can split and join (merge-on-read only).",
     allowed=("SIMPLE", "CONSISTENT_HASHING"),
-    waits_for=_BUCKET,
 )
 BUCKET_COUNT: Final = Option(
     "hoodie.bucket.index.num.buckets",
     positive,
     256,
-    "Buckets per partition; must not change later.",
-    waits_for=_BUCKET,
+    f"Buckets per partition, at most {MOST_BUCKETS}; must not change later.",
 )
 BUCKET_COUNT_MAX: Final[Option[int | None]] = Option(
     "hoodie.bucket.index.max.num.buckets",
     positive,
     None,
     "Most buckets per partition with consistent hashing.",
-    waits_for=_BUCKET,
+    waits_for=_RESIZE,
 )
 BUCKET_COUNT_MIN: Final[Option[int | None]] = Option(
     "hoodie.bucket.index.min.num.buckets",
     positive,
     None,
     "Least buckets per partition with consistent hashing.",
-    waits_for=_BUCKET,
+    waits_for=_RESIZE,
 )
 BUCKET_HASH_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.bucket.index.hash.field",
     words,
     (),
     "Key columns that choose the bucket; without them the whole key does.",
-    waits_for=_BUCKET,
 )
 BUCKET_SPLIT_THRESHOLD: Final = Option(
     "hoodie.bucket.index.split.threshold",
     amount,
     2.0,
     "A bucket larger than this many maximum file sizes is split.",
-    waits_for=_BUCKET,
+    waits_for=_RESIZE,
 )
 BUCKET_MERGE_THRESHOLD: Final = Option(
     "hoodie.bucket.index.merge.threshold",
     amount,
     0.2,
     "Buckets smaller than this share of the maximum file size are joined.",
-    waits_for=_BUCKET,
+    waits_for=_RESIZE,
 )
 HBASE_QUORUM: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.zkquorum",

@@ -35,10 +35,9 @@ PENSTOCK_INDEX: Final = Option(
     "penstock.index",
     word,
     "off",
-    "Keep an index of Penstock's own beside the table, for faster upserts.",
+    "`auto` chooses between the simple and the bloom index for every write, from the files and the batch; with a global "
+    "`hoodie.index.type` between the global ones. A table with buckets keeps them.",
     allowed=("off", "auto"),
-    supported=("off",),
-    instead="leave it out",
 )
 PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     "penstock.payload.aggregate",

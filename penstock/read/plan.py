@@ -10,6 +10,7 @@ from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_base_files, latest_merged_slices
 from penstock.formats.avro import read_container
 from penstock.metadata.listing import by_partition, is_partition, list_groups, list_partitions, visibility
+from penstock.read.buckets import in_asked_buckets
 from penstock.read.query import Query
 from penstock.table import TableState, table_schema
 from penstock.timeline.instant import Action, State
@@ -38,7 +39,9 @@ def plan(query: Query, table: TableState) -> Plan:
     if not table.timeline.writes:
         return Plan(table, query, schema, {})
     groups = list_groups(table, None if query.within is None else _partitions(query, table))
-    found = (one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, _name(one)))
+    found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, _name(one))]
+    if query.equals:
+        found = in_asked_buckets(found, dict(query.equals), table, schema)
     return Plan(table, query, schema, by_partition(found))
 
 

@@ -28,6 +28,8 @@ class Query:
     within: tuple[str, ...] | None = None
     #: The columns that are wanted, where the caller knows them already; None: whatever is asked for later.
     columns: tuple[str, ...] | None = None
+    #: Only rows whose columns have these values are wanted; files without any may be left out.
+    equals: tuple[tuple[str, object], ...] = ()
 
     def asks_for(self, partition_path: str) -> bool:
         """Whether a partition belongs to the paths that were given."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from penstock import options as o
+from penstock.index.bucket import buckets_of
 from penstock.keys import infer_generator
 from penstock.merge.payloads import OWN_PREFIX
+from penstock.options import Options
 from penstock.storage import Storage, join
 from penstock.table import (
     LAYOUT_VERSION,
@@ -65,11 +67,24 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         raw["hoodie.table.recordkey.fields"] = ",".join(keys.record_key_fields)
     if "Timestamp" in generator or "Custom" in generator:
         raw |= options.prefixed("hoodie.keygen.timebased.")
+    if options[o.INDEX_TYPE] == "BUCKET":
+        raw |= _bucket_properties(options)
     if raw["hoodie.table.type"] == MERGE_ON_READ:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
         raw |= options.prefixed(OWN_PREFIX)  # who reads the logs merges as who wrote them
     return raw
+
+
+def _bucket_properties(options: Options) -> dict[str, str]:
+    """What must stay as it is for the table's life: a later write that says otherwise is refused."""
+    buckets = buckets_of(options)
+    return {
+        o.INDEX_TYPE.key: "BUCKET",
+        o.BUCKET_ENGINE.key: options[o.BUCKET_ENGINE],
+        o.BUCKET_COUNT.key: str(buckets.count),
+        o.BUCKET_HASH_FIELDS.key: ",".join(buckets.fields),
+    }
 
 
 def _flag(value: bool) -> str:

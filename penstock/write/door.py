@@ -25,6 +25,7 @@ from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.create import create_table
 from penstock.write.follow_up import follow_up
+from penstock.write.index_change import check_index
 from penstock.write.pipeline import OPERATIONS, Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
@@ -64,6 +65,7 @@ def write(
     table = open_table(path, options)
     check_against_table(options, table.config, base_path)
     settings = resolve(options, table.config, frozenset(incoming.columns))
+    check_index(table, settings.options)
     return _run(spark, table, settings, prepare(incoming, settings, table_schema(table)))
 
 

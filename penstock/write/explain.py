@@ -26,12 +26,13 @@ from penstock.table import open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.assign import Bucket, insert_ratio
+from penstock.write.buckets import BucketTask
 from penstock.write.create import state_of_new
-from penstock.write.pipeline import Write, assign, is_small, located_slices, rules_of
+from penstock.write.pipeline import Write, assign, is_small, plan, rules_of
 from penstock.write.prepare import prepare
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
-from penstock.write.upsert import GroupTask, plan_work
+from penstock.write.upsert import GroupTask, Work
 
 #: The time of a write that will not happen: behind all that did.
 _LAST = "9" * 17
@@ -64,6 +65,8 @@ class WritePlan:
     bytes_incoming: int
     groups: tuple[GroupPlan, ...]
     files_opened: int
+    #: Why this index was chosen, where that was left to us (`penstock.index=auto`).
+    index_why: str = ""
 
     @property
     def bytes_rewritten(self) -> int:
@@ -91,6 +94,7 @@ class WritePlan:
             f"{len(self.groups)} file groups, {human_bytes(self.bytes_rewritten)} rewritten, "
             f"write amplification about {self.write_amplification:.1f}"
         )
+        title += f"\n{self.index} was chosen: {self.index_why}" if self.index_why else ""
         return f"{title}\n" + table_text("", ["partition", "file group", "rows changed", "rows new", "rewritten"], rows)
 
     __repr__ = __str__
@@ -132,14 +136,17 @@ def dry_run(
 
 
 def _explain(write: Write, staging: Staging) -> WritePlan:
-    pieces = stage(write.spark, write.prepared, staging)
-    if write.settings.operation == "insert":
+    buckets = write.index.buckets
+    pieces = stage(write.spark, write.prepared, staging, buckets=buckets)
+    if write.settings.operation == "insert" and buckets is None:
         rewrites = insert_ratio(write.table, write.options) is None
         return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
     nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    work = plan_work(rules, pieces, located_slices(write, rules, pieces), write.settings.operation.upper(), run, apart=True)
+    work = plan(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
+    if buckets is not None:
+        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
     groups = [
         GroupPlan(
@@ -152,7 +159,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
         for task in work.tasks
         if isinstance(task, GroupTask)
     ]
-    return _plan(write, pieces, groups, work.tagging.get("opened", 0))
+    return _plan(write, pieces, groups, work)
 
 
 def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
@@ -161,12 +168,25 @@ def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
     return GroupPlan(bucket.path, target.file_id if target else None, 0, bucket.rows, size)
 
 
-def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], opened: int = 0) -> WritePlan:
+def _of_bucket_task(task: BucketTask) -> GroupPlan:
+    """Which rows of a bucket are known is not looked for: all rows that come to one with rows count as changes."""
+    known, rewritten = task.rows if task.slice_ else 0, task.base if task.rules.logs is None else None
+    return GroupPlan(
+        partition_path=task.path,
+        file_id=task.file_id if task.slice_ else None,
+        rows_changed=known,
+        rows_new=task.rows - known,
+        bytes_rewritten=rewritten.size_bytes if rewritten else 0,
+    )
+
+
+def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: Work | None = None) -> WritePlan:
     return WritePlan(
         operation=write.settings.operation,
-        index=write.options[o.INDEX_TYPE],
+        index=work.index if work else write.options[o.INDEX_TYPE],
         rows_incoming=sum(p.rows for p in pieces),
         bytes_incoming=sum(p.size_bytes for p in pieces),
         groups=tuple(sorted(groups, key=lambda g: (g.partition_path, g.file_id or "~"))),
-        files_opened=opened,
+        files_opened=work.tagging.get("opened", 0) if work else 0,
+        index_why=work.why if work else "",
     )

@@ -47,9 +47,9 @@ def fold_pieces(
     Args:
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
-    shares: dict[str, list[Piece]] = {}
+    shares: dict[tuple[str, int | None], list[Piece]] = {}
     for piece in pieces:
-        shares.setdefault("" if everywhere else piece.path, []).append(piece)
+        shares.setdefault(("", None) if everywhere else (piece.path, piece.bucket), []).append(piece)
     tasks = [FoldTask(staging, tuple(its), merger, ordering) for its in shares.values()]
     return [Piece(**piece) for result in run(fold_rows, tasks) for piece in result]
 
@@ -90,7 +90,7 @@ def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -
                 table = table.append_column(KEY, take_rows(pa.table([keys], names=["k"]), part)["k"]).combine_chunks()
                 writer = writer or pa.ipc.new_file(sink, table.schema)
                 for one in table.to_batches():
-                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes))
+                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes, bucket=task.pieces[0].bucket))
                     writer.write_batch(one)
         if writer is not None:
             writer.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -17,7 +17,9 @@ from penstock.errors import OptionError, SchemaError, Unsupported
 from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
-from penstock.index import index_of
+from penstock.index import Index, index_in, index_of
+from penstock.index.in_memory import check_remembered, remember
+from penstock.index.rings import Rings, save_rings
 from penstock.merge.gather import column_at
 from penstock.merge.meet import Making
 from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
@@ -46,6 +48,8 @@ from penstock.timeline.instant import Action
 from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
+from penstock.write.buckets import plan_buckets, run_bucket
+from penstock.write.choose_index import choose_index
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
@@ -55,7 +59,7 @@ from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
-from penstock.write.upsert import Rules, plan_work, run_task
+from penstock.write.upsert import INDEX_FIGURES, Rules, Work, plan_work, run_task
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,11 @@ class Write:
         """The options of the write."""
         return self.settings.options
 
+    @cached_property
+    def index(self) -> Index:
+        """How keys are located."""
+        return index_in(self.table, self.options)
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -84,7 +93,9 @@ class Commit:
 
 
 def bulk_insert(write: Write) -> Commit:
-    """Write all rows to new file groups, as fast as they come."""
+    """Write all rows to new file groups, as fast as they come; or into buckets, where the index has them."""
+    if index_of(write.options).buckets:
+        return _into_buckets(write, "BULK_INSERT")
     with begin(write.table, action_of(write.table)) as change:
         arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
         change.start()
@@ -102,6 +113,8 @@ def insert(write: Write) -> Commit:
     """
     if write.options[o.INSERT_DROP_DUPLICATES]:
         return _merge(write, "INSERT")
+    if index_of(write.options).buckets:
+        return _into_buckets(write, "INSERT")
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, action_of(write.table)) as change:
@@ -128,19 +141,52 @@ def _merge(write: Write, operation: str) -> Commit:
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
-        rules = rules_of(write, change, staging)
-        run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-        pieces = fold(write, staging, pieces, rules.merger, run)
-        with write.stages.run("tag", "locating keys"):
-            slices = located_slices(write, rules, pieces)
-            pieces = relocate(rules, pieces, slices, partition_columns(write), run)
-            work = plan_work(rules, pieces, slices, operation, run)
-        change.start(work.profile)
-        doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
-        with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
-            stats = stats_of(run(run_task, work.tasks))
-            note_stats(notes, stats)
-        return complete(write, change, stats, operation)
+        return _store_work(write, change, staging, pieces, operation)
+
+
+def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> Commit:
+    """Locate the keys of staged rows, write every file group that is touched, and publish."""
+    rules = rules_of(write, change, staging)
+    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    pieces = pieces if rules.adds else fold(write, staging, pieces, rules.merger, run)
+    with write.stages.run("tag", "locating keys"):
+        work = plan(write, rules, pieces, operation, run)
+        if isinstance(rules.index.buckets, Rings):
+            save_rings(write.table, rules.index.buckets, (p.path for p in pieces))
+    change.start(work.profile)
+    doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
+    with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
+        stats = stats_of(run(run_bucket if rules.index.buckets else run_task, work.tasks))
+        note_stats(notes, stats)
+    return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
+
+
+def plan(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
+) -> Work:
+    """Decide on the tasks of a write: by the buckets of its rows, or by looking for their keys."""
+    slices = located_slices(write, rules, pieces)
+    if rules.index.buckets is not None:
+        unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
+        return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
+    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
+    if rules.index.remembers:
+        check_remembered(write.table.base_path, slices)
+        return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    if write.options[o.PENSTOCK_INDEX] == "off":
+        return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
+    work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
+    return replace(work, why=choice.why)
+
+
+def _into_buckets(write: Write, operation: str) -> Commit:
+    """Add rows to the buckets of their keys, without looking for these."""
+    check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
+    with begin(write.table, action_of(write.table)) as change:
+        prepared = combine(write.prepared, write.settings, merger_for(write))
+        staging, pieces = stage_rows(write, change, prepared, numbered=False)
+        return _store_work(write, change, staging, pieces, operation)
 
 
 OPERATIONS: dict[str, Callable[[Write], Commit]] = {
@@ -180,7 +226,7 @@ def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bo
     """Evaluate the incoming rows, once, and keep them beside the markers."""
     staging = staging_of(write.table.storage, write.table.base_path, change.time)
     with write.stages.run("stage", "reading the incoming rows") as notes:
-        pieces = stage(write.spark, prepared, staging, numbered=numbered)
+        pieces = stage(write.spark, prepared, staging, numbered=numbered, buckets=write.index.buckets)
         notes.rows, notes.size_bytes = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
     return staging, pieces
 
@@ -198,7 +244,8 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
     partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=rules.index.sees_logs)
+    logs_alone = rules.index.sees_logs or rules.index.buckets is not None
+    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
 
 
 def partition_columns(write: Write) -> list[str]:
@@ -227,7 +274,7 @@ def action_of(table: TableState) -> Action:
 
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
-    settings, merger, index = write.settings, merger_for(write), index_of(write.options)
+    settings, merger, index = write.settings, merger_for(write), write.index
     if index.moves and isinstance(merger, Making):
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
@@ -244,8 +291,16 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
         logs=log_settings(write.table, write.options),
         merging=merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None,
         drops_unknown=settings.operation == "delete",
-        drops_known=settings.operation == "insert",
+        drops_known=settings.operation == "insert" and write.options[o.INSERT_DROP_DUPLICATES],
+        adds=adds(write),
+        logs_first=index.sees_logs and settings.operation != "bulk_insert",
     )
+
+
+def adds(write: Write) -> bool:
+    """Whether an insert leaves stored rows of its keys alone."""
+    inserts = write.settings.operation in ("insert", "bulk_insert") and not write.options[o.INSERT_DROP_DUPLICATES]
+    return inserts and (write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.operation == "bulk_insert")
 
 
 def merger_for(write: Write) -> Merger:
@@ -349,13 +404,21 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     return replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
 
 
-def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
-    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so."""
+def complete(
+    write: Write, change: Change, stats: Sequence[WriteStat], operation: str, more: Mapping[str, str] | None = None
+) -> Commit:
+    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so.
+
+    Args:
+        more: what else the commit says.
+    """
     if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
-    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
+    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text(), **(more or {})}
     metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
+    if write.index.remembers:
+        remember(write.table.base_path, ((s.partition_path or "", s.file_id) for s in stats))
     return Commit(change.time, change.instant.action.value, metadata)
 
 

@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.write import failing_as_storage
+from penstock.index.bucket import Buckets
+from penstock.index.rings import Rings
 from penstock.spread import this_task
 from penstock.storage import Storage, join
 from penstock.write.incoming import run_over_incoming
@@ -43,11 +45,13 @@ class Piece:
     size_bytes: int
     #: The part of the batch that is meant.
     offset: int = 0
+    #: The bucket of all these rows, in a table that has buckets.
+    bucket: int | None = None
 
     def cut(self, offset: int, rows: int) -> Piece:
         """A part of these rows."""
         size = self.size_bytes * rows // max(1, self.rows)
-        return Piece(self.path, self.file, self.batch, rows, size, self.offset + offset)
+        return replace(self, rows=rows, size_bytes=size, offset=self.offset + offset)
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,16 @@ def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
     return Staging(storage, join(work_folder(base_path, instant), "staged"))
 
 
-def stage(spark: SparkSession, prepared: Prepared, staging: Staging, *, numbered: bool = False) -> list[Piece]:
+def stage(
+    spark: SparkSession, prepared: Prepared, staging: Staging, *, numbered: bool = False, buckets: Buckets | Rings | None = None
+) -> list[Piece]:
     """Evaluate the rows and keep them; gives the pieces in arrival order.
 
     Args:
         numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
+        buckets: cut pieces so that each is of one bucket.
     """
-    found = run_over_incoming(spark, prepared, partial(_stage_rows, prepared.layout, staging, numbered))
+    found = run_over_incoming(spark, prepared, partial(_stage_rows, prepared.layout, staging, numbered, buckets))
     return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
 
 
@@ -83,10 +90,12 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
         yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
 
 
-def _stage_rows(layout: Layout, staging: Staging, numbered: bool, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
+def _stage_rows(
+    layout: Layout, staging: Staging, numbered: bool, buckets: Buckets | Rings | None, batches: Iterator[pa.RecordBatch]
+) -> Iterable[Any]:
     """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
     task = this_task()
-    file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"))
+    file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
     if numbered:
         layout = replace(layout, schema=layout.schema.append(pa.field(ARRIVAL, pa.int64())))
         batches = _numbered(batches, task.number * _ROWS_PER_TASK)
@@ -107,13 +116,14 @@ def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.Reco
 class _StagedFile:
     """Collects rows by path and writes each path's as one batch whenever enough have come together."""
 
-    def __init__(self, staging: Staging, name: str) -> None:
-        self._staging, self._name = staging, name
+    def __init__(self, staging: Staging, name: str, buckets: Buckets | Rings | None = None) -> None:
+        self._staging, self._name, self._buckets = staging, name, buckets
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes = 0
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
         self._sink: pa.NativeFile | None = None
         self._pieces: list[Piece] = []
+        self._batches = 0
 
     def add(self, rows: Rows) -> None:
         has_key = rows.keys is None or KEY in rows.table.column_names
@@ -131,9 +141,24 @@ class _StagedFile:
                     self._sink = self._staging.storage.create(self._name)
                     self._writer = pa.ipc.new_file(self._sink, table.schema)
                 for batch in table.to_batches():
-                    self._pieces.append(Piece(path, self._name, len(self._pieces), batch.num_rows, batch.nbytes))
-                    self._writer.write_batch(batch)
+                    self._write(path, batch)
         self._waiting, self._waiting_bytes = {}, 0
+
+    def _write(self, path: str, batch: pa.RecordBatch) -> None:
+        """One batch, whose rows stand bucket by bucket where there are buckets."""
+        assert self._writer is not None
+        piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)
+        self._batches += 1
+        if self._buckets is None:
+            self._writer.write_batch(batch)
+            self._pieces.append(piece)
+            return
+        numbers = self._buckets.numbers(batch.column(KEY), path)
+        order = np.argsort(numbers, kind="stable")
+        self._writer.write_batch(batch.take(pa.array(order)))
+        found, starts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
+        for number, start, count in zip(found.tolist(), starts.tolist(), counts.tolist(), strict=True):  # buckets, not records
+            self._pieces.append(replace(piece.cut(start, count), bucket=number))
 
     def close(self) -> list[Piece]:
         self._flush()

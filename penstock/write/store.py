@@ -89,9 +89,9 @@ def store_bucket(task: StoreTask) -> list[Any]:
     """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file or log."""
     output, bucket = open_output(task.settings), task.bucket
     base = bucket.target.base_file if bucket.target else None
-    rows = (_unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
+    rows = (unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
     if base is None or (task.logs and task.logs.insert_ratio is not None):
-        stats = _write_new(new_groups(output, bucket.path, task.logs, bucket.target), output, task.merger, rows)
+        stats = write_new(new_groups(output, bucket.path, task.logs, bucket.target), output, task.merger, rows)
     elif task.share is None:
         stats = [append_rows(output, bucket.path, base, task.merger, rows)]
     else:
@@ -102,13 +102,14 @@ def store_bucket(task: StoreTask) -> list[Any]:
     return [asdict(s) for s in stats]
 
 
-def _unstaged(path: str, table: pa.Table) -> Rows:
+def unstaged(path: str, table: pa.Table) -> Rows:
+    """A staged piece as rows and keys."""
     if KEY not in table.column_names:
         return Rows(path, table, None)
     return Rows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def _write_new(writer: GroupWriter | LogGroups, output: Output, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
+def write_new(writer: GroupWriter | LogGroups, output: Output, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
     """Rows to file groups as the writer opens them; deletes are only counted."""
     deletes = 0
     for part in rows:

@@ -10,6 +10,7 @@ time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -20,7 +21,7 @@ import pyarrow as pa
 from penstock.filegroup.log_write import LogSettings
 from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.write import FileSettings, Output
+from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.gather import Positions
@@ -28,7 +29,7 @@ from penstock.merge.meet import new_rows
 from penstock.merge.mergers import Merger
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
-from penstock.write.append import NO_ROWS, Append, append_hits, new_groups
+from penstock.write.append import NO_ROWS, Append, LogGroups, append_hits, new_groups
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
@@ -37,6 +38,8 @@ from penstock.write.stage import Piece
 from penstock.write.store import open_output
 from penstock.write.tag import InsertsTask, TagTask, find_inserts, read_hits, read_inserts, tag_files
 
+#: The key under which a commit keeps what its index did.
+INDEX_FIGURES = "penstock.index"
 #: Base files that one tagging task looks into.
 _FILES_PER_TAG = 10
 #: Rows whose numbers are compared on the driver, sooner than a Spark job starts.
@@ -64,6 +67,10 @@ class Rules:
     drops_unknown: bool = False
     #: Rows with known keys are dropped, not merged: an insert without duplicates.
     drops_known: bool = False
+    #: Rows are added without a look at their keys: an insert into buckets.
+    adds: bool = False
+    #: Buckets of a merge-on-read table begin with a log, not with a base file.
+    logs_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,10 +111,17 @@ class GroupTask:
 class Work:
     """The tasks of an upsert, and what they are expected to do."""
 
-    tasks: tuple[PartitionTask | GroupTask, ...]
+    tasks: tuple[Any, ...]
     profile: CommitMetadata
     #: Figures of the index, for reports.
     tagging: Mapping[str, int] = field(default_factory=dict)
+    #: The index that was used and, where it was chosen, why.
+    index: str = ""
+    why: str = ""
+
+    def figures(self) -> str:
+        """What a commit keeps of this, under `INDEX_FIGURES`."""
+        return json.dumps({"index": self.index, **({"why": self.why} if self.why else {}), **self.tagging})
 
 
 def run_task(task: PartitionTask | GroupTask) -> list[Any]:
@@ -184,18 +198,21 @@ def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
 
 
 def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: Positions) -> list[WriteStat]:
-    """New rows to new file groups; deletes of unknown keys are only counted, and alone make no file."""
-    stats: list[WriteStat] = []
-    for start in range(0, len(numbers), rules.sizing.rows_per_group):
-        writer, deletes = new_groups(output, path, rules.logs), 0
-        for part in row_group_parts(numbers[start : start + rules.sizing.rows_per_group]):
-            rows = share.take(part)
-            kept, stored = new_rows(rules.merger, rows.drop_columns([KEY]))
-            deletes += len(part) - stored.num_rows
-            writer.write(stored, rows[KEY].filter(pa.array(kept)))
-        written = writer.close()
-        stats += [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(written)]
-    return stats
+    """New rows to new file groups."""
+    size = rules.sizing.rows_per_group
+    parts = (numbers[start : start + size] for start in range(0, len(numbers), size))
+    return [stat for part in parts for stat in write_new_rows(new_groups(output, path, rules.logs), rules.merger, share, part)]
+
+
+def write_new_rows(writer: GroupWriter | LogGroups, merger: Merger, share: Share, numbers: Positions) -> list[WriteStat]:
+    """New rows to file groups as the writer opens them; deletes of unknown keys are only counted, and alone make no file."""
+    deletes = 0
+    for part in row_group_parts(numbers):
+        rows = share.take(part)
+        kept, stored = new_rows(merger, rows.drop_columns([KEY]))
+        deletes += len(part) - stored.num_rows
+        writer.write(stored, rows[KEY].filter(pa.array(kept)))
+    return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
 
 
 def plan_work(
@@ -230,7 +247,9 @@ def plan_work(
         inserts.setdefault(path, 0)
     inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
     tasks = sorted([*tasks, *located.tasks], key=_weight, reverse=True)
-    return Work(tuple(tasks), workload_profile(operation, inserts, [*updates, *located.updates]), located.tagging)
+    profile = workload_profile(operation, inserts, [*updates, *located.updates])
+    tagging = {**located.tagging, "read_once": len(together)}
+    return Work(tuple(tasks), profile, tagging, rules.index.name)
 
 
 def _shares_apart(rules: Rules, pieces: Sequence[Piece], together: Mapping[str, Sequence[Piece]]) -> list[tuple[Piece, ...]]:
@@ -298,6 +317,7 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
             inserts |= _assign_new(rules, share, slices, groups, new["out"], new["counts"])
     tagging = {
         "files": sum(len(task.files) for its in tasks for task in its),
+        "holding": sum(count > 0 for its in tagged for result in its for count in result["counts"]),
         "opened": sum(result["opened"] for its in tagged for result in its),
         "candidates": sum(result["candidates"] for its in tagged for result in its),
         "rows": sum(its[0]["rows"] for its in tagged),

@@ -129,6 +129,16 @@ def test_key_ranges_spare_the_key_columns_of_files_that_cannot_match(spark: Any,
     assert found == Counts(jobs=3, tasks=2 + 2, opened=6 + 1, chunks=1 + COLUMNS, written=1, listed=1, **batch(600))
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_an_upsert_into_buckets_has_no_job_that_looks_for_keys(spark: Any, write: Write, kind: str) -> None:
+    buckets = {INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "2", "hoodie.datasource.write.table.type": kind}
+    write("bulk_insert", trips(spark, 0, 4_000, cities=1), **buckets)
+    found = write("upsert", trips(spark, 0, 600, cities=1, ts=2), **SPREAD, **buckets)
+    # a base file is read to be merged; nothing at all is read where rows go to logs
+    merged = {"opened": 2, "chunks": 2 * COLUMNS} if kind == "COPY_ON_WRITE" else {"opened": 0, "chunks": 0}
+    assert found == Counts(jobs=2, tasks=2 + 2, written=2, listed=1, **merged, **batch(600))
+
+
 @pytest.mark.usefixtures("spread_table")
 def test_a_count_of_one_partition_reads_that_partition(spark: Any, table_path: str, tmp_path: Path) -> None:
     with counted(spark, tmp_path / "counts") as account:

@@ -281,6 +281,17 @@ def test_a_filter_keeps_its_promise_on_wrong_answers() -> None:
     assert 0 < made.might_contain(uuids(20000, seed=1)).mean() < 0.02
 
 
+def test_a_growing_filter_keeps_its_promise_row_by_row_and_breaks_it_past_the_cap() -> None:
+    rows, wrong = 5, {}
+    asked = pa.array([f"other{n}" for n in range(40_000)])
+    for most in (rows * 10_000, 10_000):
+        filter_ = BloomFilter.create("DYNAMIC_V0", 10_000, 0.001, most)
+        filter_.add(pa.array([f"key{n}" for n in range(rows * 10_000)]))
+        wrong[most] = filter_.might_contain(asked).mean()
+    assert 0 < wrong[rows * 10_000] < 1.5 * rows * 0.001  # each row may err once in a thousand times
+    assert wrong[10_000] > 0.2
+
+
 def test_nothing_is_in_an_empty_filter_and_no_keys_add_nothing() -> None:
     made = BloomFilter.create("DYNAMIC_V0", 10, 0.01, 20)
     before = made.to_text()

@@ -192,8 +192,8 @@ def test_the_options_of_an_index_are_its_own() -> None:
     assert made("GLOBAL_SIMPLE", **{bloom: "false"}).moves
     assert not made("GLOBAL_BLOOM", **{bloom: "false"}).moves
     assert made("GLOBAL_BLOOM", **{o.BLOOM_PRUNE_BY_RANGES.key: "false"}).pruning == BLOOMS
-    with pytest.raises(Unsupported, match=r"hoodie\.index\.type=BUCKET"):
-        made("BUCKET")
+    with pytest.raises(Unsupported, match=r"hoodie\.index\.type=FLINK_STATE"):
+        made("FLINK_STATE")
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])

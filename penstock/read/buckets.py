@@ -1,0 +1,80 @@
+"""Which file slices of a table with buckets can hold the rows that a query asks for by their keys.
+
+The rows of a key are in one bucket of each partition. A query that names values for the columns that choose the bucket opens
+that bucket's files alone. A record key of several columns is one text, in which a comma inside another column's value could be
+taken for the next column; so all key columns must be named, or those that are not named must be of types without commas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.filegroup.model import FileSlice
+from penstock.index import index_in
+from penstock.index.bucket import Buckets
+from penstock.index.rings import Rings
+from penstock.table import TableState
+
+#: Avro types whose values, as text, have neither comma nor colon.
+_PLAIN = ("int", "long", "boolean")
+
+
+def in_asked_buckets(
+    slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
+) -> list[FileSlice]:
+    """The slices that may hold rows whose columns have these values; all of them where that cannot be told."""
+    buckets = _buckets(table)
+    key = _key(equals, table, buckets.fields, schema) if buckets else None
+    if buckets is None or key is None:
+        return slices
+    keys = pa.array([key], pa.string())
+    return [s for s in slices if buckets.number_of(s) == int(buckets.numbers(keys, s.partition_path)[0])]
+
+
+def _buckets(table: TableState) -> Buckets | Rings | None:
+    """The table's buckets, as its properties say or the options of the read."""
+    names = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields), **table.config.raw, **table.options.raw}
+    options = table.options.replace({k: v for k, v in names.items() if k in _KEYS})
+    return index_in(table, options).buckets if options[o.INDEX_TYPE] == "BUCKET" else None
+
+
+_KEYS = (o.RECORD_KEY_FIELD.key, o.INDEX_TYPE.key, o.BUCKET_ENGINE.key, o.BUCKET_COUNT.key, o.BUCKET_HASH_FIELDS.key)
+
+
+def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[str], schema: str | None) -> str | None:
+    """A record key with the bucket of the rows that are asked for; None if their bucket is not known."""
+    fields = table.config.record_key_fields
+    if schema is None:
+        return None
+    kinds = {f["name"]: _kind(f["type"]) for f in json.loads(schema)["fields"]}
+    for field in fields:
+        if field not in equals and (field in chosen_by or kinds.get(field) not in _PLAIN):
+            return None
+    texts = {field: _text(equals[field], kinds.get(field)) for field in fields if field in equals}
+    if any(text is None for text in texts.values()):
+        return None
+    if len(fields) == 1:
+        return texts[fields[0]]
+    return ",".join(f"{field}:{text or '__empty__'}" for field, text in texts.items())
+
+
+def _kind(avro: object) -> object:
+    """The plain type of an Avro field, nullable or not."""
+    if isinstance(avro, list):
+        return next((_kind(one) for one in avro if one != "null"), None)
+    return avro
+
+
+def _text(value: object, kind: object) -> str | None:
+    """A value as it stands in a record key; None for types whose text is another engine's business."""
+    if kind == "string" and isinstance(value, str):
+        return value
+    if kind == "boolean" and isinstance(value, bool):
+        return "true" if value else "false"
+    if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return None

@@ -1,0 +1,92 @@
+"""`penstock.index=auto`: which index looks for the keys of a batch, and why. Decides from names, sizes and a few footers.
+
+The choice is between the indexes that look into files, which may follow one another freely, and keeps to the reach that was asked
+for: one partition, or all. `SIMPLE` reads the key column of every file. `BLOOM` first asks the footers, which pays where these
+rule out many files: where keys are ordered, so that files have ranges of their own, or where a batch has few rows for many files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.read import open_base_file
+from penstock.formats.parquet import FOOTER_MAX_KEY, FOOTER_MIN_KEY, footer_of
+from penstock.index import Index
+from penstock.index.lookup import Pruning
+from penstock.progress import human_bytes
+from penstock.storage import Storage
+
+#: Files whose footers are looked at.
+_SAMPLED = 8
+#: Files that overlap with more than this share of the others say that keys come in no order.
+_OVERLAP = 0.5
+#: Filters are worth asking if they can rule out at least this share of the files.
+_RULED_OUT = 0.2
+#: Key columns of tables up to this size are read sooner than footers are weighed.
+_SMALL_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An index, and what speaks for it."""
+
+    index: Index
+    why: str
+
+
+def choose_index(storage: Storage, index: Index, rows: int, slices: Mapping[str, Sequence[FileSlice]]) -> Choice:
+    """The index for a batch of so many rows, which may be in these file slices.
+
+    Args:
+        index: says how far keys are looked for.
+    """
+    files = [s.base_file for its in slices.values() for s in its if s.base_file]
+    size, most = sum(f.size_bytes for f in files), max((len(its) for its in slices.values()), default=0)
+    if most <= 1 and not index.is_global:
+        return _simple(index, "no partition of the batch has more than one file group, so each file is read once anyway")
+    if size <= _SMALL_BYTES:
+        return _simple(index, f"the files are small ({human_bytes(size)} in all), and reading their keys costs little")
+    overlap = _overlap(storage, max(slices.values(), key=len))
+    if overlap is None:
+        return _simple(index, "the files carry no key ranges")
+    if overlap <= _OVERLAP:
+        return _bloom(index, f"keys are ordered: the key range of a file overlaps with {overlap:.0%} of the others")
+    left_out, load = math.exp(-rows / len(files)), f"{rows:,} rows for {len(files):,} files"
+    if left_out < _RULED_OUT:
+        return _simple(index, f"keys are in no order, and {load} leave none without a row")
+    return _bloom(index, f"keys are in no order, but {load} leave {left_out:.0%} of them without any, which filters can tell")
+
+
+def _simple(index: Index, why: str) -> Choice:
+    return Choice(replace(index, name=f"{_reach(index)}SIMPLE", pruning=Pruning()), why)
+
+
+def _bloom(index: Index, why: str) -> Choice:
+    return Choice(replace(index, name=f"{_reach(index)}BLOOM", pruning=Pruning(ranges=True, blooms=True)), why)
+
+
+def _reach(index: Index) -> str:
+    return "GLOBAL_" if index.is_global else ""
+
+
+def _overlap(storage: Storage, slices: Sequence[FileSlice]) -> float | None:
+    """With what share of the other files the key range of a file overlaps, by a few of them; None if they have no ranges."""
+    files = [s.base_file for s in slices if s.base_file]
+    chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, _SAMPLED, dtype=np.int64))] if files else []
+    ranges = [found for file in chosen if (found := _range(storage, file)) is not None]
+    if len(ranges) < 2:
+        return None
+    pairs = [(one, other) for i, one in enumerate(ranges) for other in ranges[i + 1 :]]
+    return sum(one[0] <= other[1] and other[0] <= one[1] for one, other in pairs) / len(pairs)
+
+
+def _range(storage: Storage, file: BaseFile) -> tuple[str, str] | None:
+    footer = footer_of(open_base_file(storage, file.path))
+    if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
+        return None
+    return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]

@@ -1,0 +1,38 @@
+"""Hashes of columns of texts are those that Java's libraries compute one by one."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from penstock.formats.hashes import java_hash, xx_hash
+
+TEXTS = ["", "a", "abc", "é1", "😀x", "z" * 300, "Nobody inspects the spammish repetition", "\ud7ff\ue000"]
+
+
+def java_hash_of(text: str) -> int:
+    """`String.hashCode`, unit by unit."""
+    data, found = text.encode("utf-16-le"), 0
+    for at in range(0, len(data), 2):
+        found = (31 * found + int.from_bytes(data[at : at + 2], "little")) % 2**32
+    return found
+
+
+def test_the_hash_of_a_text_is_javas() -> None:
+    drawn = random.Random(3)
+    texts = TEXTS + ["".join(drawn.choice("ab:,é😀0_") for _ in range(drawn.randrange(40))) for _ in range(300)]
+    assert java_hash(pa.array(texts)).tolist() == [java_hash_of(text) for text in texts]
+
+
+def test_a_slice_of_texts_hashes_like_the_texts_themselves() -> None:
+    texts = pa.array(TEXTS)
+    assert java_hash(texts.slice(2, 4)).tolist() == [java_hash_of(text) for text in TEXTS[2:6]]
+    assert java_hash(texts.slice(1, 0)).tolist() == []
+    assert java_hash(pa.array([None, "b"], pa.string())).tolist() == [0, 98]
+
+
+def test_xx_hash_gives_the_numbers_of_its_definition() -> None:
+    known = {"": 0x02CC5D05, "a": 0x550D7456, "abc": 0x32D153FF, TEXTS[6]: 0xE2293B2F}
+    assert xx_hash(pa.array(list(known))).tolist() == list(known.values())
+    assert xx_hash(pa.array(["abc", "a", "", "abc"])).tolist() == [known["abc"], known["a"], known[""], known["abc"]]
