@@ -1,7 +1,8 @@
 """Where a key lives. One line per index; the lookup itself is shared.
 
 An index that reads base files is described by what it may use of their footers and by whether it looks at partitions
-other than the incoming row's. One that finds keys in log files says so (`sees_logs`); assigning and appending go by that.
+other than the incoming row's. One that keeps entries of its own (`entries`) is asked for keys instead, and told of new ones.
+One that finds keys in log files says so (`sees_logs`); assigning and appending go by that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock import options as o
 from penstock.errors import Unsupported
+from penstock.index.hbase import HBaseSettings, hbase_settings
 from penstock.index.lookup import Pruning
 from penstock.options import Options
 
@@ -25,10 +27,14 @@ class Index:
     moves: bool = False
     #: It finds keys that are in log files alone. In a merge-on-read table new rows then go to logs too, with no base file.
     sees_logs: bool = False
+    #: Where its entries are, if it keeps any.
+    entries: HBaseSettings | None = None
 
     @property
     def moves_option(self) -> str:
         """The option that says so."""
+        if self.name == "HBASE":
+            return o.HBASE_UPDATE_PARTITION_PATH.key
         return (o.BLOOM_UPDATE_PARTITION_PATH if "BLOOM" in self.name else o.SIMPLE_UPDATE_PARTITION_PATH).key
 
 
@@ -44,4 +50,7 @@ def index_of(options: Options) -> Index:
         return Index(name, True, Pruning(), moves=options[o.SIMPLE_UPDATE_PARTITION_PATH])
     if name == "GLOBAL_BLOOM":
         return Index(name, True, Pruning(ranges=ranges, blooms=True), moves=options[o.BLOOM_UPDATE_PARTITION_PATH])
-    raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM")
+    if name == "HBASE":
+        moves = options[o.HBASE_UPDATE_PARTITION_PATH]
+        return Index(name, True, Pruning(), moves=moves, sees_logs=True, entries=hbase_settings(options))
+    raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM or HBASE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import MIB, Option, boolean, count, text, word
+from penstock.options.option import MIB, Option, boolean, count, positive, text, word
 
 SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
@@ -46,4 +46,16 @@ PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     None,
     "What the payload `penstock.aggregate` makes of columns: `<column>:<aggregate>`, with commas between; an aggregate is sum, "
     "max, min, first, last or collect.",
+)
+HBASE_THRIFT_HOST: Final[Option[str | None]] = Option(
+    "penstock.hbase.thrift.host",
+    word,
+    None,
+    "Host of HBase's Thrift gateway, through which the HBase index is reached. By default the first host of the quorum.",
+)
+HBASE_THRIFT_PORT: Final = Option(
+    "penstock.hbase.thrift.port",
+    positive,
+    9090,
+    "Port of that gateway.",
 )

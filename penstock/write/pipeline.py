@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
 from penstock.errors import SchemaError, Unsupported
+from penstock.filegroup.key_notes import notes_folder
 from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
@@ -34,6 +35,7 @@ from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profi
 from penstock.timeline.instant import Action
 from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
+from penstock.write.ask import ask_index
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
@@ -43,7 +45,8 @@ from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
-from penstock.write.upsert import Rules, plan_work, run_task
+from penstock.write.tell import Telling
+from penstock.write.upsert import Rules, Work, plan_work, run_task
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def _merge(write: Write, operation: str) -> Commit:
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
-            work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+            work = plan_located(write, rules, pieces, operation, run)
         change.start(work.profile)
         doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
@@ -181,10 +184,22 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
     notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
 
 
-def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
-    """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
-    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    return slices_of(write.table, partitions, logs_alone=rules.index.sees_logs)
+def plan_located(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
+) -> Work:
+    """Locate the incoming keys and decide on the tasks.
+
+    Looks into the partitions of the rows or, for a global index, into all; of an index that keeps entries, into those it names.
+    """
+    index, own = rules.index, {p.path for p in pieces}
+    asked = None
+    if index.entries is not None:
+        moves = index.moves and not rules.drops_known
+        asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
+        own |= asked.partitions
+    everywhere = index.is_global and asked is None
+    slices = slices_of(write.table, None if everywhere else sorted(own), logs_alone=index.sees_logs)
+    return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 
 def slices_of(table: TableState, partitions: Sequence[str] | None, *, logs_alone: bool = False) -> dict[str, list[FileSlice]]:
@@ -309,7 +324,10 @@ def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
 def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
     prepared = write.prepared
-    return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    if index_of(write.options).entries is None:
+        return settings
+    return replace(settings, notes_folder=notes_folder(write.table.base_path, change.time))
 
 
 def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
@@ -317,8 +335,13 @@ def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation
     if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
+    telling = Telling(write.spark, write.table, index_of(write.options), change.time)
+    if telling.index.entries is not None:
+        with write.stages.run("index", "telling the index of new keys") as notes:
+            notes.rows = telling.of_added(stats)
     extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
-    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
+    published = partial(telling.of_removed, stats)
+    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra, published=published)
     return Commit(change.time, change.instant.action.value, metadata)
 
 
