@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock import options as o
-from penstock.errors import OptionError, PenstockError
+from penstock.errors import OptionError
 from penstock.filegroup.key_notes import Note
 from penstock.index import Index
 from penstock.index.entries import TellTask, put_entries, remove_entries, share_rate, tell_tasks
@@ -80,7 +80,7 @@ class Telling:
         here = sum(stat.num_deletes for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
         try:
             return self._run(remove_entries, self._tasks(self.index.entries, stats, Note.REMOVED), here=here)
-        except PenstockError as e:
+        except Exception as e:  # whatever it is, the commit stands
             text = f"the write is done, but entries of keys that it deleted stay in the index, which does no harm: {e}"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             return 0

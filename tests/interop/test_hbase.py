@@ -69,6 +69,7 @@ class Sides:
 def test_each_side_goes_on_with_the_entries_of_the_other(
     spark: Any, hudi015: Oracle, hbase: HBase, table_path: str, kind: str
 ) -> None:
+    hudi015.let_reach_hbase()
     both = Sides(spark, hudi015, hbase, table_path, kind)
     both.theirs("upsert", ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0))
     theirs = hbase.entries(both.index)["a"]
