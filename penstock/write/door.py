@@ -29,7 +29,7 @@ from penstock.write.follow_up import follow_up
 from penstock.write.pipeline import OPERATIONS, Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
-from penstock.write.tell import check_index
+from penstock.write.tell import check_entries
 
 _MODES = {
     "append": "append",
@@ -101,7 +101,7 @@ def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_
 
 def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
     table = replace(table, options=settings.options)
-    check_index(index_of(settings.options), table)
+    check_entries(index_of(settings.options), table)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))

@@ -25,7 +25,7 @@ from penstock.timeline.contents import WriteStat
 _AT_ONCE_HERE = 4
 
 
-def check_index(index: Index, table: TableState) -> None:
+def check_entries(index: Index, table: TableState) -> None:
     """See that the index is there and belongs to the table, before anything is written.
 
     Raises:
