@@ -26,7 +26,7 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.assign import Bucket, insert_ratio
 from penstock.write.create import state_of_new
-from penstock.write.pipeline import Write, assign, is_small, plan_located, rules_of
+from penstock.write.pipeline import Write, assign, is_small, plan, rules_of
 from penstock.write.prepare import prepare
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
@@ -126,7 +126,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     nowhere = Change(write.table, Instant("0", Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    work = plan_located(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
+    work = plan(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
     groups = [
         GroupPlan(

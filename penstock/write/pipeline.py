@@ -123,7 +123,7 @@ def _merge(write: Write, operation: str) -> Commit:
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
-            work = plan_located(write, rules, pieces, operation, run)
+            work = plan(write, rules, pieces, operation, run)
         change.start(work.profile)
         doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
@@ -184,22 +184,31 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
     notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
 
 
-def plan_located(
+def plan(
     write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
 ) -> Work:
-    """Locate the incoming keys and decide on the tasks.
+    """Locate the incoming keys and decide on the tasks."""
+    if rules.index.entries is not None:
+        return _plan_asked(write, rules, pieces, operation, run, apart=apart)
+    return plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run, apart=apart)
 
-    Looks into the partitions of the rows or, for a global index, into all; of an index that keeps entries, into those it names.
-    """
-    index, own = rules.index, {p.path for p in pieces}
-    asked = None
-    if index.entries is not None:
-        moves = index.moves and not rules.drops_known
-        asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
-        own |= asked.partitions
-    everywhere = index.is_global and asked is None
-    slices = slices_of(write.table, None if everywhere else sorted(own), logs_alone=index.sees_logs)
+
+def _plan_asked(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+) -> Work:
+    """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
+    index = rules.index
+    assert index.entries is not None
+    moves = index.moves and not rules.drops_known
+    asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
+    slices = slices_of(write.table, sorted({p.path for p in pieces} | asked.partitions), logs_alone=index.sees_logs)
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
+
+
+def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
+    """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
+    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
+    return slices_of(write.table, partitions, logs_alone=rules.index.sees_logs)
 
 
 def slices_of(table: TableState, partitions: Sequence[str] | None, *, logs_alone: bool = False) -> dict[str, list[FileSlice]]:
