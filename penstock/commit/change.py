@@ -9,7 +9,7 @@ that makes anything visible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from penstock import options as o
@@ -59,8 +59,12 @@ class Change:
         extra: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         compacted: bool = False,
+        published: Callable[[], object] | None = None,
     ) -> CommitMetadata:
         """Publish the write: files of lost attempts removed, metadata written, markers forgotten.
+
+        Args:
+            published: is called when the write is part of the table, while what tasks left beside their markers is still there.
 
         Raises:
             CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
@@ -84,6 +88,8 @@ class Change:
             compacted=compacted,
         )
         self._publish(write_commit(metadata))
+        if published is not None:
+            published()
         with suppress(StorageError):  # the commit stands; leftovers of it are cleaned up by a later write
             markers.delete_markers(storage, base_path, self.time)
             self._heartbeat.end()

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.filegroup.key_notes import Note
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import log_file_name
-from penstock.filegroup.rows import stamped
+from penstock.filegroup.rows import KEY_COLUMN, stamped
 from penstock.filegroup.write import Output, failing_as_storage
 from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
@@ -112,6 +113,11 @@ class LogWriter:
         block = delete_block(deletes, instant=self._output.settings.instant, schema=self._schema, positions=positions)
         self._append(file, block)
 
+    def note_removed(self, keys: pa.ChunkedArray) -> None:
+        """Say that some of the deleted keys are gone for good, whatever else the log says."""
+        if self._open is not None:
+            self._output.notes.add(Note.REMOVED, self._open.path.rpartition("/")[2], keys)
+
     def close(self) -> list[WriteStat]:
         """Finish the open file; gives a stat for each file, none if nothing was written."""
         self._finish()
@@ -156,6 +162,7 @@ class LogWriter:
             file.counts.updates += rows.num_rows
         else:
             file.counts.inserts += rows.num_rows
+            self._output.notes.add(Note.ADDED, file.path.rpartition("/")[2], rows[KEY_COLUMN])
         self._append(file, block)
 
     def _append(self, file: _OpenFile, block: bytes) -> None:

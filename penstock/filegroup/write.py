@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock import clock
 from penstock.errors import AlreadyExists, StorageError
+from penstock.filegroup.key_notes import KeyNotes, Note
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
 from penstock.filegroup.rows import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
@@ -43,6 +44,8 @@ class FileSettings:
     markers: MarkerStyle = MarkerStyle.DIRECT
     #: The column whose least and greatest value go into write stats, of rows that meet older ones; None: none do.
     event_time: str | None = None
+    #: Where tasks note which keys they add and remove, for an index that has to be told; None: nowhere.
+    notes_folder: str | None = None
 
 
 @contextlib.contextmanager
@@ -68,6 +71,7 @@ class Output:
         self._made: list[str] = []
         self._metafiles: list[str] = []
         self._others: dict[str, bytes] = {}
+        self.notes = KeyNotes(settings.storage, settings.notes_folder)
         #: Memory that rows not yet written take, in all open files together.
         self.waiting_bytes = 0
 
@@ -153,6 +157,7 @@ class Output:
         for path, content in self._others.items():  # another task was about to write it; it may have died
             if not is_whole_metafile(storage.read(path)):
                 storage.replace(path, content)
+        self.notes.close()
         storage.sync([*self._metafiles, *self._made])
         self._check_wanted()
 
@@ -197,6 +202,7 @@ class BaseFileWriter:
 
     def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
         """Write new rows, data columns only; `numbers` count them for their sequence numbers."""
+        self._output.notes.add(Note.ADDED, self.name, keys)
         if self.settings.populate_meta:
             self._footer.add(keys)
             self._write(placed(self.stamp(rows, keys, numbers), self.partition_path, self.name))
@@ -219,6 +225,10 @@ class BaseFileWriter:
         """Take note of the event times of rows that replace or delete old ones."""
         if self.settings.event_time is not None:
             self._times = self._times.with_more(event_times(rows, self.settings.event_time))
+
+    def note_removed(self, keys: pa.ChunkedArray) -> None:
+        """Say that rows of the old version, or such as an index takes for them, are gone for good."""
+        self._output.notes.add(Note.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:

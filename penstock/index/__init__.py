@@ -1,8 +1,9 @@
 """Where a key lives. One line per index; the lookup itself is shared.
 
 An index that reads base files is described by what it may use of their footers and by whether it looks at partitions
-other than the incoming row's. One that finds keys in log files says so (`sees_logs`); assigning and appending go by that.
-The bucket index reads none: a hash of the key says where it lives.
+other than the incoming row's. One that keeps entries of its own (`entries`) is asked for keys instead, and told of new ones.
+One that finds keys in log files says so (`sees_logs`); assigning and appending go by that. The bucket index reads none: a hash
+of the key says where it lives.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index.bucket import Buckets, buckets_of
+from penstock.index.hbase import HBaseSettings, hbase_settings
 from penstock.index.lookup import Pruning
 from penstock.index.rings import Rings, load_rings
 from penstock.options import Options
@@ -33,10 +35,14 @@ class Index:
     remembers: bool = False
     #: Keys are located by a hash of them; None: by looking into files.
     buckets: Buckets | Rings | None = None
+    #: Where its entries are, if it keeps any.
+    entries: HBaseSettings | None = None
 
     @property
     def moves_option(self) -> str:
         """The option that says so."""
+        if self.name == "HBASE":
+            return o.HBASE_UPDATE_PARTITION_PATH.key
         return (o.BLOOM_UPDATE_PARTITION_PATH if "BLOOM" in self.name else o.SIMPLE_UPDATE_PARTITION_PATH).key
 
 
@@ -56,6 +62,9 @@ def index_of(options: Options) -> Index:
         return Index(name, False, Pruning(), remembers=True)
     if name == "BUCKET":
         return _bucket_index(options)
+    if name == "HBASE":
+        moves = options[o.HBASE_UPDATE_PARTITION_PATH]
+        return Index(name, True, Pruning(), moves=moves, sees_logs=True, entries=hbase_settings(options))
     raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM")
 
 

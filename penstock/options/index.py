@@ -8,7 +8,6 @@ from penstock.options.option import Option, amount, boolean, count, fraction, po
 
 _RESIZE: Final = "clustering, which splits and joins buckets"
 _RECORD: Final = "the record index"
-_HBASE: Final = "the HBase index"
 
 #: Buckets of a partition. Each is a file group, and a write may touch all of them.
 MOST_BUCKETS: Final = 100_000
@@ -29,7 +28,7 @@ INDEX_TYPE: Final = Option(
         "INMEMORY",
         "FLINK_STATE",
     ),
-    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"),
+    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY", "HBASE"),
     instead="use SIMPLE or BLOOM; instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 INDEX_CLASS: Final = Option(
@@ -215,120 +214,111 @@ HBASE_QUORUM: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.zkquorum",
     word,
     None,
-    "ZooKeeper hosts of HBase.",
-    waits_for=_HBASE,
+    "ZooKeeper hosts of HBase. Penstock asks the Thrift gateway, by default on the first of them.",
 )
 HBASE_PORT: Final[Option[int | None]] = Option(
     "hoodie.index.hbase.zkport",
     positive,
     None,
-    "ZooKeeper port of HBase.",
-    waits_for=_HBASE,
+    "ZooKeeper port of HBase; the Thrift gateway knows it.",
+    accepted=True,
 )
 HBASE_ZNODE: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.zknode.path",
     word,
     None,
-    "Root node of HBase in ZooKeeper.",
-    waits_for=_HBASE,
+    "Root node of HBase in ZooKeeper; the Thrift gateway knows it.",
+    accepted=True,
 )
 HBASE_TABLE: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.table",
     word,
     None,
-    "HBase table that holds the index; it must exist.",
-    waits_for=_HBASE,
+    "HBase table that holds the index; it must exist, with the family _s.",
 )
 HBASE_GET_BATCH: Final = Option(
     "hoodie.index.hbase.get.batch.size",
     positive,
     100,
-    "Keys per lookup request.",
-    waits_for=_HBASE,
+    "Keys per lookup request. A task asks for at most ten times as many in a second.",
 )
 HBASE_PUT_BATCH: Final = Option(
     "hoodie.index.hbase.put.batch.size",
     positive,
     100,
-    "Entries per update request.",
-    waits_for=_HBASE,
+    "Entries per update request. A task sends at most as many in a second.",
 )
 HBASE_PUT_BATCH_AUTO: Final = Option(
     "hoodie.index.hbase.put.batch.size.autocompute",
     boolean,
     False,
     "Derive that number from the request rate the region servers bear.",
-    waits_for=_HBASE,
 )
 HBASE_UPDATE_PARTITION_PATH: Final = Option(
     "hoodie.hbase.index.update.partition.path",
     boolean,
     False,
-    "A row whose partition changed moves there.",
-    waits_for=_HBASE,
+    "A row whose partition changed moves there, as it comes. With false it is updated where it is.",
 )
 HBASE_ROLLBACK_SYNC: Final = Option(
     "hoodie.index.hbase.rollback.sync",
     boolean,
     False,
-    "Undo index entries when a commit is rolled back.",
-    waits_for=_HBASE,
+    "Undo index entries when a commit is rolled back. Without it, entries of that commit are passed over.",
 )
 HBASE_BUCKETS: Final = Option(
     "hoodie.index.hbase.bucket.number",
     positive,
     8,
-    "Prefixes that spread keys over region servers.",
-    waits_for=_HBASE,
+    "Prefixes that spread keys over region servers, of an index class of Hudi's that is refused here.",
+    accepted=True,
 )
 HBASE_QPS_ALLOCATOR: Final = Option(
     "hoodie.index.hbase.qps.allocator.class",
     word,
     "org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",
-    "Class that grants a share of the request rate.",
-    waits_for=_HBASE,
+    "Class that grants a share of the request rate; Hudi's own grants what the fraction says, as here.",
+    accepted=True,
 )
 HBASE_QPS_FRACTION: Final = Option(
     "hoodie.index.hbase.qps.fraction",
     fraction,
     0.5,
-    "Share of the request rate one write may use.",
-    waits_for=_HBASE,
+    "Share of the request rate one write may use, where the put batch is derived from it.",
 )
 HBASE_QPS_FRACTION_MIN: Final[Option[float | None]] = Option(
     "hoodie.index.hbase.min.qps.fraction",
     fraction,
     None,
-    "Least such share.",
-    waits_for=_HBASE,
+    "Least such share; for allocators of one's own.",
+    accepted=True,
 )
 HBASE_QPS_FRACTION_MAX: Final[Option[float | None]] = Option(
     "hoodie.index.hbase.max.qps.fraction",
     fraction,
     None,
-    "Greatest such share.",
-    waits_for=_HBASE,
+    "Greatest such share; for allocators of one's own.",
+    accepted=True,
 )
 HBASE_QPS_PER_SERVER: Final = Option(
     "hoodie.index.hbase.max.qps.per.region.server",
     positive,
     1000,
-    "Requests per second one region server bears.",
-    waits_for=_HBASE,
+    "Requests per second one region server bears, where the put batch is derived from it.",
 )
 HBASE_DYNAMIC_QPS: Final = Option(
     "hoodie.index.hbase.dynamic_qps",
     boolean,
     False,
-    "Derive the share from the size of the write.",
-    waits_for=_HBASE,
+    "Derive the share from the size of the write; for allocators of one's own.",
+    accepted=True,
 )
 HBASE_PUT_SECONDS: Final = Option(
     "hoodie.index.hbase.desired_puts_time_in_secs",
     positive,
     600,
-    "Time the updates of one write should take.",
-    waits_for=_HBASE,
+    "Time the updates of one write should take; for allocators of one's own.",
+    accepted=True,
 )
 HBASE_SLEEP_PUT: Final[Option[int | None]] = Option(
     "hoodie.index.hbase.sleep.ms.for.put.batch",
@@ -348,56 +338,55 @@ HBASE_QPS_ROOT: Final = Option(
     "hoodie.index.hbase.zkpath.qps_root",
     text,
     "/QPS_ROOT",
-    "ZooKeeper node where shares are kept.",
-    waits_for=_HBASE,
+    "ZooKeeper node where shares are kept; for allocators of one's own.",
+    accepted=True,
 )
 HBASE_SESSION_TIMEOUT: Final = Option(
     "hoodie.index.hbase.zk.session_timeout_ms",
     positive,
     60_000,
-    "ZooKeeper session timeout.",
-    waits_for=_HBASE,
+    "How long HBase may take to answer a request.",
 )
 HBASE_CONNECTION_TIMEOUT: Final = Option(
     "hoodie.index.hbase.zk.connection_timeout_ms",
     positive,
     15_000,
-    "ZooKeeper connection timeout.",
-    waits_for=_HBASE,
+    "How long connecting to HBase may take.",
 )
 HBASE_AUTHENTICATION: Final = Option(
     "hoodie.index.hbase.security.authentication",
     word,
     "simple",
-    "How HBase knows the writer.",
+    "How HBase knows the writer; the Thrift gateway may log in by Kerberos for it.",
     allowed=("simple", "kerberos"),
-    waits_for=_HBASE,
+    supported=("simple",),
+    instead="let the Thrift gateway log in to HBase",
 )
 HBASE_KERBEROS_KEYTAB: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.kerberos.user.keytab",
     text,
     None,
     "Kerberos key table of the writer.",
-    waits_for=_HBASE,
+    accepted=True,
 )
 HBASE_KERBEROS_PRINCIPAL: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.kerberos.user.principal",
     text,
     None,
     "Kerberos name of the writer.",
-    waits_for=_HBASE,
+    accepted=True,
 )
 HBASE_MASTER_PRINCIPAL: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.master.kerberos.principal",
     text,
     None,
     "Kerberos name of the HBase master.",
-    waits_for=_HBASE,
+    accepted=True,
 )
 HBASE_REGION_PRINCIPAL: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.regionserver.kerberos.principal",
     text,
     None,
     "Kerberos name of the region servers.",
-    waits_for=_HBASE,
+    accepted=True,
 )

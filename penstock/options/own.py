@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import MIB, Option, amount, boolean, count, text, word
+from penstock.options.option import MIB, Option, amount, boolean, count, positive, text, word
 
 SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
@@ -69,4 +69,16 @@ PAYLOAD_HISTORY_LIMIT: Final[Option[int | None]] = Option(
     count,
     None,
     "How many of them it keeps, the newest ones; all, if it is not set.",
+)
+HBASE_THRIFT_HOST: Final[Option[str | None]] = Option(
+    "penstock.hbase.thrift.host",
+    word,
+    None,
+    "Host of HBase's Thrift gateway, through which the HBase index is reached. By default the first host of the quorum.",
+)
+HBASE_THRIFT_PORT: Final = Option(
+    "penstock.hbase.thrift.port",
+    positive,
+    9090,
+    "Port of that gateway.",
 )

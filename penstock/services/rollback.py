@@ -36,6 +36,7 @@ from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
 from penstock.metadata.listing import walk_partitions
+from penstock.services.rollback_index import sync_index
 from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, read_commit
@@ -122,7 +123,7 @@ def roll_back(table: TableState, instant: Instant) -> str:
     rollback = request(
         table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=write_container("HoodieRollbackPlan", plan)
     )
-    return run_rollback(table, rollback, plan)
+    return run_rollback(table, rollback, plan, was_published=instant.is_completed)
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
@@ -220,8 +221,12 @@ def _written(table: TableState, instant: Instant) -> CommitMetadata:
     return read_commit(content, instant.file_name) if content else CommitMetadata()
 
 
-def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) -> str:
-    """Carry out a rollback plan, from wherever an earlier attempt stopped."""
+def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any], *, was_published: bool = True) -> str:
+    """Carry out a rollback plan, from wherever an earlier attempt stopped.
+
+    Args:
+        was_published: whether what is undone may have been a part of the table.
+    """
     started = clock.monotonic_s()
     storage, base_path = table.storage, table.base_path
     failed = _target_of(plan)
@@ -233,6 +238,7 @@ def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any]) 
     if not is_lazy(table):
         for path in sorted(partitions, reverse=True):
             withdraw_partition(storage, base_path, path, failed.time)
+    sync_index(table, failed.time, plan["RollbackRequests"] or [], was_published=was_published)
     for state in (State.INFLIGHT,) if failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)

@@ -96,6 +96,7 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
     writer, gone = LogWriter(output, append.target, append.settings), _Gone(append.ordering)
     known = _are_places_known(append.target, hits) and not len(inserts)
     merged, left = hits.fates == MERGE, hits.fates == MOVE
+    removed: list[pa.Array] = []
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
         rows, at = share.take(order[part]), None if places is None else places[part]
@@ -104,6 +105,7 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
             _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
+            removed += rows[KEY].filter(pa.array(deletes)).chunks
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
     for part in row_group_parts(inserts):
@@ -116,6 +118,8 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
     if left.any():
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)
+    if append.ordering is None:  # otherwise a greater ordering value may keep the row alive
+        writer.note_removed(pa.chunked_array(removed, pa.string()))
     return writer.close()
 
 

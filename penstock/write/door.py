@@ -16,6 +16,7 @@ from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.swap import fresh_path, recover, swap
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
+from penstock.index import index_of
 from penstock.options import Options, read_options
 from penstock.progress import Stages
 from penstock.services.rollback import roll_back_failed
@@ -29,6 +30,7 @@ from penstock.write.index_change import check_index
 from penstock.write.pipeline import OPERATIONS, Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
+from penstock.write.tell import check_entries
 
 _MODES = {
     "append": "append",
@@ -101,6 +103,7 @@ def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_
 
 def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
     table = replace(table, options=settings.options)
+    check_entries(index_of(settings.options), table)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))

@@ -27,7 +27,7 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.gather import Positions, take_rows
 from penstock.merge.meet import is_changed, meet, new_rows
 from penstock.merge.mergers import DELETE, Merger
-from penstock.merge.pair import positions_in
+from penstock.merge.pair import flat, positions_in
 from penstock.timeline.contents import WriteStat
 from penstock.write.layout import KEY
 from penstock.write.share import Share
@@ -52,9 +52,15 @@ _TOUCHED = np.int8(3)
 class Hits:
     """Which old rows of a file meet which incoming ones: pairs of row numbers."""
 
+    #: -1 where an index names the file alone: then the row is looked for by its key, and is a new one if it is not there.
     old: Positions
     new: Positions
     fates: Fates
+
+    @property
+    def are_placed(self) -> bool:
+        """Whether it is known where the old rows stand."""
+        return bool((self.old >= 0).all())
 
 
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
@@ -94,6 +100,8 @@ def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Position
         del old  # before the next row group is read
     known = np.unique(np.concatenate(met))
     chosen = np.setdiff1d(share.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
+    if merge.hits is not None and not merge.hits.are_placed:
+        chosen = np.concatenate([np.setdiff1d(merge.hits.new[merge.hits.fates == MERGE], known), chosen])
     _write_inserts(writer, merge.merger, share, chosen, counts)
     stat = writer.stat(
         writer.close(),
@@ -115,10 +123,14 @@ def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
 
 def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
     """Row groups of the old file with their hits; old rows are numbered within the row group."""
-    first = 0
+    first, wanted = 0, _wanted_keys(merge, share)
     for old in one_ahead(read_row_groups(file, merge.base.path, body_of(schema))):
         if merge.hits is None:
             hits = find_hits(share, old[KEY_COLUMN])
+        elif wanted is not None:
+            at = positions_in(old[KEY_COLUMN], wanted)
+            rows = np.flatnonzero(at >= 0)
+            hits = Hits(rows, merge.hits.new[at[rows]], merge.hits.fates[at[rows]])
         else:
             start, end = np.searchsorted(merge.hits.old, [first, first + old.num_rows])
             part = slice(int(start), int(end))
@@ -126,6 +138,13 @@ def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.S
         first += old.num_rows
         yield old, hits
         del old
+
+
+def _wanted_keys(merge: FileMerge, share: Share) -> pa.Array | None:
+    """Keys of the hits, where their places are not known."""
+    if merge.hits is None or merge.hits.are_placed:
+        return None
+    return flat(share.take(merge.hits.new, [KEY])[KEY])
 
 
 def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.Table, hits: Hits, counts: _Counts) -> None:
@@ -144,6 +163,7 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
     changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
+    writer.note_removed(old[KEY_COLUMN].take(pa.array(hits.old[(choices == DELETE) & (hits.fates != MOVE)])))
     if len(changed):
         rows = meeting.rows(choices)
         if (choices == _TOUCHED).any():
@@ -172,6 +192,8 @@ def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen:
         kept, stored = new_rows(merger, rows.drop_columns([KEY]))
         counts.inserts += len(part)
         counts.deletes += len(part) - stored.num_rows
+        if not kept.all():
+            writer.note_removed(rows[KEY].filter(pa.array(~kept)))
         writer.add(stored, rows[KEY].filter(pa.array(kept)), writer.rows + np.arange(stored.num_rows))
 
 

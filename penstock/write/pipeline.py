@@ -14,6 +14,7 @@ from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
 from penstock.errors import OptionError, SchemaError, Unsupported
+from penstock.filegroup.key_notes import notes_folder
 from penstock.filegroup.markers import read_markers
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import FileSettings
@@ -22,7 +23,7 @@ from penstock.index.in_memory import check_remembered, remember
 from penstock.index.rings import Rings, save_rings
 from penstock.merge.gather import column_at
 from penstock.merge.meet import Making
-from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
+from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
 from penstock.merge.payloads import (
     READY,
     PayloadSettings,
@@ -47,6 +48,7 @@ from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profi
 from penstock.timeline.instant import Action
 from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
+from penstock.write.ask import ask_index
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import plan_buckets, run_bucket
 from penstock.write.choose_index import choose_index
@@ -59,6 +61,7 @@ from penstock.write.settings import WriteSettings
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging, stage, staging_of
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
+from penstock.write.tell import Telling
 from penstock.write.upsert import INDEX_FIGURES, Rules, Work, plan_work, run_task
 
 
@@ -164,7 +167,9 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
 def plan(
     write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
 ) -> Work:
-    """Decide on the tasks of a write: by the buckets of its rows, or by looking for their keys."""
+    """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
+    if rules.index.entries is not None:
+        return _plan_asked(write, rules, pieces, operation, run, apart=apart)
     slices = located_slices(write, rules, pieces)
     if rules.index.buckets is not None:
         unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
@@ -178,6 +183,19 @@ def plan(
     choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
     work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
     return replace(work, why=choice.why)
+
+
+def _plan_asked(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+) -> Work:
+    """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
+    index = rules.index
+    assert index.entries is not None
+    moves = index.moves and not rules.drops_known
+    asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
+    paths = sorted({p.path for p in pieces} | asked.partitions)
+    slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
+    return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 
 def _into_buckets(write: Write, operation: str) -> Commit:
@@ -275,7 +293,7 @@ def action_of(table: TableState) -> Action:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
-    if index.moves and isinstance(merger, Making):
+    if index.moves and isinstance(merger, Making if index.entries is None else Making | Building):
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
             f"yet where rows move to another partition; set {index.moves_option}=false"
@@ -401,7 +419,10 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     """How this write's base files are made."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
-    return replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
+    settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
+    if write.index.entries is None:
+        return settings
+    return replace(settings, notes_folder=notes_folder(write.table.base_path, change.time))
 
 
 def complete(
@@ -415,8 +436,13 @@ def complete(
     if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
+    telling = Telling(write.spark, write.table, write.index, change.time)
+    if telling.index.entries is not None:
+        with write.stages.run("index", "telling the index of new keys") as notes:
+            notes.rows = telling.of_added(stats)
     extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text(), **(more or {})}
-    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
+    published = partial(telling.of_removed, stats)
+    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra, published=published)
     if write.index.remembers:
         remember(write.table.base_path, ((s.partition_path or "", s.file_id) for s in stats))
     return Commit(change.time, change.instant.action.value, metadata)

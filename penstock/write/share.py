@@ -58,18 +58,19 @@ class Share:
         """The columns that `take` gives."""
         return self._tables[0].schema
 
-    def take(self, numbers: Positions) -> pa.Table:
-        """Rows by their number, in that order: the data columns and, last, the record key (`KEY`)."""
+    def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by their number, in that order: the data columns and, last, the record key (`KEY`); or some of these alone."""
+        tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
         places = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
         order = np.argsort(places, kind="stable")
         ascending = places[order]
         bounds = np.searchsorted(ascending, self._starts)
         parts = [
             take_rows(table, ascending[bounds[i] : bounds[i + 1]] - self._starts[i])
-            for i, table in enumerate(self._tables)
+            for i, table in enumerate(tables)
             if bounds[i + 1] > bounds[i]
         ]
-        found = pa.concat_tables(parts) if parts else self._tables[0].slice(0, 0)
+        found = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
         if not np.array_equal(order, np.arange(len(order))):
             back = np.empty_like(order)
             back[order] = np.arange(len(order))

@@ -27,7 +27,8 @@ from penstock.write.merge_file import DEAD, MERGE, MOVE, TOUCH, Fates, Hits
 from penstock.write.share import Share, ShareSettings, load_share
 from penstock.write.stage import Piece
 
-_PAIRS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
+#: Hits as they are written down: old rows, incoming ones, and what becomes of them.
+PAIRS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class TagTask:
 
 def tag_files(task: TagTask) -> dict[str, Any]:
     """Kernel: hits of each file to a file of its own, one batch a file; gives how many rows each file will see changed."""
-    storage, out = task.share.staging.storage, _own_name(task.out)
+    storage, out = task.share.staging.storage, own_name(task.out)
     share = load_share(task.share, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
-    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _PAIRS) as writer:
+    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
         bases = [slice_.base_file for slice_ in task.files if slice_.base_file]
         answers = look_up(storage, bases, keys, task.pruning)
         for slice_, found in zip(task.files, answers, strict=True):
@@ -68,13 +69,13 @@ def tag_files(task: TagTask) -> dict[str, Any]:
     return {"out": out, "counts": counts, "rows": len(share.rows), "opened": opened, "candidates": candidates}
 
 
-def _own_name(out: str) -> str:
+def own_name(out: str) -> str:
     """A name that no other attempt of this task takes: one that was killed may have left its own file."""
     return f"{out}-{this_task().write_token}.arrow"
 
 
 def _batch(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_PAIRS)
+    return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=PAIRS)
 
 
 def _hits(task: TagTask, slice_: FileSlice, share: Share, found: Found, places: Places) -> Hits:
@@ -192,7 +193,7 @@ def find_inserts(task: InsertsTask) -> dict[str, Any]:
     inserts, settled = np.flatnonzero(counts & ~met & ~revived), np.flatnonzero((dead > 0) & ~revived)
     of = places.of(inserts)
     inserts = inserts[np.argsort(of, kind="stable")]
-    out = _own_name(task.out)
+    out = own_name(task.out)
     schema = pa.schema([("new", pa.int64())])
     with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
         for rows in (inserts, settled):
@@ -208,7 +209,7 @@ def read_hits(storage: Storage, name: str, batch: int, settled: str | None = Non
         settled: the file that lists these.
     """
     pairs = pa.ipc.open_file(storage.map(name)).get_batch(batch)
-    old, new, fates = (np.asarray(pairs.column(field)) for field in _PAIRS.names)
+    old, new, fates = (np.asarray(pairs.column(field)) for field in PAIRS.names)
     if (fates != DEAD).all():
         return Hits(old, new, fates)
     elsewhere = np.empty(0, np.int64)

@@ -30,6 +30,7 @@ from penstock.merge.mergers import Merger
 from penstock.storage import join
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.write.append import NO_ROWS, Append, LogGroups, append_hits, new_groups
+from penstock.write.ask import Asked, SortTask, sort_answers, sort_task, sorts_here
 from penstock.write.assign import Sizing, small_files
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
@@ -223,12 +224,14 @@ def plan_work(
     run: Any,
     *,
     apart: bool = False,
+    asked: Asked | None = None,
 ) -> Work:
     """Decide on the tasks; locates keys first where that is needed.
 
     Args:
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
         apart: locate all keys first, so that every count is known before anything is written.
+        asked: what an index that keeps entries said about the keys.
     """
     shares = _by_path(pieces)
     together = {p: its for p, its in shares.items() if not apart and _is_one_task(rules, its, slices.get(p, ()))}
@@ -242,7 +245,7 @@ def plan_work(
         for path, its in together.items()
         if (base := _only(slices.get(path, ()))) is not None
     ]
-    located = _locate(rules, _shares_apart(rules, pieces, together), slices, run)
+    located = _locate(rules, _shares_apart(rules, pieces, together), slices, run, asked)
     for path, _, _, _ in located.updates:
         inserts.setdefault(path, 0)
     inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
@@ -293,11 +296,15 @@ class _Located:
     tagging: dict[str, int]
 
 
-def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any) -> _Located:
+def _locate(
+    rules: Rules,
+    shares: Sequence[tuple[Piece, ...]],
+    slices: Mapping[str, Sequence[FileSlice]],
+    run: Any,
+    asked: Asked | None = None,
+) -> _Located:
     """Tag the shares, find their new rows and assign those. Two jobs, however many shares there are."""
-    tasks = [tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
-    results = iter(run(tag_files, [task for its in tasks for task in its]))
-    tagged = [[next(results) for _ in its] for its in tasks]
+    tasks, tagged = _tagged(rules, shares, slices, run) if asked is None else _sorted(rules, shares, slices, run, asked)
     groups: dict[tuple[str, str], GroupTask] = {}
     updates: list[tuple[str, str, str, int]] = []
     for task, result in ((t, r) for pair in zip(tasks, tagged, strict=True) for t, r in zip(*pair, strict=True)):
@@ -323,6 +330,24 @@ def _locate(rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[s
         "rows": sum(its[0]["rows"] for its in tagged),
     }
     return _Located(list(groups.values()), inserts, updates, tagging)
+
+
+def _tagged(
+    rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any
+) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
+    """Hits by base files: the tasks of each share, and what they gave."""
+    tasks = [tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
+    results = iter(run(tag_files, [task for its in tasks for task in its]))
+    return tasks, [[next(results) for _ in its] for its in tasks]
+
+
+def _sorted(
+    rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any, asked: Asked
+) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
+    """Hits by what an index said, in the same form. It looks in all partitions, so there is one share."""
+    tasks = [sort_task(asked, rules.share, share, slices) for share in shares]
+    results = run(sort_answers, tasks, **({"here": True} if sorts_here(asked) else {}))
+    return [[task] for task in tasks], [[result] for result in results]
 
 
 def tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,6 +105,20 @@ class Oracle:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return cls(hudi, process, folder, time.monotonic() - began)
+
+    def let_reach_hbase(self) -> None:
+        """Make the bundle's HBase client fit for a server that is not Hudi's own.
+
+        The client names the class that its cells are encoded with, by the name that it has inside the bundle, and no server
+        knows that one. Without such a class cells travel inside messages. The bundle's settings are read when a connection opens.
+        """
+        site = "hbase-site.xml"
+        bundle = next(iter((_ivy_folder() / "jars").glob(f"*hudi-spark*-bundle*{self.hudi}.jar")))
+        with zipfile.ZipFile(bundle) as jar:
+            text = jar.read(site).decode()
+        nothing = "${env.PENSTOCK_NOTHING:-}"  # an empty value would count as none
+        plain = f"<property><name>hbase.client.default.rpc.codec</name><value>{nothing}</value></property>"
+        (self._folder / "conf" / site).write_text(text.replace("</configuration>", f"{plain}</configuration>"))
 
     def write(
         self,
@@ -219,7 +234,10 @@ def _spawn(python: Path, hudi: str, folder: Path) -> subprocess.Popen[bytes]:
     command = [str(python), str(Path(__file__).with_name("oracle_server.py"))]
     command += ["--hudi", hudi, "--ivy", str(_ivy_folder()), "--folder", str(folder)]
     java_home = _java_home(python)
+    settings = folder / "conf"
+    settings.mkdir()
     environment = {**os.environ, **_trust(java_home), "JAVA_HOME": java_home, "PYSPARK_PYTHON": str(python)}
+    environment["HADOOP_CONF_DIR"] = str(settings)  # on the class path
     # A caller's session (local Connect sets these) is none of the oracle's business.
     for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH"):
         environment.pop(name, None)

@@ -376,7 +376,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.operation", "insert_overwrite"),
         ("hoodie.datasource.write.operation", "delete_partition"),
         ("hoodie.index.type", "record_index"),
-        ("hoodie.index.type", "HBASE"),
+        ("hoodie.index.hbase.security.authentication", "kerberos"),
         ("hoodie.index.class", "com.acme.Index"),
         ("hoodie.table.base.file.format", "ORC"),
         ("hoodie.table.ro.file.format", "HFILE"),

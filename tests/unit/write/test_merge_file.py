@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from penstock.errors import CorruptFile, SchemaError, StorageError
 from penstock.filegroup import write as filegroup_write
+from penstock.filegroup.key_notes import Note, noted, read_noted
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.write import Output
 from penstock.formats.bloom import read_bloom
@@ -189,6 +191,39 @@ def test_rows_named_by_number_are_added_and_hits_taken_as_given(case: Case) -> N
         ("x", "x", "002", "002_3_3"),
     ]
     assert counts(stat) == (4, 2, 1, 1)
+
+
+def test_hits_without_places_are_found_by_key_and_added_where_their_row_is_gone(case: Case) -> None:
+    news = trips(
+        ("b", "c", 20, "b new"),
+        ("x", "c", 20, "x new"),
+        ("c", "z", 20, "c moved"),
+        ("y", "z", 20, "y moved"),
+        ("n", "c", 20, "n"),
+    )
+    hits = Hits(np.full(4, -1), np.arange(4), np.array([MERGE, MERGE, MOVE, MOVE]))
+    stat = case.merge(news, inserts=np.array([4]), hits=hits)
+    assert case.values(KEY) == [("a",), ("b",), ("d",), ("x",), ("n",)]
+    assert (stat.num_update_writes, stat.num_deletes, stat.num_inserts) == (1, 1, 2)
+
+
+def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Case, tmp_path: Path) -> None:
+    storage, folder = LocalStorage(), str(tmp_path / "notes")
+    deletable.settings = replace(deletable.settings, notes_folder=folder)
+    new = table_of(DELETABLE, ("b", "c", 20, "b", True), ("n", "c", 20, "n", False), ("m", "c", 20, "m", True))
+    staging, pieces = stage_pieces(deletable.settings, new)
+    output = Output(deletable.settings, 3, "3-0-0")
+    share = load_share(share_settings(staging, None), pieces)
+    stat = merge_file(output, FileMerge("c", deletable.base, LatestCommit()), share, 1_000).stat
+    output.finish()
+    name = (stat.path or "").rpartition("/")[2]
+    found = {note: noted(storage, folder, note, [name, "of a lost attempt"]) for note in Note}
+    keys = {
+        note.value: [k for path in paths.values() for part in read_noted(storage, path) for k in part.to_pylist()]
+        for note, paths in found.items()
+    }
+    assert keys == {"added": ["n"], "removed": ["b", "m"]}
+    assert noted(storage, str(tmp_path / "nothing"), Note.ADDED, [name]) == {}
 
 
 def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:

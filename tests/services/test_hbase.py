@@ -1,0 +1,352 @@
+"""The HBase index, against a real HBase: where keys are found, what is told when, and what happens when something fails."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
+from penstock.options import read_options
+from penstock.services.rollback import roll_back_to
+from penstock.table import open_table
+from tests.kit.counting import counted
+from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.hbase import HBase, running_hbase
+from tests.kit.servers import ServerUnavailable, free_port
+from tests.table.tables import OPERATION, SIX, TRIPS, Trip, base_files, snapshot, timeline, trips, values, write
+
+MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+MOVES = {"hoodie.hbase.index.update.partition.path": "true"}
+SYNC = {"hoodie.index.hbase.rollback.sync": "true"}
+#: Spark tasks for everything, however small.
+SPREAD = {"penstock.small.batch.rows": "0"}
+KINDS = pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
+
+
+@pytest.fixture(scope="module")
+def hbase() -> Iterator[HBase]:
+    try:
+        with running_hbase() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+class Trips:
+    """A table of trips with an index of its own."""
+
+    def __init__(self, spark: Any, hbase: HBase, path: str, **options: str) -> None:
+        self.spark, self.hbase, self.path, self.index = spark, hbase, path, f"trips_{abs(hash(path))}"
+        hbase.create(self.index)
+        self.options = {**TRIPS, **hbase.options(self.index), **hbase.gateway_options, **options}
+
+    def write(self, operation: str, *rows: Trip, path: str | None = None, **more: str) -> None:
+        write(trips(self.spark, *rows), path or self.path, {**self.options, OPERATION: operation, **more})
+
+    def delete(self, *keys: tuple[str, str], **more: str) -> None:
+        frame = values(self.spark, "id string, city string", *keys)
+        write(frame, self.path, {**self.options, OPERATION: "delete", **more})
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        return snapshot(self.spark, self.path)
+
+    @property
+    def entries(self) -> dict[str, tuple[str, str]]:
+        """Key → (commit, partition path)."""
+        return {key: (e["commit_ts"], e["partition_path"]) for key, e in self.hbase.entries(self.index).items()}
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Key → file id, by the table's own rows."""
+        found = self.spark.read.format("hudi").load(self.path).collect()
+        names = {row["_hoodie_record_key"]: row["_hoodie_file_name"] for row in found}
+        return {key: name.split("_")[0] for key, name in names.items()}
+
+    def check(self) -> None:
+        """Every row has an entry, with its file group and partition; and no other key has one."""
+        entries = self.hbase.entries(self.index)
+        assert {key: e["file_name"] for key, e in entries.items()} == self.groups
+        assert {key: e["partition_path"] for key, e in entries.items()} == {row[0]: row[1] for row in self.rows}
+
+    @property
+    def last(self) -> str:
+        return max(name.split(".")[0] for name in timeline(self.path))
+
+
+@KINDS
+def test_one_history_keeps_table_and_index_in_step(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **MOVES)
+    t.write("insert", *SIX)
+    first = t.last
+    cells = hbase.entries(t.index)["a"]
+    assert cells == {"commit_ts": first, "file_name": t.groups["a"], "partition_path": "berlin"}
+    t.check()
+    t.write("upsert", ("a", "berlin", 9, 9.0), ("g", "oslo", 9, 9.0), ("a", "berlin", 8, 8.0))
+    assert t.entries["a"] == (first, "berlin"), "an update leaves the entry as it is"
+    assert t.entries["g"] == (t.last, "oslo")
+    t.check()
+    t.write("upsert", ("b", "paris", 9, 9.5), ("c", "oslo", 1, 0.5))
+    assert t.rows == sorted(
+        [
+            ("a", "berlin", 9, 9.0),
+            ("b", "paris", 9, 9.5),
+            ("c", "oslo", 1, 0.5),  # it moves as it comes, though it is older
+            ("d", "paris", 4, 4.5),
+            ("e", "tokyo", 5, 5.5),
+            ("f", "tokyo", 6, 6.5),
+            ("g", "oslo", 9, 9.0),
+        ]
+    )
+    assert t.entries["b"] == (t.last, "paris")
+    t.delete(("b", "elsewhere"), ("e", "tokyo"), ("nobody", "tokyo"))
+    assert [row[0] for row in t.rows] == ["a", "c", "d", "f", "g"]
+    assert sorted(t.entries) == ["a", "c", "d", "f", "g"]
+    t.write("upsert", ("b", "rome", 1, 1.0))
+    t.check()
+    assert ("b", "rome", 1, 1.0) in t.rows
+    t.write("bulk_insert", ("x", "rome", 1, 1.0), ("y", "oslo", 1, 1.0))
+    t.check()
+    t.write("insert", ("y", "oslo", 7, 7.0), ("z", "oslo", 7, 7.0), **{"hoodie.datasource.write.insert.drop.duplicates": "true"})
+    assert ("y", "oslo", 1, 1.0) in t.rows
+    t.check()
+
+
+@KINDS
+def test_without_moves_a_row_is_changed_where_it_is(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
+    t = Trips(spark, hbase, table_path, **kind)
+    t.write("upsert", *SIX[:3])
+    made = t.last
+    t.write("upsert", ("a", "paris", 9, 9.0))
+    found = {row["id"]: row["_hoodie_partition_path"] for row in spark.read.format("hudi").load(table_path).collect()}
+    assert found == {"a": "berlin", "b": "berlin", "c": "paris"}
+    assert t.entries["a"] == (made, "berlin")
+
+
+def test_new_rows_of_a_merge_on_read_table_go_to_logs_and_are_found_there(spark: Any, hbase: HBase, table_path: str) -> None:
+    t = Trips(spark, hbase, table_path, **MOR, **{"hoodie.compact.inline": "false"})
+    t.write("insert", *SIX)
+    assert base_files(table_path) == []
+    t.write("upsert", ("a", "berlin", 9, 9.0), ("h", "berlin", 9, 9.0))
+    assert base_files(table_path) == []
+    assert {("a", "berlin", 9, 9.0), ("h", "berlin", 9, 9.0)} <= set(t.rows)
+    assert len(t.rows) == 7
+    t.write("upsert", ("a", "berlin", 10, 10.0), ("i", "berlin", 1, 1.0))
+    penstock.Table.open(table_path, spark).compact()
+    assert len(base_files(table_path)) == 3
+    t.write("upsert", ("a", "berlin", 11, 11.0))
+    assert ("a", "berlin", 11, 11.0) in t.rows
+    assert len(t.rows) == 8
+    assert {e["file_name"] for e in hbase.entries(t.index).values()} == {f.name.split("_")[0] for f in base_files(table_path)}
+
+
+def test_tagging_a_thousand_keys_opens_no_base_file(spark: Any, hbase: HBase, table_path: str, tmp_path: Path) -> None:
+    fast = {"hoodie.index.hbase.put.batch.size": "1000"}
+    t = Trips(spark, hbase, table_path, **MOR, **fast)
+    frame = spark.range(1000).selectExpr("concat('k', id) as id", "concat('c', id % 4) as city", "id as ts", "1.5d as fare")
+    write(frame, table_path, {**t.options, OPERATION: "bulk_insert"})
+    assert len(hbase.entries(t.index)) == 1000
+    assert len(base_files(table_path)) >= 4
+    with counted(spark, tmp_path / "counts") as account:
+        later = frame.selectExpr("id", "city", "ts + 1 as ts", "2.5d as fare")
+        write(later, f"count:{table_path}", {**t.options, OPERATION: "upsert", "hoodie.compact.inline": "false"})
+    assert account.counts.opened == 0
+    assert account.counts.written == 0
+    assert {row[3] for row in t.rows} == {2.5}
+    assert len(t.rows) == 1000
+    plan = penstock.Table.open(table_path, spark).plan_upsert(frame, {**t.options})
+    assert (plan.files_opened, plan.rows_incoming, sum(g.rows_changed for g in plan.groups)) == (0, 1000, 1000)
+
+
+@KINDS
+def test_executors_ask_and_tell_side_by_side(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.write.ask._KEYS_PER_TASK", 25)
+    auto = {"hoodie.index.hbase.put.batch.size.autocompute": "true", "hoodie.index.hbase.qps.fraction": "0.9"}
+    t = Trips(spark, hbase, table_path, **kind, **MOVES, **SPREAD, **auto, **{"hoodie.index.hbase.get.batch.size": "10"})
+    frame = spark.range(90).selectExpr("concat('k', id) as id", "concat('c', id % 3) as city", "id as ts", "1.5d as fare")
+    write(frame, table_path, {**t.options, OPERATION: "upsert"})
+    moved = spark.range(60, 120).selectExpr("concat('k', id) as id", "concat('c', id % 2) as city", "id as ts", "2.5d as fare")
+    write(moved, table_path, {**t.options, OPERATION: "upsert"})
+    expected = {f"k{i}": (f"c{i % 3}", 1.5) for i in range(60)} | {f"k{i}": (f"c{i % 2}", 2.5) for i in range(60, 120)}
+    assert {row[0]: (row[1], row[3]) for row in t.rows} == expected
+    assert len(t.rows) == 120
+    t.check()
+
+
+@KINDS
+def test_what_a_dead_write_told_the_index_counts_for_nothing(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **MOVES)
+    t.write("insert", *SIX)
+    first = t.entries
+    plan = FaultPlan(f"{table_path}-plan", fault=Fault.BEFORE, match=r"\.(delta)?commit$")
+    with injected(plan), pytest.raises(Crash):
+        t.write("upsert", ("a", "paris", 9, 9.0), ("g", "oslo", 9, 9.0), ("b", "berlin", 9, 9.0), path=f"crash:{table_path}")
+    left = t.entries
+    assert left["a"][1] == "paris", "entries are put before the commit is published"
+    assert left["g"][1] == "oslo"
+    t.write("upsert", ("a", "rome", 10, 10.0), ("g", "rome", 10, 10.0))
+    wanted = sorted([("a", "rome", 10, 10.0), ("g", "rome", 10, 10.0), *SIX[1:]])
+    assert t.rows == wanted, "a is found where it was before the write that died; g is new"
+    t.check()
+    assert {key: t.entries[key] for key in "bcdef"} == {key: first[key] for key in "bcdef"}
+
+
+@KINDS
+def test_rollback_sync_takes_entries_back_and_puts_deleted_ones_again(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **MOVES, **SYNC, **{"hoodie.compact.inline": "false"})
+    t.write("insert", *SIX)
+    before = t.entries
+    t.write("upsert", ("a", "paris", 9, 9.0), ("g", "berlin", 9, 9.0))
+    assert t.entries["a"] == (t.last, "paris")
+    roll_back_to(open_table(table_path, read_options(t.options)), t.last)
+    assert t.rows == sorted(SIX)
+    assert t.entries == before
+    t.check()
+    t.delete(("b", "berlin"), ("e", "tokyo"))
+    assert sorted(t.entries) == ["a", "c", "d", "f"]
+    roll_back_to(open_table(table_path, read_options(t.options)), t.last)
+    assert t.rows == sorted(SIX)
+    t.check()
+    t.write("upsert", ("b", "berlin", 9, 9.0))
+    assert len(t.rows) == 6
+
+
+def test_without_rollback_sync_entries_of_an_undone_commit_are_passed_over(spark: Any, hbase: HBase, table_path: str) -> None:
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:2])
+    t.write("upsert", *SIX[2:4])
+    undone = t.last
+    roll_back_to(open_table(table_path, read_options(t.options)), undone)
+    assert t.entries["c"][0] == undone
+    t.write("upsert", ("c", "paris", 1, 1.0))
+    assert t.rows == [SIX[0], SIX[1], ("c", "paris", 1, 1.0)]
+    assert t.entries["c"][0] == t.last > undone
+
+
+def test_entries_that_lead_nowhere_do_no_harm(spark: Any, hbase: HBase, table_path: str) -> None:
+    """Of a file group that is gone, or of one where the row is not: the key is new there."""
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:3])
+    entry = hbase.entries(t.index)
+    hbase.put(t.index, "x", {**entry["a"], "file_name": "00000000-0000-0000-0000-000000000000-0"})
+    hbase.put(t.index, "y", entry["a"])
+    hbase.put(t.index, "old", {**entry["a"], "commit_ts": "20200101000000000"})
+    t.delete(("old", "berlin"))
+    t.write("upsert", ("x", "rome", 1, 1.0), ("y", "berlin", 1, 1.0))
+    assert t.rows == sorted([*SIX[:3], ("x", "rome", 1, 1.0), ("y", "berlin", 1, 1.0)])
+    t.check()
+    hbase.put(t.index, "z", {"commit_ts": "1"})
+    with pytest.raises(CorruptFile, match=r"b'z'.*no entry of an index: it has _s:commit_ts"):
+        t.write("upsert", ("z", "rome", 1, 1.0))
+    assert len(t.rows) == 5
+
+
+def test_a_delete_that_came_too_late_keeps_the_entry(spark: Any, hbase: HBase, table_path: str) -> None:
+    payload = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+    columns = "id string, city string, ts bigint, fare double, _hoodie_is_deleted boolean"
+    for number, kind in enumerate(({}, MOR)):
+        t = Trips(spark, hbase, f"{table_path}-{number}", **kind, **payload)
+        write(
+            values(spark, columns, ("a", "x", 5, 1.0, False), ("b", "x", 5, 1.0, False)),
+            t.path,
+            {**t.options, OPERATION: "upsert"},
+        )
+        late = values(spark, columns, ("a", "x", 1, 1.0, True), ("b", "x", 9, 1.0, True))
+        write(late, t.path, {**t.options, OPERATION: "upsert"})
+        assert [row[0] for row in t.rows] == ["a"]
+        assert "a" in t.entries
+        assert ("b" in t.entries) == bool(kind), (
+            "of a log it is not known yet which deletes apply; an entry too many does no harm"
+        )
+
+
+@KINDS
+def test_an_index_without_entries_is_refused_where_the_table_has_rows(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind)
+    t.write("insert", *SIX[:2], **{"hoodie.index.type": "SIMPLE"})
+    before = timeline(table_path)
+    with pytest.raises(OptionError, match="finds no entry in HBase's table .* has rows, which would be written twice"):
+        t.write("upsert", *SIX[:2])
+    assert timeline(table_path) == before
+    t.delete(("a", "berlin"), ("b", "berlin"), **{"hoodie.index.type": "SIMPLE"})
+    t.write("upsert", *SIX[:2])
+    assert t.rows == list(SIX[:2])
+    t.check()
+
+
+def test_what_is_wrong_with_hbase_is_said_and_nothing_is_written(spark: Any, hbase: HBase, table_path: str) -> None:
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:2])
+    before = timeline(table_path)
+    hbase.create(f"{t.index}_other", "other")
+    impatient = {"hoodie.index.hbase.zk.connection_timeout_ms": "500", "hoodie.index.hbase.zk.session_timeout_ms": "1500"}
+    wrong = [
+        (OptionError, "HBase has no table nowhere.*create 'nowhere', '_s'", {"hoodie.index.hbase.table": "nowhere"}),
+        (OptionError, "has no family _s but other", {"hoodie.index.hbase.table": f"{t.index}_other"}),
+        (OptionError, "needs hoodie.index.hbase.table", {"hoodie.index.hbase.table": ""}),
+        (StorageError, "cannot be reached.*is the gateway running", {"penstock.hbase.thrift.port": str(free_port())}),
+        (
+            StorageError,
+            "(?s)first host of hoodie.index.hbase.zkquorum",
+            {"penstock.hbase.thrift.host": "", "hoodie.index.hbase.zkquorum": "nobody.invalid:2181,127.0.0.1"},
+        ),
+        (Unsupported, "let the Thrift gateway log in", {"hoodie.index.hbase.security.authentication": "kerberos"}),
+    ]
+    for kind, text, options in wrong:
+        with pytest.raises(kind, match=f"(?i){text}"):
+            t.write("upsert", ("a", "berlin", 9, 9.0), ("n", "berlin", 9, 9.0), **impatient, **options)
+    hbase.master.pause()
+    try:
+        with pytest.raises(StorageError, match="did not answer in time.*session_timeout_ms=1500"):
+            t.write("upsert", ("a", "berlin", 9, 9.0), **impatient)
+    finally:
+        hbase.master.resume()
+    assert timeline(table_path) == before
+    assert t.rows == list(SIX[:2])
+
+
+def test_an_index_that_fails_in_the_middle_leaves_nothing_committed(
+    spark: Any, hbase: HBase, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:2])
+    before, files = timeline(table_path), base_files(table_path)
+
+    def drop_table(*_: Any) -> int:
+        raise StorageError("HBase went away")
+
+    monkeypatch.setattr("penstock.write.tell.put_entries", drop_table)
+    with pytest.raises(StorageError, match="went away"):
+        t.write("upsert", ("a", "berlin", 9, 9.0), ("n", "berlin", 9, 9.0))
+    assert (timeline(table_path), base_files(table_path)) == (before, files)
+    monkeypatch.undo()
+    monkeypatch.setattr("penstock.write.tell.remove_entries", drop_table)
+    with pytest.warns(RuntimeWarning, match="the write is done, but entries of keys that it deleted stay"):
+        t.delete(("a", "berlin"))
+    assert [row[0] for row in t.rows] == ["b"]
+    monkeypatch.undo()
+    t.write("upsert", ("a", "berlin", 9, 9.0))
+    assert [row[0] for row in t.rows] == ["a", "b"]
+    t.check()
+
+
+def test_a_missing_client_names_the_extra(spark: Any, hbase: HBase, table_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = Trips(spark, hbase, table_path)
+    monkeypatch.setitem(sys.modules, "happybase", None)
+    with warnings.catch_warnings(), pytest.raises(OptionError, match=r"pip install 'penstock\[hbase\]'"):
+        t.write("insert", *SIX)
+    assert not Path(table_path).exists()

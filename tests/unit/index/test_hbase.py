@@ -1,0 +1,91 @@
+"""Entries of the HBase index as values, and what the options make of them; the server's part is in tests/services."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.index import index_of
+from penstock.index.entries import put_batch, standing
+from penstock.index.hbase import Entry, _Pace, hbase_settings
+from penstock.options import read_options
+from penstock.timeline.timeline import Timeline
+
+NEEDED = {o.INDEX_TYPE.key: "HBASE", o.HBASE_QUORUM.key: "zk1:2181, zk2", o.HBASE_TABLE.key: "trips"}
+
+
+def test_an_entry_has_the_cells_of_hudi() -> None:
+    entry = Entry("20240101000000000", "f-0", "year=2024/ä")
+    assert entry.cells == {
+        b"_s:commit_ts": b"20240101000000000",
+        b"_s:file_name": b"f-0",
+        b"_s:partition_path": "year=2024/ä".encode(),
+    }
+    moved = Entry("2", "g-0", "b", before=Entry("1", "f-0", "a"))
+    assert json.loads(moved.cells[b"_s:penstock_before"]) == ["2", "1", "f-0", "a"]
+
+
+def test_an_entry_counts_if_its_commit_came_to_pass() -> None:
+    timeline = Timeline.of_names(
+        ["20240102000000000.commit", "20240103000000000.deltacommit.inflight", "20240104000000000.commit"]
+    )
+    old = Entry("20240102000000000", "f-0", "a")
+    assert standing(timeline, old) == old
+    assert standing(timeline, Entry("20240103000000000", "g-0", "b")) is None
+    assert standing(timeline, Entry("20240103000000000", "g-0", "b", before=old)) == old
+    assert standing(timeline, Entry("20240105000000000", "g-0", "b")) is None
+    archived = Entry("20230101000000000", "f-0", "a")
+    assert standing(timeline, archived) == archived
+    assert standing(Timeline(), archived) is None
+
+
+def test_the_gateway_is_on_the_first_host_of_the_quorum_unless_said_otherwise() -> None:
+    settings = hbase_settings(read_options(NEEDED))
+    assert (settings.where, settings.table, settings.get_batch, settings.put_batch) == ("zk1:9090", "trips", 100, 100)
+    told = {**NEEDED, o.HBASE_THRIFT_HOST.key: "gate", o.HBASE_THRIFT_PORT.key: "9191"}
+    assert hbase_settings(read_options(told)).where == "gate:9191"
+    for missing in (o.HBASE_QUORUM, o.HBASE_TABLE):
+        options = {key: text for key, text in NEEDED.items() if key != missing.key}
+        with pytest.raises(OptionError, match=missing.key):
+            index_of(read_options(options))
+
+
+def test_the_index_looks_everywhere_and_sees_logs() -> None:
+    index = index_of(read_options({**NEEDED, o.HBASE_UPDATE_PARTITION_PATH.key: "true"}))
+    assert (index.is_global, index.sees_logs, index.moves, index.moves_option) == (
+        True,
+        True,
+        True,
+        o.HBASE_UPDATE_PARTITION_PATH.key,
+    )
+    assert index.entries is not None
+
+
+def test_the_put_batch_is_a_share_of_what_region_servers_bear() -> None:
+    auto = hbase_settings(read_options({**NEEDED, o.HBASE_PUT_BATCH_AUTO.key: "true", o.HBASE_QPS_FRACTION.key: "0.25"}))
+    assert auto.auto_rate == 250
+    assert put_batch(250.0, servers=3, at_once=4) == 187
+    assert put_batch(0.1, servers=1, at_once=8) == 1
+
+
+def test_rows_pass_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr("penstock.clock.monotonic_s", lambda: now[0])
+    monkeypatch.setattr("penstock.clock.sleep_s", sleep)
+    pace = _Pace(100)
+    for _ in range(4):
+        pace.take(100)
+    assert slept == [1.0, 1.0, 1.0]
+    now[0] += 60
+    pace.take(100)
+    assert len(slept) == 3, "what was not used is not saved up beyond a second"
+    pace.take(50)
+    assert slept[3:] == [0.5]
