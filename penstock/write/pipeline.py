@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -127,14 +127,6 @@ def _merge(write: Write, operation: str) -> Commit:
             stats = stats_of(run(run_task, work.tasks))
             note_stats(notes, stats)
         return complete(write, change, stats, operation)
-
-
-OPERATIONS: dict[str, Callable[[Write], Commit]] = {
-    "bulk_insert": bulk_insert,
-    "insert": insert,
-    "upsert": upsert,
-    "delete": delete,
-}
 
 
 def check_keys_are_stored(write: Write, what: str) -> None:
@@ -304,13 +296,23 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     return base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
 
 
-def complete(write: Write, change: Change, stats: Sequence[WriteStat], operation: str) -> Commit:
-    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so."""
-    if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
+def complete(
+    write: Write,
+    change: Change,
+    stats: Sequence[WriteStat],
+    operation: str,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+) -> Commit:
+    """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so.
+
+    Args:
+        replaced: the file groups of each partition that are no longer seen.
+    """
+    if not stats and not any((replaced or {}).values()) and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
     extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text()}
-    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra)
+    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra, replaced=replaced)
     return Commit(change.time, change.instant.action.value, metadata)
 
 
