@@ -1,7 +1,7 @@
 """The typed Python API: a table with verbs, for people who would rather not write option strings. A door, beside `spark/`.
 
-`table.py` has the verbs; each goes through the same pipeline as `df.write.format("hudi")`. `reports.py` has what they
-give back: frozen values that print as tables.
+`table.py` has the verbs, `compaction.py` those of one table service; each goes through the same pipeline as
+`df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
 from penstock.api.reports import Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
