@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock import clock
 from penstock import options as o
+from penstock.api.cleaning import CleaningVerbs
 from penstock.api.compaction import CompactionVerbs
 from penstock.api.looking import data_file, history_entry, rows_by_file
 from penstock.api.reports import Commit, Files, History
@@ -52,7 +53,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table(CompactionVerbs):
+class Table(CompactionVerbs, CleaningVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.
@@ -347,7 +348,8 @@ class Table(CompactionVerbs):
         began = clock.monotonic_s()
         done = write(rows.sparkSession, rows, self.path, given, "append")
         assert done is not None  # only mode `ignore` writes nothing
-        return Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+        commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+        return replace(commit, failed_services=done.failed_services)
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
         """For a table without ordering field: of several rows of a key in one batch the last one counts."""
