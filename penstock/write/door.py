@@ -104,8 +104,7 @@ def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepar
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
     commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
-    follow_up(spark, table)
-    return commit
+    return replace(commit, failed_services=follow_up(spark, table))
 
 
 def _save_mode(mode: str | None) -> str:

@@ -69,6 +69,8 @@ class Commit:
     instant: str
     action: str
     metadata: CommitMetadata
+    #: Services after it that failed, with the reason.
+    failed_services: tuple[str, ...] = ()
 
 
 def bulk_insert(write: Write) -> Commit:
