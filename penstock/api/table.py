@@ -239,6 +239,40 @@ class Table(CompactionVerbs, CleaningVerbs):
         """
         return self._write("delete", keys, options)
 
+    def insert_overwrite(
+        self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
+    ) -> Commit:
+        """Put rows in the place of all rows of their partitions. Readers see the old rows until the new ones are all there.
+
+        Args:
+            whole_table: whether the rows of other partitions go too.
+
+        Example:
+            >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted
+            1
+            >>> [row.id for row in table.read().orderBy("id").collect()]
+            ['a', 'c']
+        """
+        return self._write("insert_overwrite_table" if whole_table else "insert_overwrite", rows, options)
+
+    def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
+        """Take whole partitions out of the table, without looking at their rows.
+
+        Args:
+            paths: partition paths, such as `berlin` or `city=berlin`; `*` stands for any characters.
+
+        Raises:
+            WriteConflict: a compaction or clustering that is planned would rewrite files of them.
+
+        Example:
+            >>> table.delete_partitions("ber*").operation
+            'delete_partition'
+            >>> table.read().count()
+            1
+        """
+        rows = self._reader().range(0)
+        return self._write("delete_partition", rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
+
     def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
         """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
 

@@ -371,8 +371,8 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
     [
         ("hoodie.logfile.data.block.format", "hfile"),
         ("hoodie.datasource.write.storage.type", "mor"),
-        ("hoodie.datasource.write.operation", "insert_overwrite"),
-        ("hoodie.datasource.write.operation", "delete_partition"),
+        ("hoodie.datasource.write.operation", "insert_prepped"),
+        ("hoodie.datasource.write.operation", "bulk_insert_prepped"),
         ("hoodie.index.type", "BUCKET"),
         ("hoodie.index.type", "record_index"),
         ("hoodie.index.type", "HBASE"),
