@@ -72,7 +72,7 @@ def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T
     if not tasks:
         return []
     if here:
-        return _on_driver(kernel, tasks)
+        return run_here(kernel, tasks)
     parts = _parts(spark, len(tasks))
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_over_tasks, kernel, tasks, parts), RESULT_SCHEMA)
     found: list[tuple[int, Any]] = _collect(frame)
@@ -112,7 +112,9 @@ def cores(conf: Any) -> int | None:
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1) * int(local[2] or 1)
 
 
-def _on_driver(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
+def run_here(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
+    """Run a kernel once per task on threads of this process; gives the results in order."""
+
     def run(numbered: tuple[int, T]) -> Any:
         number, task = numbered
         _local.identity = TaskIdentity(number, f"{number}-0-0")
@@ -121,8 +123,8 @@ def _on_driver(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
         finally:
             _local.identity = None
 
-    if len(tasks) == 1:
-        return [run((0, tasks[0]))]
+    if len(tasks) <= 1:
+        return [run(one) for one in enumerate(tasks)]
     with ThreadPoolExecutor(_DRIVER_THREADS) as pool:
         return list(pool.map(run, enumerate(tasks)))
 

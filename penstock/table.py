@@ -91,6 +91,11 @@ class TableConfig:
         return self.raw.get("hoodie.table.create.schema") or None
 
     @property
+    def archive_folder(self) -> str:
+        """Where the archived timeline is, below `.hoodie`."""
+        return self.raw.get("hoodie.archivelog.folder") or "archived"
+
+    @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """Partitions of the metadata table that readers trust."""
         return _split(self.raw.get("hoodie.table.metadata.partitions"))

@@ -50,6 +50,8 @@ class Commit:
     bytes_written: int = 0
     #: How long the write took; None where that is not known.
     seconds: float | None = None
+    #: Table services after the write that failed, with the reason. The write stands; the next one tries them again.
+    failed_services: tuple[str, ...] = ()
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
@@ -171,6 +173,26 @@ class IndexUse:
         """The share of files without any of the keys that were opened all the same; None if there was no such file."""
         without = self.files - self.holding
         return (self.opened - self.holding) / without if without else None
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A clean that deleted old file versions.
+
+    Example:
+        >>> _ = table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare"))
+        >>> done = table.clean({"hoodie.cleaner.commits.retained": 1})
+        >>> done.files_deleted if done else 0
+        0
+    """
+
+    instant: str
+    files_deleted: int
+    #: Files that were not there any more, or could not be deleted.
+    files_failed: int
+    partitions_deleted: int
+    #: The earliest commit that can be read in full; empty where files are kept by their number.
+    earliest: str
 
 
 class Column(NamedTuple):

@@ -10,8 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,41 +20,23 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock import clock
 from penstock import options as o
+from penstock.api.cleaning import CleaningVerbs
+from penstock.api.compaction import CompactionVerbs
 from penstock.api.index_report import index_report
-from penstock.api.reports import (
-    Commit,
-    DataFile,
-    Files,
-    History,
-    HistoryEntry,
-    IndexReport,
-    MergePlan,
-    PendingCompaction,
-    PendingCompactions,
-)
+from penstock.api.looking import data_file, history_entry, rows_by_file
+from penstock.api.reports import Commit, Files, History, IndexReport, MergePlan
 from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
-from penstock.filegroup.model import FileSlice
 from penstock.keys import key_generator
 from penstock.metadata.listing import latest_slices
-from penstock.metadata.pending import pending_plans
 from penstock.options import lookup, read_options
-from penstock.progress import Stages
 from penstock.read.plan import Plan, plan
 from penstock.read.query import parse_query
 from penstock.read.scan import scan, table_struct
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, spark_of_avro
-from penstock.services.compaction.join_logs import join_logs
-from penstock.services.compaction.run import compact, run_plan
-from penstock.services.compaction.schedule import repair, schedule, unschedule
-from penstock.services.compaction.strategies import LOG_BYTES
-from penstock.spread import named_jobs
 from penstock.storage import locate
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
-from penstock.timeline.contents import CommitMetadata
-from penstock.timeline.instant import WRITE_ACTIONS, Instant, format_time, parse_time
-from penstock.timeline.plans import CompactionPlan
-from penstock.timeline.store import read_metadata
+from penstock.timeline.instant import format_time
 from penstock.write.create import create_table
 from penstock.write.door import write
 from penstock.write.explain import WritePlan, explain_write
@@ -75,7 +56,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(CompactionVerbs, CleaningVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.
@@ -261,6 +242,40 @@ class Table:
         """
         return self._write("delete", keys, options)
 
+    def insert_overwrite(
+        self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
+    ) -> Commit:
+        """Put rows in the place of all rows of their partitions. Readers see the old rows until the new ones are all there.
+
+        Args:
+            whole_table: whether the rows of other partitions go too.
+
+        Example:
+            >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted
+            1
+            >>> [row.id for row in table.read().orderBy("id").collect()]
+            ['a', 'c']
+        """
+        return self._write("insert_overwrite_table" if whole_table else "insert_overwrite", rows, options)
+
+    def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
+        """Take whole partitions out of the table, without looking at their rows.
+
+        Args:
+            paths: partition paths, such as `berlin` or `city=berlin`; `*` stands for any characters.
+
+        Raises:
+            WriteConflict: a compaction or clustering that is planned would rewrite files of them.
+
+        Example:
+            >>> table.delete_partitions("ber*").operation
+            'delete_partition'
+            >>> table.read().count()
+            1
+        """
+        rows = self._reader().range(0)
+        return self._write("delete_partition", rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
+
     def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
         """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
 
@@ -287,116 +302,6 @@ class Table:
         """
         given = {**self._given("upsert", options), **self._unordered(options)}
         return MergePlan(explain_merge(rows, self.path, given, keys), self.name)
-
-    def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Turn the log files of a merge-on-read table into base files. Others may write meanwhile.
-
-        Plans that wait are run first, then what else has log files is planned and run, whatever the trigger of the options.
-
-        Args:
-            instant: only the plan of this instant.
-            options: options of compaction, such as `hoodie.compaction.strategy`, by their keys.
-
-        Returns:
-            A commit for each plan that was run.
-
-        Raises:
-            Unsupported: the table is a copy-on-write one.
-            OptionError: there is no such plan.
-            WriteConflict: another process runs the plan at the same time.
-
-        Example:
-            >>> [(commit.operation, commit.rows_updated) for commit in mor.compact()]
-            [('compact', 1)]
-            >>> mor.compact()
-            []
-        """
-        state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"compact {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
-        if instant is not None:
-            done = [run_plan(spark, state, instant, stages)]
-        else:
-            done = compact(spark, state, stages, due=True)
-        return [Commit.of(one.instant, one.metadata) for one in done]
-
-    def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Join the log blocks of file groups that have many, and leave base files alone. Nothing happens beside a write.
-
-        Args:
-            options: `hoodie.log.compaction.blocks.threshold` says how many blocks are many.
-
-        Returns:
-            A commit for each plan that was run.
-
-        Example:
-            >>> _ = mor.upsert(trips.where("id = 'c'").selectExpr("id", "city", "ts + 9 as ts", "fare"))
-            >>> [commit.operation for commit in mor.compact_logs({"hoodie.log.compaction.blocks.threshold": 2})]
-            ['log_compact']
-        """
-        state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"join logs of {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
-        return [Commit.of(one.instant, one.metadata) for one in join_logs(spark, state, stages)]
-
-    def schedule_compaction(
-        self, *, if_due: bool = False, options: Mapping[str, object] | None = None
-    ) -> PendingCompaction | None:
-        """Plan a compaction, and leave running it to `compact`, here or in another process.
-
-        Args:
-            if_due: only if the trigger of the options asks for it.
-            options: options of compaction, by their keys.
-
-        Returns:
-            The plan; None where no log files are left to plan for, or a write is under way just now.
-
-        Example:
-            >>> plan = mor.schedule_compaction()
-            >>> plan.file_groups, mor.schedule_compaction()
-            (1, None)
-        """
-        planned = schedule(self._state(options or {}), due=not if_due)
-        return next((one for one in self.pending_compactions() if planned and one.instant == planned.time), None)
-
-    def unschedule_compaction(self, instant: str) -> None:
-        """Take back a plan whose run has not begun. No other writer may be at work on the table.
-
-        Raises:
-            OptionError: there is no such plan, or its run has begun.
-            WriteConflict: a write is under way.
-
-        Example:
-            >>> plan = mor.schedule_compaction()
-            >>> mor.unschedule_compaction(plan.instant)
-            >>> len(mor.pending_compactions())
-            0
-        """
-        unschedule(self._state({}), instant)
-
-    def repair_compaction(self, instant: str) -> list[str]:
-        """Put right the log files of a plan that another engine was about to take back. No other writer may be at work.
-
-        Returns:
-            The names of log files that were renamed.
-
-        Raises:
-            OptionError: there is no such plan.
-            CorruptFile: a file that the plan names is missing.
-
-        Example:
-            >>> mor.repair_compaction(mor.schedule_compaction().instant)
-            []
-        """
-        return repair(self._state({}), instant)
-
-    def pending_compactions(self) -> PendingCompactions:
-        """Compactions that are planned and not done yet, oldest first.
-
-        Example:
-            >>> len(mor.pending_compactions())
-            0
-        """
-        state = self._state()
-        return PendingCompactions([_pending(*one) for one in pending_plans(state)], state.config.name)
 
     def read(
         self,
@@ -462,7 +367,7 @@ class Table:
         """
         state = self._state()
         newest = state.timeline.instants[::-1]
-        return History([_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
+        return History([history_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
 
     def index_report(self, limit: int = 20) -> IndexReport:
         """What the index did in recent writes: how many files it could have opened, how many it did, and how many for nothing.
@@ -493,8 +398,8 @@ class Table:
         state = self._state()
         wanted = None if partition is None else [_checked_partition(partition)]
         slices = [s for its in latest_slices(state, wanted).values() for s in its]
-        rows = _rows_by_file(state, slices)
-        return Files([_data_file(s, rows) for s in slices], state.config.name)
+        rows = rows_by_file(state, slices)
+        return Files([data_file(s, rows) for s in slices], state.config.name)
 
     def __repr__(self) -> str:
         try:
@@ -519,7 +424,8 @@ class Table:
         began = clock.monotonic_s()
         done = write(rows.sparkSession, rows, self.path, given, "append")
         assert done is not None  # only mode `ignore` writes nothing
-        return Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+        commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+        return replace(commit, failed_services=done.failed_services)
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
         """For a table without ordering field: of several rows of a key in one batch the last one counts."""
@@ -618,55 +524,3 @@ def _having(frame: DataFrame, equals: Mapping[str, object]) -> DataFrame:
             raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
         frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
     return frame
-
-
-def _entry(state: TableState, instant: Instant) -> HistoryEntry:
-    """One line of the history; only completed writes say what they did."""
-    entry = HistoryEntry(
-        instant=instant.time, time=parse_time(instant.time), action=instant.action.value, state=instant.state.name.lower()
-    )
-    if not instant.is_completed or instant.action not in WRITE_ACTIONS:
-        return entry
-    commit = Commit.of(instant.time, read_metadata(state.storage, state.base_path, instant))
-    return replace(
-        entry,
-        operation=commit.operation,
-        rows_inserted=commit.rows_inserted,
-        rows_updated=commit.rows_updated,
-        rows_deleted=commit.rows_deleted,
-        files_written=commit.files_written,
-        bytes_written=commit.bytes_written,
-    )
-
-
-def _pending(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
-    return PendingCompaction(
-        instant=instant.time,
-        state=instant.state.name.lower(),
-        file_groups=len(plan.operations),
-        log_files=sum(len(one.log_files) for one in plan.operations),
-        log_bytes=int(sum(one.metrics.get(LOG_BYTES, 0) for one in plan.operations)),
-    )
-
-
-def _rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[str, int]:
-    """Rows of base files, by path below the table, as the commits that wrote them say."""
-    wanted = {s.base_instant for s in slices}
-    commits: list[CommitMetadata] = [
-        read_metadata(state.storage, state.base_path, i) for i in state.timeline.writes if i.time in wanted
-    ]
-    return {s.path: s.num_writes for commit in commits for s in commit.stats if s.path}
-
-
-def _data_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
-    base: Any = slice_.base_file  # slices without one are not listed
-    below = f"{slice_.partition_path}/{base.name}" if slice_.partition_path else base.name
-    return DataFile(
-        partition=slice_.partition_path,
-        file_group=slice_.file_id,
-        instant=slice_.base_instant,
-        rows=rows.get(below),
-        size_bytes=base.size_bytes,
-        log_files=len(slice_.log_files),
-        path=base.path,
-    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import json
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
@@ -58,6 +59,27 @@ def read_container(data: bytes) -> dict[str, Any]:
         raise CorruptFile(f"an Avro file of the timeline holds one record, this one holds {len(records)}")
     record: dict[str, Any] = records[0]
     return _complete(name, record) if name in _RECORDS else record
+
+
+def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
+    """A record of the schema `name` alone, as a block of a log file holds it; fields left out get their defaults."""
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, _parsed(name), record, strict_allow_default=True)
+    return body.getvalue()
+
+
+def decode_record(data: bytes, schema: str) -> dict[str, Any]:
+    """A record that was written with the Avro schema `schema`, with defaults for the fields its writer did not know.
+
+    Raises:
+        CorruptFile: the bytes are no such record.
+    """
+    try:
+        record: Any = fastavro.schemaless_reader(io.BytesIO(data), _parsed_text(schema), None)
+        found: dict[str, Any] = _complete(str(_parsed_text(schema)["name"]).rpartition(".")[2], record)
+        return found
+    except Exception as cause:  # as above
+        raise CorruptFile(f"not a record of the timeline: {cause or type(cause).__name__}") from cause
 
 
 def _complete(kind: AvroType, value: Any) -> Any:
@@ -295,6 +317,7 @@ _RECORDS: dict[str, list[dict[str, Any]]] = {
         _optional("hoodieIndexCommitMetadata", "HoodieIndexCommitMetadata"),
         _optional("stateTransitionTime"),
     ],
+    "HoodieMergeArchiveFilePlan": [_VERSION, _optional("candidate", _array(_STRING)), _optional("mergedArchiveFileName")],
 }
 
 
@@ -322,3 +345,8 @@ SCHEMAS: dict[str, Any] = {name: _schema(name, set()) for name in _RECORDS}
 @functools.cache
 def _parsed(name: str) -> Any:
     return fastavro.parse_schema(SCHEMAS[name])
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed_text(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))

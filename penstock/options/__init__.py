@@ -25,7 +25,6 @@ from penstock.options.layout import *  # noqa: F403
 from penstock.options.memory import *  # noqa: F403
 from penstock.options.metadata import *  # noqa: F403
 from penstock.options.option import Family as Family
-from penstock.options.option import NotYetWarning as NotYetWarning
 from penstock.options.option import Option as Option
 from penstock.options.option import Options as Options
 from penstock.options.option import UnknownOptionWarning as UnknownOptionWarning

@@ -37,9 +37,7 @@ from penstock.options import (
     timeline,
     write,
 )
-from penstock.options.clean import CLEAN_AUTOMATIC
-from penstock.options.option import GIB, KIB, MIB, Family, NotYetWarning, Option, Options, UnknownOptionWarning, form_of
-from penstock.options.timeline import ARCHIVE_AUTOMATIC, TABLE_SERVICES_ENABLED
+from penstock.options.option import GIB, KIB, MIB, Family, Option, Options, UnknownOptionWarning, form_of
 
 PREFIXES: Final = ("hoodie.", "penstock.")
 
@@ -88,12 +86,6 @@ _BY_ANY_NAME: Final[Mapping[str, Option[Any]]] = {
     name.lower(): option for option in CATALOGUE.values() for name in (option.key, *option.aliases)
 }
 
-# What the warning says of a service that Hudi runs unasked, and the switch that turns it off.
-_NOT_YET: Final = {
-    "cleaning": (CLEAN_AUTOMATIC, "Penstock does not clean yet: old file versions stay until Hudi's cleaner runs"),
-    "archiving": (ARCHIVE_AUTOMATIC, "Penstock does not archive yet: instants stay on the active timeline"),
-}
-
 
 def lookup(key: str) -> Option[Any] | None:
     """The option known by this key or alias, in any case; None if there is none."""
@@ -125,9 +117,7 @@ def read_options(raw: Mapping[str, object]) -> Options:
         if key in given and given[key] != text:
             raise _given_twice(option, (named[key], given[key]), (name, text))
         given[key], named[key] = text, name
-    options = Options(given)
-    _warn_not_yet(options)
-    return options
+    return Options(given)
 
 
 def _spark_text(name: str, value: object) -> str | None:
@@ -175,17 +165,6 @@ def _spelled(lower: str) -> str:
     return next(name for name in (option.key, *option.aliases) if name.lower() == lower)
 
 
-def _warn_not_yet(options: Options) -> None:
-    """Say once per service that its options are set but it does not run, unless the user turned it off."""
-    if not options[TABLE_SERVICES_ENABLED]:
-        return
-    for service, (switch, text) in _NOT_YET.items():
-        tuned = [one.key for one in CATALOGUE.values() if one.not_yet == service and options.is_set(one)]
-        runs: bool = options[switch]
-        if tuned and runs:
-            warnings.warn(f"{text} ({', '.join(tuned)})", NotYetWarning, stacklevel=3)
-
-
 # -- the page --------------------------------------------------------------------------------------------------------
 
 _INTRODUCTION: Final = """\
@@ -204,7 +183,6 @@ infers a value, the default is none and the text says what decides.
 | only … | these values do what they say; any other is refused with `Unsupported`, before anything is read or written |
 | refused | Penstock does not do it; giving the option is an error that says what to do instead |
 | idle | tunes a feature that Penstock does not have yet and whose own switch is refused; kept, without effect |
-| warns | tunes a service that Hudi runs unasked and Penstock does not run yet; accepted with a `NotYetWarning` |
 | no effect | tunes machinery of the JVM engine; any value gives the same rows |
 """
 
@@ -253,8 +231,6 @@ def status(option: Option[Any]) -> str:
     """How far Penstock goes along with the option, as the page says it."""
     if option.accepted:
         return "no effect"
-    if option.not_yet:
-        return f"warns: {option.not_yet}"
     if option.waits_for:
         return f"idle: {option.waits_for}"
     if option.supported is None:

@@ -6,21 +6,18 @@ from typing import Final
 
 from penstock.options.option import Option, Options, boolean, count, positive, word
 
-_CLEANING: Final = "cleaning"
-
 CLEAN_AUTOMATIC: Final = Option(
     "hoodie.clean.automatic",
     boolean,
     True,
     "Remove old file versions after a commit.",
-    not_yet=_CLEANING,
 )
 CLEAN_ASYNC: Final = Option(
     "hoodie.clean.async",
     boolean,
     False,
-    "Clean beside the write.",
-    not_yet=_CLEANING,
+    "Clean beside the write. Penstock cleans right after the commit either way.",
+    accepted=True,
 )
 CLEANER_POLICY: Final = Option(
     "hoodie.cleaner.policy",
@@ -28,28 +25,24 @@ CLEANER_POLICY: Final = Option(
     "KEEP_LATEST_COMMITS",
     "What decides which versions stay. When not given, the one retention option that is set chooses it.",
     allowed=("KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_BY_HOURS"),
-    not_yet=_CLEANING,
 )
 CLEANER_COMMITS_RETAINED: Final = Option(
     "hoodie.cleaner.commits.retained",
     count,
     10,
     "Commits whose files stay readable.",
-    not_yet=_CLEANING,
 )
 CLEANER_HOURS_RETAINED: Final = Option(
     "hoodie.cleaner.hours.retained",
     count,
     24,
     "Hours for which files stay readable.",
-    not_yet=_CLEANING,
 )
 CLEANER_FILE_VERSIONS_RETAINED: Final = Option(
     "hoodie.cleaner.fileversions.retained",
     positive,
     3,
     "Versions of each file group that stay.",
-    not_yet=_CLEANING,
 )
 CLEAN_TRIGGER_STRATEGY: Final = Option(
     "hoodie.clean.trigger.strategy",
@@ -57,28 +50,24 @@ CLEAN_TRIGGER_STRATEGY: Final = Option(
     "NUM_COMMITS",
     "What makes a clean due.",
     allowed=("NUM_COMMITS",),
-    not_yet=_CLEANING,
 )
 CLEAN_MAX_COMMITS: Final = Option(
     "hoodie.clean.max.commits",
     positive,
     1,
     "Commits after the last clean that make the next due.",
-    not_yet=_CLEANING,
 )
 CLEAN_ALLOW_MULTIPLE: Final = Option(
     "hoodie.clean.allow.multiple",
     boolean,
     False,
     "Plan a clean while another is pending.",
-    not_yet=_CLEANING,
 )
 CLEANER_INCREMENTAL: Final = Option(
     "hoodie.cleaner.incremental.mode",
     boolean,
     True,
     "Look only at partitions written since the last clean.",
-    not_yet=_CLEANING,
 )
 CLEANER_PARALLELISM: Final = Option(
     "hoodie.cleaner.parallelism",
@@ -91,8 +80,9 @@ CLEANER_DELETE_BOOTSTRAP: Final = Option(
     "hoodie.cleaner.delete.bootstrap.base.file",
     boolean,
     False,
-    "Delete adopted files of a bootstrapped table too.",
-    not_yet=_CLEANING,
+    "Delete adopted files of a bootstrapped table too. Penstock leaves files outside of the table alone.",
+    supported=("false",),
+    instead="delete them yourself",
 )
 
 _POLICY_OF: Final = (

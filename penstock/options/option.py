@@ -32,10 +32,6 @@ class UnknownOptionWarning(UserWarning):
     """A `hoodie.*` or `penstock.*` key that is not in the catalogue; usually a typing error. It has no effect."""
 
 
-class NotYetWarning(UserWarning):
-    """The option tunes something Hudi does unasked, such as cleaning, that Penstock does not do yet."""
-
-
 @dataclass(frozen=True)
 class Option(Generic[T]):
     """One option of the catalogue.
@@ -45,7 +41,6 @@ class Option(Generic[T]):
     * neither of the fields below: every value does what `doc` says;
     * `accepted`: it tunes machinery of the JVM engine that Penstock does not have; any value gives the same rows;
     * `waits_for`: it belongs to a feature that is not there yet and whose own switch is refused; kept, idle;
-    * `not_yet`: the same, but Hudi runs that feature unasked, so setting the option warns;
     * `supported`: only these values do what they say; any other is refused. `()` refuses every value.
     """
 
@@ -61,7 +56,6 @@ class Option(Generic[T]):
     accepted: bool = False
     case_sensitive: bool = False
     waits_for: str = ""
-    not_yet: str = ""
     alias_values: tuple[tuple[str, str], ...] = ()
     secret: bool = False
     #: Says which other values are supported, such as names that users registered.

@@ -6,8 +6,6 @@ from typing import Final
 
 from penstock.options.option import MIB, Family, Option, boolean, count, heartbeat_ms, positive, text, word
 
-_ARCHIVING: Final = "archiving"
-
 MARKER_BATCHES: Final = Family(
     "hoodie.markers.timeline_server_based.", "Batching of markers in the timeline server, which is not there."
 )
@@ -98,49 +96,45 @@ FAIL_ON_SERVICE_EXCEPTION: Final = Option(
     "hoodie.fail.writes.on.inline.table.service.exception",
     boolean,
     True,
-    "Raise when a service after the commit fails, although the rows are committed. If false, it is a warning.",
+    "Raise when a service after the commit fails, although the rows are committed. If false, it is a warning. Cleaning and "
+    "archiving raise only if this is set to true; they are tried again after the next write.",
 )
 ARCHIVE_AUTOMATIC: Final = Option(
     "hoodie.archive.automatic",
     boolean,
     True,
     "Move old instants from the timeline to the archive after a commit.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVE_ASYNC: Final = Option(
     "hoodie.archive.async",
     boolean,
     False,
-    "Archive beside the write.",
-    not_yet=_ARCHIVING,
+    "Archive beside the write. Penstock archives right after the commit either way.",
+    accepted=True,
 )
 KEEP_MAX_COMMITS: Final = Option(
     "hoodie.keep.max.commits",
     positive,
     30,
     "Archive when the timeline has more commits than this.",
-    not_yet=_ARCHIVING,
 )
 KEEP_MIN_COMMITS: Final = Option(
     "hoodie.keep.min.commits",
     positive,
     20,
     "Commits that stay after archiving.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVAL_BATCH: Final = Option(
     "hoodie.commits.archival.batch",
     positive,
     10,
     "Instants per block of an archive file.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVE_BEYOND_SAVEPOINT: Final = Option(
     "hoodie.archive.beyond.savepoint",
     boolean,
     False,
     "Archive commits after a savepoint too.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVE_DELETE_PARALLELISM: Final = Option(
     "hoodie.archive.delete.parallelism",
@@ -154,28 +148,24 @@ ARCHIVE_MERGE: Final = Option(
     boolean,
     False,
     "Join small archive files.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVE_MERGE_BATCH: Final = Option(
     "hoodie.archive.merge.files.batch.size",
     positive,
     10,
     "How many at once.",
-    not_yet=_ARCHIVING,
 )
 ARCHIVE_MERGE_SMALL_LIMIT: Final = Option(
     "hoodie.archive.merge.small.file.limit.bytes",
     positive,
     20 * MIB,
     "Bytes below which an archive file is small.",
-    not_yet=_ARCHIVING,
 )
 FAIL_ON_ARCHIVING: Final = Option(
     "hoodie.fail.on.timeline.archiving",
     boolean,
     True,
-    "Raise when archiving fails.",
-    not_yet=_ARCHIVING,
+    "Stop archiving at an instant whose file cannot be read. If false, it stays on the timeline, with a warning.",
 )
 ATOMIC_CREATION_SCHEMES: Final = Option(
     "hoodie.fs.atomic_creation.support",

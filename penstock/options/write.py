@@ -60,8 +60,8 @@ OPERATION: Final = Option(
         "compact",
         "alter_schema",
     ),
-    supported=("bulk_insert", "insert", "upsert", "delete"),
-    instead="to replace a whole table use bulk_insert with the save mode overwrite",
+    supported=("bulk_insert", "insert", "upsert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
+    instead="use one of upsert, insert, bulk_insert, delete, insert_overwrite, insert_overwrite_table and delete_partition",
 )
 TABLE_TYPE: Final = Option(
     "hoodie.datasource.write.table.type",
@@ -340,8 +340,7 @@ PARTITIONS_TO_DELETE: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.datasource.write.partitions.to.delete",
     words,
     (),
-    "Partition paths for `delete_partition`; `*` stands for any characters.",
-    waits_for="delete_partition",
+    "Partition paths for `delete_partition`; `*` stands for any characters. Without it, the partitions of the rows.",
 )
 OVERWRITE_MODE: Final[Option[str | None]] = Option(
     "hoodie.datasource.overwrite.mode",
@@ -350,7 +349,7 @@ OVERWRITE_MODE: Final[Option[str | None]] = Option(
     "Whether INSERT OVERWRITE replaces the table or the partitions in the data. Without it Spark's setting decides.",
     allowed=("STATIC", "DYNAMIC"),
     supported=(),
-    instead="leave it out; insert_overwrite is not there yet",
+    instead="leave it out; choose the operation insert_overwrite or insert_overwrite_table",
 )
 BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.overwrite.operation.type",
@@ -365,9 +364,7 @@ STATIC_OVERWRITE_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.static.overwrite.partition.paths",
     words,
     (),
-    "Internal: the partitions that a static overwrite replaces.",
-    supported=("",),
-    instead="leave it out; the engine sets it",
+    "The partitions that `insert_overwrite` replaces; without it, those that rows are for.",
 )
 BULK_INSERT_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.schema.ddl",

@@ -29,7 +29,8 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
         Unsupported: the payload makes a row of several.
     """
     layout, options = prepared.layout, settings.options
-    wanted = options[o.COMBINE_BEFORE_INSERT] or options[o.INSERT_DROP_DUPLICATES]
+    drops = options[o.INSERT_DROP_DUPLICATES] and not settings.operation.startswith("insert_overwrite")
+    wanted = options[o.COMBINE_BEFORE_INSERT] or drops
     if not wanted or layout.key is None:
         return prepared
     if isinstance(merger, Folding):

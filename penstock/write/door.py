@@ -27,7 +27,8 @@ from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.create import create_table
 from penstock.write.follow_up import follow_up
 from penstock.write.index_change import check_index
-from penstock.write.pipeline import OPERATIONS, Commit, Write
+from penstock.write.operations import OPERATIONS
+from penstock.write.pipeline import Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
 from penstock.write.tell import check_entries
@@ -62,7 +63,7 @@ def write(
     _check_mode(options, save_mode, exists, base_path)
     if not exists:
         return _create(spark, incoming, storage, base_path, options)
-    if save_mode == "overwrite":
+    if save_mode == "overwrite" and options[o.OPERATION] != "insert_overwrite_table":
         return _overwrite(spark, incoming, storage, base_path, options)
     table = open_table(path, options)
     check_against_table(options, table.config, base_path)
@@ -108,8 +109,7 @@ def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepar
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
     commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
-    follow_up(spark, table)
-    return commit
+    return replace(commit, failed_services=follow_up(spark, table))
 
 
 def _save_mode(mode: str | None) -> str:
@@ -121,8 +121,8 @@ def _save_mode(mode: str | None) -> str:
 
 def _check_mode(options: Options, mode: str, exists: bool, base_path: str) -> None:
     operation = options[o.OPERATION]
-    if operation == "delete":
+    if operation in ("delete", "delete_partition"):
         if mode != "append":
-            raise OptionError("Append is the only save mode applicable for DELETE operation; use mode('append')")
+            raise OptionError(f"Append is the only save mode applicable for {operation.upper()} operation; use mode('append')")
         if not exists:
             raise TableNotFound(f"hoodie table at {base_path} does not exist; there is nothing to delete from")

@@ -1,11 +1,14 @@
-"""Stage 8: what follows a commit: failed writes of others undone, and compaction. The commit stands whatever happens here."""
+"""Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs. The commit stands whatever happens here.
+
+A service that fails is reported: in the commit that the writer gets back, and as a warning, or as an error where the options
+ask for one. Failed writes of others are undone where cleaning is, under the lazy policy, also if nothing is cleaned.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -16,25 +19,66 @@ from penstock.errors import PenstockError
 from penstock.metadata.pending import pending_plans
 from penstock.options import Options
 from penstock.progress import Stages
+from penstock.services.archive.run import archive
+from penstock.services.clean.run import clean
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import reloaded, schedule
 from penstock.services.rollback import roll_back_expired
 from penstock.spread import named_jobs
 from penstock.table import TableState
-from penstock.timeline.store import load_timeline
 
 
-def follow_up(spark: SparkSession, table: TableState) -> None:
-    """Under the lazy policy for failed writes, undo those whose writer has been silent for too long; compact if it is due."""
-    if is_lazy(table):
-        with _failing_as_warning("rolling back failed ones"):
-            roll_back_expired(replace(table, timeline=load_timeline(table.storage, table.base_path)))
-    if table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]:
-        with _failing_as_asked(table.options, "the compaction after it"):
-            _compact(spark, table)
-            if table.options[o.LOG_COMPACTION_INLINE]:
-                join_logs(spark, table, _stages(spark, table, "join logs of"))
+@dataclass(frozen=True)
+class _Service:
+    """Something that runs after a commit."""
+
+    name: str
+    run: Callable[[SparkSession, TableState], object]
+    is_on: Callable[[TableState], bool]
+    #: Whether an error is raised unless the options say otherwise; if not, only if they ask for it.
+    raises: bool = False
+
+
+def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
+    """Run what is due; gives what failed, with the reason, one text for each."""
+    failed = []
+    table = reloaded(table)
+    for service in SERVICES:
+        if service.is_on(table):
+            try:
+                service.run(spark, table)
+            except PenstockError as e:
+                failed.append(_report(service, table.options, e))
+    return tuple(failed)
+
+
+def _report(service: _Service, options: Options, error: PenstockError) -> str:
+    text = f"the write is done, do not run it again; but {service.name} failed: {error}"
+    if options[o.FAIL_ON_SERVICE_EXCEPTION] and (service.raises or options.is_set(o.FAIL_ON_SERVICE_EXCEPTION)):
+        raise type(error)(text) from error
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
+    return f"{service.name}: {error}"
+
+
+def _cleans(table: TableState) -> bool:
+    return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.CLEAN_AUTOMATIC]
+
+
+def _clean(spark: SparkSession, table: TableState) -> None:
+    clean(spark, table, _stages(spark, table, "clean"))
+
+
+def _undo_failed(spark: SparkSession, table: TableState) -> None:
+    roll_back_expired(table)
+
+
+def _archives(table: TableState) -> bool:
+    return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
+
+
+def _compacts(table: TableState) -> bool:
+    return table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]
 
 
 def _compact(spark: SparkSession, table: TableState) -> None:
@@ -43,6 +87,20 @@ def _compact(spark: SparkSession, table: TableState) -> None:
         compact(spark, table, _stages(spark, table, "compact"))
     elif table.options[o.COMPACT_SCHEDULE_INLINE] and not pending_plans(reloaded(table)):
         schedule(table)
+
+
+def _join(spark: SparkSession, table: TableState) -> None:
+    join_logs(spark, table, _stages(spark, table, "join logs of"))
+
+
+#: In the order they run in.
+SERVICES = (
+    _Service("rolling back failed writes", _undo_failed, lambda table: is_lazy(table) and not _cleans(table)),
+    _Service("cleaning", _clean, _cleans),
+    _Service("archiving", lambda _, table: archive(table), _archives),
+    _Service("the compaction after it", _compact, _compacts, raises=True),
+    _Service("joining logs", _join, lambda table: _compacts(table) and table.options[o.LOG_COMPACTION_INLINE], raises=True),
+)
 
 
 def _stages(spark: SparkSession, table: TableState, what: str) -> Stages:
@@ -55,23 +113,3 @@ def compacts_inline(options: Options) -> bool:
         return options[o.COMPACT_INLINE]
     others = options.is_set(o.COMPACTION_ASYNC) and options[o.COMPACTION_ASYNC]
     return not others and not options[o.COMPACT_SCHEDULE_INLINE]
-
-
-@contextmanager
-def _failing_as_warning(what: str) -> Iterator[None]:
-    try:
-        yield
-    except PenstockError as e:
-        warnings.warn(f"the write is done, but {what} was not possible: {e}", RuntimeWarning, stacklevel=4)
-
-
-@contextmanager
-def _failing_as_asked(options: Options, what: str) -> Iterator[None]:
-    """An error of a table service: raised, or, if the options say so, a warning."""
-    try:
-        yield
-    except PenstockError as e:
-        text = f"the write is done, do not run it again; but {what} failed: {e}"
-        if options[o.FAIL_ON_SERVICE_EXCEPTION]:
-            raise type(e)(text) from e
-        warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -93,6 +93,8 @@ class Commit:
     instant: str
     action: str
     metadata: CommitMetadata
+    #: Services after it that failed, with the reason.
+    failed_services: tuple[str, ...] = ()
 
 
 def bulk_insert(write: Write) -> Commit:
@@ -205,14 +207,6 @@ def _into_buckets(write: Write, operation: str) -> Commit:
         prepared = combine(write.prepared, write.settings, merger_for(write))
         staging, pieces = stage_rows(write, change, prepared, numbered=False)
         return _store_work(write, change, staging, pieces, operation)
-
-
-OPERATIONS: dict[str, Callable[[Write], Commit]] = {
-    "bulk_insert": bulk_insert,
-    "insert": insert,
-    "upsert": upsert,
-    "delete": delete,
-}
 
 
 def check_keys_are_stored(write: Write, what: str) -> None:
@@ -396,12 +390,18 @@ def insert_profile(operation: str, buckets: Sequence[Bucket]) -> CommitMetadata:
     return workload_profile(operation, inserts, [])
 
 
-def store(write: Write, change: Change, staging: Staging, buckets: Sequence[Bucket]) -> list[WriteStat]:
-    """Write every bucket: in Spark tasks, or here when the batch is small."""
+def store(
+    write: Write, change: Change, staging: Staging, buckets: Sequence[Bucket], *, base_files_alone: bool = False
+) -> list[WriteStat]:
+    """Write every bucket: in Spark tasks, or here when the batch is small.
+
+    Args:
+        base_files_alone: also where the index would let new rows go to logs.
+    """
     settings, merger = file_settings(write, change), merger_for(write)
     adds = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
     share = None if adds else share_settings(write, staging, None)
-    logs = log_settings(write.table, write.options)
+    logs = None if base_files_alone else log_settings(write.table, write.options)
     tasks = [StoreTask(bucket, settings, staging, merger, share, logs) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
@@ -426,14 +426,20 @@ def file_settings(write: Write, change: Change) -> FileSettings:
 
 
 def complete(
-    write: Write, change: Change, stats: Sequence[WriteStat], operation: str, more: Mapping[str, str] | None = None
+    write: Write,
+    change: Change,
+    stats: Sequence[WriteStat],
+    operation: str,
+    more: Mapping[str, str] | None = None,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Commit:
     """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so.
 
     Args:
         more: what else the commit says.
+        replaced: the file groups of each partition that are no longer seen.
     """
-    if not stats and not write.options[o.ALLOW_EMPTY_COMMIT]:
+    if not stats and not any((replaced or {}).values()) and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
     telling = Telling(write.spark, write.table, write.index, change.time)
@@ -441,8 +447,14 @@ def complete(
         with write.stages.run("index", "telling the index of new keys") as notes:
             notes.rows = telling.of_added(stats)
     extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text(), **(more or {})}
-    published = partial(telling.of_removed, stats)
-    metadata = change.complete(stats, operation=operation, schema=write.prepared.avro, extra=extra, published=published)
+    metadata = change.complete(
+        stats,
+        operation=operation,
+        schema=write.prepared.avro,
+        extra=extra,
+        replaced=replaced,
+        published=partial(telling.of_removed, stats),
+    )
     if write.index.remembers:
         remember(write.table.base_path, ((s.partition_path or "", s.file_id) for s in stats))
     return Commit(change.time, change.instant.action.value, metadata)

@@ -66,6 +66,8 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     """Fit the rows to the table and give them keys."""
     incoming = _without_meta(incoming)
     struct = incoming.schema
+    if settings.operation == "delete_partition" and table_schema is not None:
+        return _prepare_partitions(incoming, settings, json.loads(table_schema))
     check_columns(struct)
     columns = key_generator(settings.keys).columns(struct)
     if settings.operation == "delete" and table_schema is not None:
@@ -96,6 +98,19 @@ def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSetti
         return incoming.select(*plain, *_made_columns(columns, layout))
 
     return Prepared(rows, layout, avro_text(table_schema), stored, columns, _files(incoming, layout, settings))
+
+
+def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
+    """For a delete of partitions: the rows are partition paths, if no option names these; the table keeps its schema."""
+    keys = key_generator(replace(settings.keys, record_key_fields=()))
+    named = bool(settings.options[o.PARTITIONS_TO_DELETE])
+    columns = keys.columns(StructType.fromJson(spark_of_avro(table_schema)) if named else incoming.schema)
+
+    def rows() -> DataFrame:
+        return incoming.select(columns.partition_path.alias(PATH)).distinct()
+
+    stored = arrow_for_storage(arrow_of_avro(table_schema))
+    return Prepared(rows, _layout(columns, stored, settings), avro_text(table_schema), stored, columns)
 
 
 def _files(incoming: DataFrame, layout: Layout, settings: WriteSettings) -> InputFiles | None:

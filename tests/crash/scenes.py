@@ -24,7 +24,7 @@ from tests.table.tables import OPERATION, TRIPS, Trip, trips
 
 TASKS = 2
 #: The call that publishes a commit.
-PUBLISHING = r"^write_new .*\.(?:delta)?commit$"
+PUBLISHING = r"^write_new .*\.(?:delta|replace)?commit$"
 
 #: Two partitions; then updates and new rows for both, and a third partition.
 FIRST: tuple[Trip, ...] = (("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5), ("d", "paris", 4, 4.5))
@@ -80,6 +80,9 @@ SCENES = (
     Scene("moves", SPREAD, Step("upsert", MOVES, options=GLOBAL), FIRST, (*MOVES, FIRST[1]), 25),
     Scene("delete", SPREAD, Step("delete", FIRST[::2]), FIRST, FIRST[1::2], 15),
     Scene("overwrite", FILLED, Step("bulk_insert", NEW, "overwrite"), FIRST, NEW, 25),
+    Scene("insert_overwrite", SPREAD, Step("insert_overwrite", NEW), FIRST, (*NEW, *FIRST[2:]), 20),
+    Scene("insert_overwrite_table", LOGGED, Step("insert_overwrite_table", NEW, options=MERGE_ON_READ), FIRST, NEW, 20),
+    Scene("delete_partition", SPREAD, Step("delete_partition", FIRST[:1]), FIRST, FIRST[2:], 8),
     Scene("rollback and upsert", (*FILLED, Step("upsert", NEW)), Step("upsert", CHANGES), FIRST, CHANGED, 35, fails_before=True),
     Scene("rollback of a commit", (*FILLED, Step("upsert", CHANGES)), None, CHANGED, FIRST, 10),
     Scene("logs", LOGGED, Step("upsert", UPDATES, options=MERGE_ON_READ), FIRST, UPDATED, 15),

@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 import penstock.api
-from penstock.api import reports, table
+from penstock.api import cleaning, compaction, reports, table
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
 from penstock.testing import check_merger
@@ -24,7 +24,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    for thing in (reports, table, bundle, merger, payload, check_merger):
+    for thing in (reports, table, cleaning, compaction, bundle, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
@@ -33,7 +33,8 @@ def public_names() -> Iterator[tuple[str, Any]]:
         thing = getattr(penstock.api, name)
         if inspect.isclass(thing):
             yield name, thing
-    for name, thing in vars(penstock.Table).items():
+    verbs = {name: thing for kind in penstock.Table.__mro__[:-1] for name, thing in vars(kind).items()}
+    for name, thing in verbs.items():
         if not name.startswith("_") and (callable(thing) or isinstance(thing, classmethod | staticmethod | property)):
             yield f"Table.{name}", thing
     yield from (("bundle", bundle), ("merger", merger), ("payload", payload), ("check_merger", check_merger))

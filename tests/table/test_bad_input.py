@@ -215,7 +215,7 @@ def test_a_base_file_that_is_gone_or_damaged_stops_an_insert_into_it(spark: Any,
     ("options", "kind", "match"),
     [
         ({OPERATION: "merge"}, OptionError, r"hoodie\.datasource\.write\.operation.*upsert"),
-        ({OPERATION: "insert_overwrite"}, Unsupported, "insert_overwrite"),
+        ({OPERATION: "bootstrap"}, Unsupported, "bootstrap"),
         ({"hoodie.parquet.max.file.size": "big"}, OptionError, r"hoodie\.parquet\.max\.file\.size.*whole number"),
         ({"hoodie.bulkinsert.sort.mode": "SOMEHOW"}, OptionError, "GLOBAL_SORT"),
         ({"hoodie.parquet.compression.codec": "lzo"}, Unsupported, "lzo"),

@@ -15,7 +15,6 @@ from penstock.errors import OptionError, Unsupported
 from penstock.options import (
     AREAS,
     CATALOGUE,
-    CLEANER_COMMITS_RETAINED,
     INSERT_DROP_DUPLICATES,
     OPERATION,
     PARTITION_PATH_FIELD,
@@ -27,7 +26,6 @@ from penstock.options import (
     TABLE_TYPE,
     TIMESTAMP_OUTPUT_FORMAT,
     Family,
-    NotYetWarning,
     Option,
     UnknownOptionWarning,
     lookup,
@@ -255,7 +253,7 @@ def test_the_values_an_option_supports_are_values_it_allows(option: Option[Any])
         assert option.supports(value)
     if option.supported is not None:
         assert option.instead, "a refusal says what to do"
-        assert (option.accepted, option.waits_for, option.not_yet) == (False, "", "")
+        assert (option.accepted, option.waits_for) == (False, "")
 
 
 @pytest.mark.parametrize("option", ALL, ids=by_key)
@@ -373,8 +371,8 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
     [
         ("hoodie.logfile.data.block.format", "hfile"),
         ("hoodie.datasource.write.storage.type", "mor"),
-        ("hoodie.datasource.write.operation", "insert_overwrite"),
-        ("hoodie.datasource.write.operation", "delete_partition"),
+        ("hoodie.datasource.write.operation", "insert_prepped"),
+        ("hoodie.datasource.write.operation", "bulk_insert_prepped"),
         ("hoodie.index.type", "record_index"),
         ("hoodie.index.hbase.security.authentication", "kerberos"),
         ("hoodie.index.class", "com.acme.Index"),
@@ -434,26 +432,6 @@ def test_what_penstock_does_passes_without_a_word(given: dict[str, object]) -> N
     assert len(read_options(given)) == len(given)
 
 
-def test_options_of_cleaning_warn_once_that_nothing_is_cleaned_yet() -> None:
-    given = {"hoodie.clean.automatic": True, "hoodie.cleaner.commits.retained": 5, "hoodie.cleaner.parallelism": 2}
-    with pytest.warns(NotYetWarning, match="does not clean yet") as caught:
-        options = read_options(given)
-    assert len(caught) == 1
-    assert "(hoodie.clean.automatic, hoodie.cleaner.commits.retained)" in str(caught[0].message)
-    assert options[CLEANER_COMMITS_RETAINED] == 5
-
-
-def test_options_of_archiving_warn_that_nothing_is_archived_yet() -> None:
-    with pytest.warns(NotYetWarning, match="does not archive yet"):
-        read_options({"hoodie.keep.max.commits": 40})
-
-
-def test_cleaning_and_archiving_turned_off_do_not_warn() -> None:
-    read_options({"hoodie.clean.automatic": "false", "hoodie.cleaner.commits.retained": 5})
-    read_options({"hoodie.archive.automatic": "false", "hoodie.keep.max.commits": 40})
-    read_options({"hoodie.table.services.enabled": "false", "hoodie.keep.max.commits": 40, "hoodie.clean.automatic": True})
-
-
 def test_every_option_has_a_status_that_the_page_explains() -> None:
     words = {status(one).partition(":")[0].partition(" `")[0] for one in ALL}
-    assert words == {"yes", "only", "refused", "idle", "warns", "no effect"}
+    assert words == {"yes", "only", "refused", "idle", "no effect"}

@@ -1,0 +1,143 @@
+"""The verbs of `Table` that compact: plans and runs, of merge-on-read tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from penstock import options as o
+from penstock.api.opened import Opened
+from penstock.api.reports import Commit, PendingCompaction, PendingCompactions
+from penstock.metadata.pending import pending_plans
+from penstock.progress import Stages
+from penstock.services.compaction.join_logs import join_logs
+from penstock.services.compaction.run import compact, run_plan
+from penstock.services.compaction.schedule import repair, schedule, unschedule
+from penstock.services.compaction.strategies import LOG_BYTES
+from penstock.spread import named_jobs
+from penstock.timeline.instant import Instant
+from penstock.timeline.plans import CompactionPlan
+
+
+class CompactionVerbs(Opened):
+    """What can be done about the log files of a table."""
+
+    def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
+        """Turn the log files of a merge-on-read table into base files. Others may write meanwhile.
+
+        Plans that wait are run first, then what else has log files is planned and run, whatever the trigger of the options.
+
+        Args:
+            instant: only the plan of this instant.
+            options: options of compaction, such as `hoodie.compaction.strategy`, by their keys.
+
+        Returns:
+            A commit for each plan that was run.
+
+        Raises:
+            Unsupported: the table is a copy-on-write one.
+            OptionError: there is no such plan.
+            WriteConflict: another process runs the plan at the same time.
+
+        Example:
+            >>> [(commit.operation, commit.rows_updated) for commit in mor.compact()]
+            [('compact', 1)]
+            >>> mor.compact()
+            []
+        """
+        state, spark = self._state(options or {}), self._reader()
+        stages = Stages(f"compact {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        if instant is not None:
+            done = [run_plan(spark, state, instant, stages)]
+        else:
+            done = compact(spark, state, stages, due=True)
+        return [Commit.of(one.instant, one.metadata) for one in done]
+
+    def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
+        """Join the log blocks of file groups that have many, and leave base files alone. Nothing happens beside a write.
+
+        Args:
+            options: `hoodie.log.compaction.blocks.threshold` says how many blocks are many.
+
+        Returns:
+            A commit for each plan that was run.
+
+        Example:
+            >>> _ = mor.upsert(trips.where("id = 'c'").selectExpr("id", "city", "ts + 9 as ts", "fare"))
+            >>> [commit.operation for commit in mor.compact_logs({"hoodie.log.compaction.blocks.threshold": 2})]
+            ['log_compact']
+        """
+        state, spark = self._state(options or {}), self._reader()
+        stages = Stages(f"join logs of {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        return [Commit.of(one.instant, one.metadata) for one in join_logs(spark, state, stages)]
+
+    def schedule_compaction(
+        self, *, if_due: bool = False, options: Mapping[str, object] | None = None
+    ) -> PendingCompaction | None:
+        """Plan a compaction, and leave running it to `compact`, here or in another process.
+
+        Args:
+            if_due: only if the trigger of the options asks for it.
+            options: options of compaction, by their keys.
+
+        Returns:
+            The plan; None where no log files are left to plan for, or a write is under way just now.
+
+        Example:
+            >>> plan = mor.schedule_compaction()
+            >>> plan.file_groups, mor.schedule_compaction()
+            (1, None)
+        """
+        planned = schedule(self._state(options or {}), due=not if_due)
+        return next((one for one in self.pending_compactions() if planned and one.instant == planned.time), None)
+
+    def unschedule_compaction(self, instant: str) -> None:
+        """Take back a plan whose run has not begun. No other writer may be at work on the table.
+
+        Raises:
+            OptionError: there is no such plan, or its run has begun.
+            WriteConflict: a write is under way.
+
+        Example:
+            >>> plan = mor.schedule_compaction()
+            >>> mor.unschedule_compaction(plan.instant)
+            >>> len(mor.pending_compactions())
+            0
+        """
+        unschedule(self._state({}), instant)
+
+    def repair_compaction(self, instant: str) -> list[str]:
+        """Put right the log files of a plan that another engine was about to take back. No other writer may be at work.
+
+        Returns:
+            The names of log files that were renamed.
+
+        Raises:
+            OptionError: there is no such plan.
+            CorruptFile: a file that the plan names is missing.
+
+        Example:
+            >>> mor.repair_compaction(mor.schedule_compaction().instant)
+            []
+        """
+        return repair(self._state({}), instant)
+
+    def pending_compactions(self) -> PendingCompactions:
+        """Compactions that are planned and not done yet, oldest first.
+
+        Example:
+            >>> len(mor.pending_compactions())
+            0
+        """
+        state = self._state()
+        return PendingCompactions([_pending(*one) for one in pending_plans(state)], state.config.name)
+
+
+def _pending(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
+    return PendingCompaction(
+        instant=instant.time,
+        state=instant.state.name.lower(),
+        file_groups=len(plan.operations),
+        log_files=sum(len(one.log_files) for one in plan.operations),
+        log_bytes=int(sum(one.metrics.get(LOG_BYTES, 0) for one in plan.operations)),
+    )

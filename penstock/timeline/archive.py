@@ -1,0 +1,103 @@
+"""The archived timeline: old instants, in log files below `.hoodie/archived`.
+
+Every run of the archival writes one file `.commits_.archive.<n>_1-0-1`: blocks of Avro records, each record one state of one
+instant with the content that its file had. Files are written whole and never changed; a greater number is a newer file.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.errors import CorruptFile
+from penstock.formats.avro import SCHEMAS, decode_record, encode_record
+from penstock.formats.avro_columns import BLOCK_VERSION, record_places
+from penstock.formats.log_blocks import BlockType, HeaderKey, open_log, read_content, scan_blocks, write_block
+from penstock.schema import avro_text
+from penstock.storage import FileInfo, Storage, join
+
+ENTRY = "HoodieArchivedMetaEntry"
+MERGE_PLAN = "mergeArchivePlan"
+_NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
+_HEAD, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
+
+#: One state of one instant, as it is on disk.
+Entry = Mapping[str, Any]
+
+
+def archive_path(base_path: str, folder: str = "archived") -> str:
+    """The folder of the archived timeline."""
+    return join(base_path, ".hoodie", folder)
+
+
+def archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
+    """The archive's files, oldest first."""
+    found = [(int(match[1]), f) for f in storage.list(archive_path(base_path, folder)) if (match := _NAME.fullmatch(f.name))]
+    return [file for _, file in sorted(found, key=lambda one: one[0])]
+
+
+def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
+    """Whether anything was ever archived."""
+    return bool(archive_files(storage, base_path, folder))
+
+
+def next_archive_name(files: Sequence[FileInfo]) -> str:
+    """The name of the file that comes after these."""
+    numbers = [int(match[1]) for f in files if (match := _NAME.fullmatch(f.name))]
+    return f".commits_.archive.{max(numbers, default=0) + 1}_1-0-1"
+
+
+def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
+    """The content of an archive file; so many entries in a block."""
+    return b"".join(_block(entries[at : at + batch]) for at in range(0, len(entries), batch))
+
+
+def _block(entries: Sequence[Entry]) -> bytes:
+    records = [encode_record(ENTRY, entry) for entry in entries]
+    framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
+    content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
+    return write_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: avro_text(SCHEMAS[ENTRY])}, content)
+
+
+def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
+    """The entries of an archive file, in the order they were written in.
+
+    Raises:
+        CorruptFile: a block is torn, or is not one of an archive.
+    """
+    log = open_log(content)
+    for block in scan_blocks(log, file_name=file_name):
+        if block.type is not BlockType.AVRO_DATA:
+            raise CorruptFile(f"{block.place}: a block of type {block.type.name} in the archived timeline")
+        data, schema = memoryview(read_content(log, block)), block.header[HeaderKey.SCHEMA]
+        starts, ends = record_places(data)
+        for start, end in zip(starts, ends, strict=True):
+            yield decode_record(bytes(data[int(start) : int(end)]), schema)
+
+
+def load_archive(storage: Storage, base_path: str, folder: str = "archived") -> list[dict[str, Any]]:
+    """All that was archived, oldest first; what two files hold, as while they are merged, counts once.
+
+    Raises:
+        CorruptFile: a file cannot be read.
+    """
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for file in archive_files(storage, base_path, folder):
+        for entry in read_entries(storage.read(file.path), file.path):
+            found.setdefault(key_of(entry), entry)
+    return sorted(found.values(), key=lambda entry: (entry["commitTime"], _STATES.get(entry["actionState"], 0)))
+
+
+_STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
+
+
+def key_of(entry: Entry) -> tuple[str, str, str]:
+    """What tells entries apart: time, action and state."""
+    return entry["commitTime"] or "", entry["actionType"] or "", entry["actionState"] or ""
+
+
+def keys_of(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
+    """The keys of entries."""
+    return set(map(key_of, entries))

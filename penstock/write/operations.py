@@ -1,0 +1,18 @@
+"""The operations by the names that options give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.write.overwrite import delete_partition, insert_overwrite, insert_overwrite_table
+from penstock.write.pipeline import Commit, Write, bulk_insert, delete, insert, upsert
+
+OPERATIONS: Mapping[str, Callable[[Write], Commit]] = {
+    "bulk_insert": bulk_insert,
+    "insert": insert,
+    "upsert": upsert,
+    "delete": delete,
+    "insert_overwrite": insert_overwrite,
+    "insert_overwrite_table": insert_overwrite_table,
+    "delete_partition": delete_partition,
+}
