@@ -10,8 +10,11 @@ _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """The Java name of a payload; a short name gets the package of Hudi's own payloads."""
-    return _with_package(_MODEL, raw)
+    """The Java name of a payload; a short name gets the package of Hudi's own payloads, those of Debezium have one of theirs."""
+    name = filled(raw)
+    if name.endswith("DebeziumAvroPayload") and name.rpartition(".")[0] in ("", "debezium"):
+        return f"{_MODEL}.debezium.{name.rpartition('.')[2]}"
+    return _with_package(_MODEL, name)
 
 
 def merger_class(raw: str) -> str:
