@@ -11,8 +11,16 @@ _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """The Java name of a payload; a short name gets the package of Hudi's own payloads, unless a user registered it."""
-    return raw.strip() if is_registered(raw.strip()) else _with_package(_MODEL, raw)
+    """The Java name of a payload; a short name gets the package of Hudi's own payloads, unless a user registered it.
+
+    Those of Debezium have a package of theirs.
+    """
+    name = filled(raw)
+    if is_registered(name):
+        return name
+    if name.endswith("DebeziumAvroPayload") and name.rpartition(".")[0] in ("", "debezium"):
+        return f"{_MODEL}.debezium.{name.rpartition('.')[2]}"
+    return _with_package(_MODEL, name)
 
 
 def merger_class(raw: str) -> str:

@@ -50,6 +50,9 @@ SOME = Options({SMALL_FILE_LIMIT.key: "0", RECORD_KEY_FIELD.key: " id, st.f ", "
         (OPERATION, "Bulk_Insert", "bulk_insert"),
         (TABLE_TYPE, "copy_on_write", "COPY_ON_WRITE"),
         (PAYLOAD_CLASS, "DefaultHoodieRecordPayload", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"),
+        (PAYLOAD_CLASS, "debezium.MySqlDebeziumAvroPayload", "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"),
+        (PAYLOAD_CLASS, "MySqlDebeziumAvroPayload", "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"),
+        (PAYLOAD_CLASS, "penstock.ogg", "penstock.ogg"),
     ],
 )
 def test_text_becomes_a_value_of_the_options_type(option: Option[Any], raw: str, value: object) -> None:
