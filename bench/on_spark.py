@@ -121,7 +121,9 @@ class HudiApi(SparkEngine):
 
     def write(self, table: str, src: str, operation: str, index: str = "SIMPLE", **more: str) -> None:
         """One write to the table, which is created if it is not there."""
-        exists = os.path.exists(self.path(table))
+        exists, buckets = os.path.exists(self.path(table)), TABLES[table].buckets
+        if buckets:
+            index, more = "BUCKET", {"hoodie.bucket.index.num.buckets": str(buckets), **more}
         self.save(self.source(src, None if exists else table), table, operation, index, **self._sizing(table, src), **more)
 
     def save(self, frame: Any, table: str, operation: str, index: str = "SIMPLE", **more: str) -> None:

@@ -22,6 +22,8 @@ class TableSpec:
     groups: int = 0
     #: Keys grow with time, and file groups are in their order.
     ordered: bool = False
+    #: Buckets of each partition, for the bucket index; 0: none.
+    buckets: int = 0
 
 
 TABLES = {
@@ -29,6 +31,7 @@ TABLES = {
     "mor": TableSpec("core", merge_on_read=True),
     "groups": TableSpec("groups", groups=GROUPS),
     "ordered": TableSpec("ordered", groups=GROUPS, ordered=True),
+    "bucket": TableSpec("core", buckets=4),
     "wide": TableSpec("wide"),
     "nested": TableSpec("nested"),
     "many": TableSpec("many"),
@@ -95,6 +98,9 @@ STEPS = [
     _write("load18", "bulk_insert of time-ordered keys, 40 file groups (sets the stage)", "ordered", "bulk_insert", "ordered"),
     _write("W18", "COW upsert, time-ordered keys, the newest tenth of 40 file groups, BLOOM", "ordered", "upsert", "ordered_up",
            index="BLOOM", cities=[ONE_CITY]),
+    _write("load21", "bulk_insert into 4 buckets a partition (sets the stage)", "bucket", "bulk_insert", "base"),
+    _write("W21", "COW upsert, 10 % updates + 1 % inserts, all files, BUCKET", "bucket", "upsert", "up1", goal=2.0,
+           index="BUCKET"),
     _write("W19a", "bulk_insert, 200 columns", "wide", "bulk_insert", "wide"),
     _write("W19b", "COW upsert, 10 % + 1 %, 200 columns, SIMPLE", "wide", "upsert", "wide_up", index="SIMPLE"),
     _write("W20a", "bulk_insert, nested columns", "nested", "bulk_insert", "nested"),

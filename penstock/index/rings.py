@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -60,7 +59,10 @@ def default_ring(path: str, count: int) -> Ring:
 def _prefix(path: str, start: int, end: int) -> str:
     """A UUID made from the part of the ring and the partition, as Java's `nameUUIDFromBytes` does."""
     data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + path.encode()
-    return str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
+    made = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
+    made[6], made[8] = made[6] & 0x0F | 0x30, made[8] & 0x3F | 0x80  # version 3, variant 1
+    text = made.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 @dataclass(frozen=True)

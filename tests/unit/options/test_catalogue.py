@@ -394,7 +394,6 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.keygenerator.class", "com.acme.Keys"),
         ("hoodie.parquet.compression.codec", "lzo"),
         ("hoodie.metrics.on", True),
-        ("penstock.index", "auto"),
     ],
 )
 def test_what_penstock_does_not_do_is_refused(key: str, value: object) -> None:
