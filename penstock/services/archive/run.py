@@ -55,9 +55,10 @@ def archive(table: TableState) -> Archived | None:
         WriteConflict: the table is being restored.
     """
     instants = choose(table)
+    if instants or table.options[o.ARCHIVE_MERGE]:
+        finish_merge(table)
     if not instants:
         return None
-    finish_merge(table)
     listed = table.storage.list(join(table.base_path, FOLDER))
     done = _archive(table, {f.name: f for f in listed if not f.is_dir}, instants)
     if table.options[o.ARCHIVE_MERGE]:
