@@ -72,7 +72,7 @@ def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T
     if not tasks:
         return []
     if here:
-        return run_here(kernel, tasks)
+        return _on_driver(kernel, tasks)
     parts = _parts(spark, len(tasks))
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_over_tasks, kernel, tasks, parts), RESULT_SCHEMA)
     found: list[tuple[int, Any]] = _collect(frame)
@@ -114,7 +114,10 @@ def cores(conf: Any) -> int | None:
 
 def run_here(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
     """Run a kernel once per task on threads of this process; gives the results in order."""
+    return _on_driver(kernel, tasks)
 
+
+def _on_driver(kernel: Callable[[T], Any], tasks: Sequence[T]) -> list[Any]:
     def run(numbered: tuple[int, T]) -> Any:
         number, task = numbered
         _local.identity = TaskIdentity(number, f"{number}-0-0")

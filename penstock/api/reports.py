@@ -180,10 +180,11 @@ class Cleaned:
     """A clean that deleted old file versions.
 
     Example:
-        >>> _ = table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare"))
+        >>> for _ in range(2):
+        ...     _ = table.upsert(trips)
         >>> done = table.clean({"hoodie.cleaner.commits.retained": 1})
-        >>> done.files_deleted if done else 0
-        0
+        >>> done.files_deleted, done.earliest == table.history(2)[1].instant
+        (2, True)
     """
 
     instant: str

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock import options as o
 from penstock.commit.heartbeat import is_lazy
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StorageError
 from penstock.metadata.pending import pending_plans
 from penstock.options import Options
 from penstock.progress import Stages
@@ -42,23 +42,34 @@ class _Service:
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
     """Run what is due; gives what failed, with the reason, one text for each."""
+    due = [service for service in SERVICES if service.is_on(table)]
+    if not due:
+        return ()
     failed = []
-    table = reloaded(table)
-    for service in SERVICES:
-        if service.is_on(table):
-            try:
-                service.run(spark, table)
-            except PenstockError as e:
-                failed.append(_report(service, table.options, e))
+    try:
+        table = reloaded(table)
+    except StorageError as e:
+        return (_report("looking for what is due", e, raises=_raises(table.options)),)
+    for service in due:
+        try:
+            service.run(spark, table)
+        except (PenstockError, FileNotFoundError) as e:  # a file may be gone that another process archives or cleans
+            failed.append(_report(service.name, e, raises=_raises(table.options, unless_told=service.raises)))
     return tuple(failed)
 
 
-def _report(service: _Service, options: Options, error: PenstockError) -> str:
-    text = f"the write is done, do not run it again; but {service.name} failed: {error}"
-    if options[o.FAIL_ON_SERVICE_EXCEPTION] and (service.raises or options.is_set(o.FAIL_ON_SERVICE_EXCEPTION)):
+def _raises(options: Options, *, unless_told: bool = False) -> bool:
+    """Whether a failure is an error: as the options say, or as it is unless they say anything."""
+    given = options.is_set(o.FAIL_ON_SERVICE_EXCEPTION) or unless_told
+    return given and options[o.FAIL_ON_SERVICE_EXCEPTION]
+
+
+def _report(name: str, error: PenstockError | FileNotFoundError, *, raises: bool) -> str:
+    text = f"the write is done, do not run it again; but {name} failed: {error}"
+    if raises:
         raise type(error)(text) from error
     warnings.warn(text, RuntimeWarning, stacklevel=4)
-    return f"{service.name}: {error}"
+    return f"{name}: {error}"
 
 
 def _cleans(table: TableState) -> bool:

@@ -35,7 +35,13 @@ def merge_small_files(table: TableState) -> str | None:
         storage.write_new(join(folder, MERGE_PLAN), write_container(_PLAN, record))
     except AlreadyExists:
         return None  # somebody else merges
-    storage.write_new(path, b"".join(contents))
+    content = b"".join(contents)
+    try:
+        storage.write_new(path, content)
+    except AlreadyExists:  # ours, if the storage repeated a call whose answer was lost; otherwise of somebody who archives
+        if storage.read(path) != content:
+            storage.delete(join(folder, MERGE_PLAN))
+            return None
     for file in small:
         storage.delete(file.path)
     storage.delete(join(folder, MERGE_PLAN))

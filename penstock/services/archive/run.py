@@ -55,12 +55,14 @@ def archive(table: TableState) -> Archived | None:
         WriteConflict: the table is being restored.
     """
     instants = choose(table)
+    merges = table.options[o.ARCHIVE_MERGE]
+    if instants or merges:
+        finish_merge(table)
     if not instants:
         return None
-    finish_merge(table)
     listed = table.storage.list(join(table.base_path, FOLDER))
     done = _archive(table, {f.name: f for f in listed if not f.is_dir}, instants)
-    if table.options[o.ARCHIVE_MERGE]:
+    if merges:
         merge_small_files(table)
     return done
 

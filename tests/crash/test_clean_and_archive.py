@@ -1,0 +1,164 @@
+"""Every storage call of cleaning and archiving goes wrong, in every way: no row is lost, and the next run finishes the work.
+
+The table is made by hand, so that no Spark is needed: two file groups that are rewritten, one that is replaced with the
+partition it is in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock import spread
+from penstock.errors import PenstockError
+from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, partition_metafile
+from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.archive.run import archive
+from penstock.services.clean.run import clean
+from penstock.storage import LocalStorage
+from penstock.table import TableState, open_table, write_config
+from penstock.timeline.archive import archive_files, key_of, read_entries
+from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.plain import pending, plain_rows
+from tests.table.tables import base_files, timeline
+
+COMMITS = 9
+#: At this commit the only file group of a partition is replaced.
+REPLACED = 3
+OPTIONS = {
+    "hoodie.cleaner.commits.retained": 2,
+    "hoodie.keep.min.commits": 3,
+    "hoodie.keep.max.commits": 4,
+    "hoodie.archive.merge.enable": True,
+    "hoodie.archive.merge.files.batch.size": 1,
+}
+ROWS = [("a", "berlin", COMMITS, 1.5), ("b", "paris", COMMITS, 1.5)]
+
+
+def at(number: int) -> str:
+    return f"202401010000{number:02d}000"
+
+
+def make_table(path: Path) -> None:
+    """A copy-on-write table, commit by commit."""
+    config = {
+        "hoodie.table.name": "t",
+        "hoodie.table.version": "6",
+        "hoodie.table.partition.fields": "city",
+        "hoodie.archivelog.folder": "archived",
+    }
+    storage = LocalStorage()
+    write_config(storage, str(path), config, new=True)
+    before: dict[str, str] = {}
+    for number in range(1, COMMITS + 1):
+        groups = {"a": "berlin", "b": "paris"} | ({"x": "oslo"} if number == 1 else {})
+        stats = []
+        for key, city in groups.items():
+            name = base_file_name(key, "0-0-0", at(number))
+            (path / city).mkdir(exist_ok=True)
+            (path / city / PARTITION_METAFILE).write_bytes(partition_metafile(at(1), city, "now"))
+            pq.write_table(pa.table({"id": [key], "city": [city], "ts": [number], "fare": [1.5]}), path / city / name)
+            stats.append(WriteStat(key, city, f"{city}/{name}", prev_commit=before.get(key, "null"), num_writes=1))
+            before[key] = at(number)
+        is_replace = number == REPLACED
+        replaced = {"oslo": ("x",)} if is_replace else None
+        content = write_commit(CommitMetadata(tuple(stats), operation="UPSERT", replaced=replaced))
+        action = "replacecommit" if is_replace else "commit"
+        inflight = "replacecommit.inflight" if is_replace else "inflight"
+        for end, data in ((f"{action}.requested", b""), (inflight, b""), (action, content)):
+            storage.write_new(str(path / ".hoodie" / f"{at(number)}.{end}"), data)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    memory = "/dev/shm"
+    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
+        make_table(Path(made, "made"))
+        with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
+            yield Path(made)
+
+
+def serve(path: str) -> None:
+    """What follows a commit."""
+
+    def table() -> TableState:
+        return open_table(path, read_options(OPTIONS))
+
+    clean(None, table(), Stages("", "off"))
+    archive(table())
+
+
+def play(folder: Path, plan: FaultPlan) -> Path:
+    path = folder / "table"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(folder / "made", path)
+    shutil.rmtree(plan.folder, ignore_errors=True)
+    with injected(plan):
+        serve(f"crash:{path}")
+    return path
+
+
+def files(path: Path) -> list[str]:
+    return [f.name for f in base_files(path)]
+
+
+def archived(path: Path) -> list[tuple[str, str, str]]:
+    storage = LocalStorage()
+    return [key_of(e) for f in archive_files(storage, str(path)) for e in read_entries(storage.read(f.path), f.name)]
+
+
+def check(path: Path, what: str) -> None:
+    """All rows are there, before and after the next run, which leaves what a run without trouble leaves."""
+    assert plain_rows(path) == ROWS, what
+    for _ in range(2):  # what could not be deleted is looked at by the clean after the next commit
+        with suppress(PenstockError):
+            clean(None, open_table(str(path), read_options(OPTIONS)), Stages("", "off"), due=True)
+    serve(str(path))
+    assert plain_rows(path) == ROWS, what
+    assert pending(path) == [], what
+    wanted = [base_file_name(k, "0-0-0", at(n)) for k in ("a", "b") for n in (COMMITS - 2, COMMITS - 1, COMMITS)]
+    assert files(path) == wanted, what
+    assert not (path / "oslo").exists(), what
+    fewer = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.cleaner.commits.retained": 1}
+    archive(open_table(str(path), read_options(OPTIONS | fewer)))
+    stays = {f"{at(n)}.commit" for n in range(COMMITS - 2, COMMITS + 1)}
+    assert {n for n in timeline(path) if n.endswith("commit")} <= stays, what
+    keys = archived(path)
+    assert len(keys) == len(set(keys)), what
+    assert {key[0] for key in keys} >= {at(n) for n in range(1, COMMITS - 2)}, what
+
+
+def count(folder: Path) -> int:
+    plan = FaultPlan(str(folder / "count"))
+    check(play(folder, plan), "nothing went wrong")
+    assert len(plan.calls) >= 40
+    return len(plan.calls)
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
+def test_a_crash_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
+    for number in range(count(folder)):
+        plan = FaultPlan(str(folder / "plan"), number, fault)
+        with pytest.raises(Crash):
+            play(folder, plan)
+        check(folder / "table", f"{fault.value} {plan.calls[number]}")
+
+
+@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
+def test_an_error_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
+    for number in range(count(folder)):
+        plan = FaultPlan(str(folder / "plan"), number, fault)
+        with suppress(PenstockError):
+            play(folder, plan)
+        check(folder / "table", f"{fault.value} {plan.calls[number]}")
