@@ -64,7 +64,7 @@ SUITES = (
     Suite("table", ("tests/table", "tests/docs")),
     Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35),
     Suite("services", ("tests/services", "tests/crash", "tests/bench")),
-    Suite("keys", ("tests/contract/test_keys.py",)),
+    Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py")),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("connect", ON_EVERY_SESSION, session="connect"),
