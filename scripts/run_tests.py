@@ -154,7 +154,7 @@ def main() -> None:
     check_nothing_is_left_out()
     REPORTS.mkdir(parents=True, exist_ok=True)
     chosen = [suite for suite in SUITES if suite.name in (names or BY_DEFAULT)]
-    at_once = min(len(chosen), MOST_AT_ONCE, os.cpu_count() or 1)
+    at_once = min(len(chosen), MOST_AT_ONCE, 1 + (os.cpu_count() or 1))
     with ThreadPoolExecutor(at_once) as pool:
         outcomes = list(pool.map(partial(run, arguments=arguments, alone=len(chosen) == 1), chosen))
     show(outcomes)

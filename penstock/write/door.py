@@ -28,9 +28,9 @@ from penstock.write.create import create_table
 from penstock.write.follow_up import follow_up
 from penstock.write.index_change import check_index
 from penstock.write.operations import OPERATIONS
-from penstock.write.pipeline import Commit, Write
 from penstock.write.prepare import Prepared, prepare
 from penstock.write.settings import WriteSettings, check_against_table, resolve
+from penstock.write.state import Commit, Write
 from penstock.write.tell import check_entries
 
 _MODES = {

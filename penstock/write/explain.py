@@ -28,10 +28,13 @@ from penstock.timeline.store import FOLDER
 from penstock.write.assign import Bucket, insert_ratio
 from penstock.write.buckets import BucketTask
 from penstock.write.create import state_of_new
-from penstock.write.pipeline import Write, assign, is_small, plan, rules_of
+from penstock.write.locate import plan
+from penstock.write.pipeline import assign
 from penstock.write.prepare import prepare
+from penstock.write.rules import is_small, rules_of
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.stage import Piece, Staging, stage
+from penstock.write.state import Write
 from penstock.write.upsert import GroupTask, Work
 
 #: The time of a write that will not happen: behind all that did.

@@ -33,10 +33,11 @@ from penstock.metadata.merging import merged_rules
 from penstock.write.alive import look_up_merged
 from penstock.write.explain import dry_run
 from penstock.write.layout import KEY
-from penstock.write.pipeline import Write, check_keys_are_stored, check_ordering_column, combines, merger_for
 from penstock.write.prepare import Prepared, quoted
+from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for
 from penstock.write.share import ordering_values
 from penstock.write.stage import ARRIVAL, Staging, read_pieces, stage
+from penstock.write.state import Write
 from penstock.write.tag import Places
 
 _MOST_KEYS = 20

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.write.overwrite import delete_partition, insert_overwrite, insert_overwrite_table
-from penstock.write.pipeline import Commit, Write, bulk_insert, delete, insert, upsert
+from penstock.write.pipeline import bulk_insert, delete, insert, upsert
+from penstock.write.state import Commit, Write
 
 OPERATIONS: Mapping[str, Callable[[Write], Commit]] = {
     "bulk_insert": bulk_insert,

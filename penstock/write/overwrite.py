@@ -26,19 +26,10 @@ from penstock.timeline.instant import Action
 from penstock.write.assign import assign_inserts, sizing_of
 from penstock.write.buckets import plan_buckets, run_bucket
 from penstock.write.combine import combine
-from penstock.write.pipeline import (
-    Commit,
-    Write,
-    complete,
-    insert_profile,
-    is_small,
-    merger_for,
-    note_stats,
-    rules_of,
-    stage_rows,
-    store,
-)
+from penstock.write.pipeline import complete, insert_profile, note_stats, stage_rows, store
+from penstock.write.rules import is_small, merger_for, rules_of
 from penstock.write.stage import Piece, Staging
+from penstock.write.state import Commit, Write
 from penstock.write.store import stats_of
 
 Replaced = dict[str, tuple[str, ...]]

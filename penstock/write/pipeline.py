@@ -2,104 +2,52 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from penstock import options as o
-from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change, begin
-from penstock.errors import OptionError, SchemaError, Unsupported
-from penstock.filegroup.key_notes import notes_folder
 from penstock.filegroup.markers import read_markers
-from penstock.filegroup.model import FileSlice
-from penstock.filegroup.write import FileSettings
-from penstock.index import Index, index_in, index_of
-from penstock.index.in_memory import check_remembered, remember
+from penstock.index.in_memory import remember
 from penstock.index.rings import Rings, save_rings
-from penstock.merge.gather import column_at
-from penstock.merge.meet import Making
-from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
-from penstock.merge.payloads import (
-    READY,
-    PayloadSettings,
-    delete_marker,
-    is_known,
-    merger_of,
-    merger_of_mode,
-    own_settings,
-    unknown_payload,
-)
+from penstock.merge.mergers import Merger
 from penstock.merge.runs import Folding
-from penstock.metadata.listing import latest_slices
-from penstock.metadata.merging import event_time_column, merged_rules
 from penstock.options import Options
-from penstock.progress import StageNotes, Stages, Tasks
-from penstock.registry import registered
-from penstock.schema import column_defaults, has_operation
+from penstock.progress import StageNotes, Tasks
 from penstock.spread import run_tasks
-from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
-from penstock.write.append import appendable_slices, log_settings
+from penstock.write.append import log_settings
 from penstock.write.arrange import arrange
-from penstock.write.ask import ask_index
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
-from penstock.write.buckets import plan_buckets, run_bucket
-from penstock.write.choose_index import choose_index
+from penstock.write.buckets import run_bucket
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
-from penstock.write.prepare import Prepared, counts_as_small
-from penstock.write.relocate import relocate
-from penstock.write.settings import WriteSettings
-from penstock.write.share import ShareSettings, missing_ordering
+from penstock.write.locate import plan, slices_of
+from penstock.write.prepare import Prepared
+from penstock.write.rules import (
+    check_keys_are_stored,
+    check_ordering_column,
+    combines,
+    file_settings,
+    is_small,
+    merger_for,
+    rules_of,
+    share_settings,
+)
 from penstock.write.stage import Piece, Staging, stage, staging_of
+from penstock.write.state import Commit, Write
 from penstock.write.store import StoreTask, stats_of, store_bucket, write_rows
 from penstock.write.tell import Telling
-from penstock.write.upsert import INDEX_FIGURES, Rules, Work, plan_work, run_task
-
-
-@dataclass(frozen=True)
-class Write:
-    """One write under way: where, what, and how."""
-
-    spark: SparkSession
-    table: TableState
-    settings: WriteSettings
-    prepared: Prepared
-    stages: Stages
-
-    @property
-    def options(self) -> Options:
-        """The options of the write."""
-        return self.settings.options
-
-    @cached_property
-    def index(self) -> Index:
-        """How keys are located."""
-        return index_in(self.table, self.options)
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A write that is part of the table."""
-
-    instant: str
-    action: str
-    metadata: CommitMetadata
-    #: Services after it that failed, with the reason.
-    failed_services: tuple[str, ...] = ()
+from penstock.write.upsert import INDEX_FIGURES, run_task
 
 
 def bulk_insert(write: Write) -> Commit:
     """Write all rows to new file groups, as fast as they come; or into buckets, where the index has them."""
-    if index_of(write.options).buckets:
+    if write.index.buckets:
         return _into_buckets(write, "BULK_INSERT")
     with begin(write.table, action_of(write.table)) as change:
         arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
@@ -118,7 +66,7 @@ def insert(write: Write) -> Commit:
     """
     if write.options[o.INSERT_DROP_DUPLICATES]:
         return _merge(write, "INSERT")
-    if index_of(write.options).buckets:
+    if write.index.buckets:
         return _into_buckets(write, "INSERT")
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
@@ -145,7 +93,7 @@ def _merge(write: Write, operation: str) -> Commit:
     check_keys_are_stored(write, write.settings.operation)
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
-        staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
+        staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
         return _store_work(write, change, staging, pieces, operation)
 
 
@@ -166,40 +114,6 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
-def plan(
-    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
-) -> Work:
-    """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
-    if rules.index.entries is not None:
-        return _plan_asked(write, rules, pieces, operation, run, apart=apart)
-    slices = located_slices(write, rules, pieces)
-    if rules.index.buckets is not None:
-        unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
-        return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
-    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
-    if rules.index.remembers:
-        check_remembered(write.table.base_path, slices)
-        return plan_work(rules, pieces, slices, operation, run, apart=apart)
-    if write.options[o.PENSTOCK_INDEX] == "off":
-        return plan_work(rules, pieces, slices, operation, run, apart=apart)
-    choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
-    work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
-    return replace(work, why=choice.why)
-
-
-def _plan_asked(
-    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
-) -> Work:
-    """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
-    index = rules.index
-    assert index.entries is not None
-    moves = index.moves and not rules.drops_known
-    asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
-    paths = sorted({p.path for p in pieces} | asked.partitions)
-    slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
-    return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
-
-
 def _into_buckets(write: Write, operation: str) -> Commit:
     """Add rows to the buckets of their keys, without looking for these."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
@@ -207,31 +121,6 @@ def _into_buckets(write: Write, operation: str) -> Commit:
         prepared = combine(write.prepared, write.settings, merger_for(write))
         staging, pieces = stage_rows(write, change, prepared, numbered=False)
         return _store_work(write, change, staging, pieces, operation)
-
-
-def check_keys_are_stored(write: Write, what: str) -> None:
-    """Refuse what has to find rows by key in files that hold no keys, before anything is written."""
-    if not write.options[o.POPULATE_META_FIELDS]:
-        raise Unsupported(
-            f"{what} looks for record keys in the base files, and {write.table.base_path} keeps none there "
-            f"({o.POPULATE_META_FIELDS.key}=false); use insert or bulk_insert, or write a table with that option true"
-        )
-
-
-def check_ordering_column(write: Write) -> None:
-    """Refuse rows without the column that decides which of several rows of a key is newer, before anything is written."""
-    if not combines(write):
-        return
-    column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
-    if column_at(write.prepared.stored.empty_table(), column) is None:
-        raise SchemaError(missing_ordering(column, write.prepared.stored.names))
-
-
-def combines(write: Write) -> bool:
-    """Whether the batch is reduced to the newest row of each key; otherwise the last one counts."""
-    if write.settings.operation == "upsert":
-        return write.options[o.COMBINE_BEFORE_UPSERT]
-    return write.settings.operation == "insert"
 
 
 def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
@@ -253,131 +142,23 @@ def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
     notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
 
 
-def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
-    """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
-    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    logs_alone = rules.index.sees_logs or rules.index.buckets is not None
-    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
-
-
-def partition_columns(write: Write) -> list[str]:
-    """The columns that the partition path is made of."""
-    return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
-
-
-def slices_of(
-    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
-) -> dict[str, list[FileSlice]]:
-    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
-
-    Args:
-        instant: the write's own.
-        logs_alone: slices without a base file as well.
-    """
-    if table.is_merge_on_read:
-        return appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
-    return latest_slices(table, partitions)
-
-
 def action_of(table: TableState) -> Action:
     """What a write to the table is on its timeline."""
     return Action.DELTA_COMMIT if table.is_merge_on_read else Action.COMMIT
-
-
-def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
-    """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
-    settings, merger, index = write.settings, merger_for(write), write.index
-    if index.moves and isinstance(merger, Making if index.entries is None else Making | Building):
-        raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
-            f"yet where rows move to another partition; set {index.moves_option}=false"
-        )
-    ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
-    return Rules(
-        settings=file_settings(write, change),
-        share=share_settings(write, staging, settings.ordering_field if ordered else None),
-        merger=merger,
-        sizing=sizing_of(write.table, write.options),
-        index=index,
-        ordering=settings.ordering_field if combines(write) and not ignores_ordering(merger) else None,
-        logs=log_settings(write.table, write.options),
-        merging=merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None,
-        drops_unknown=settings.operation == "delete",
-        drops_known=settings.operation == "insert" and write.options[o.INSERT_DROP_DUPLICATES],
-        adds=adds(write),
-        logs_first=index.sees_logs and settings.operation != "bulk_insert",
-    )
-
-
-def adds(write: Write) -> bool:
-    """Whether an insert leaves stored rows of its keys alone."""
-    inserts = write.settings.operation in ("insert", "bulk_insert") and not write.options[o.INSERT_DROP_DUPLICATES]
-    return inserts and (write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.operation == "bulk_insert")
-
-
-def merger_for(write: Write) -> Merger:
-    """What happens when a row meets its stored version."""
-    if write.settings.operation == "delete":
-        return AlwaysDelete()
-    payload = write.settings.payload_class
-    if not is_known(payload) and write.table.is_merge_on_read:
-        raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
-    o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
-    if (function := registered(payload)) is not None:
-        function.packed()  # fails here, not in a Spark job, if it cannot travel
-    check_payload_of_logs(write.table, payload)
-    mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
-    if mode is not None:
-        return merger_of_mode(mode, settings, payload)
-    return merger_of(payload, settings=settings)
-
-
-def check_payload_of_logs(table: TableState, payload: str) -> None:
-    """Refuse rows that only one payload understands in logs that another one reads."""
-    stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
-    if table.is_merge_on_read and payload != stored and (payload in READY or stored in READY):
-        raise OptionError(
-            f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
-            f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"
-        )
-
-
-def payload_settings(write: Write) -> PayloadSettings:
-    """What the payload is told beside its rows."""
-    options, keys = write.options, write.settings.keys
-    return PayloadSettings(
-        ordering=write.settings.ordering_field,
-        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
-        defaults=column_defaults(json.loads(write.prepared.avro)),
-        operation=has_operation(write.prepared.avro),
-        own=own_settings(options.raw),
-        fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
-        timeout_s=options[o.PAYLOAD_TIMEOUT],
-    )
 
 
 def fold(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Merger, run: Callable[..., Any]) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
     if not combines(write) or not isinstance(merger, Folding):
         return list(pieces)
-    everywhere = index_of(write.options).is_global
+    everywhere = write.index.is_global
     with write.stages.run("combine", "making one row of several of a key"):
         return fold_pieces(staging, pieces, merger, write.settings.ordering_field, everywhere=everywhere, run=run)
 
 
-def share_settings(write: Write, staging: Staging, ordering: str | None) -> ShareSettings:
-    """How tasks bring their incoming rows together."""
-    return ShareSettings(
-        staging=staging,
-        ordering=ordering,
-        memory_bytes=write.options[o.MERGE_MAX_BYTES],
-        spill_folder=write.options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
-    )
-
-
 def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[Bucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
-    logs_alone = index_of(write.options).sees_logs
+    logs_alone = write.index.sees_logs
     slices = slices_of(write.table, sorted({p.path for p in pieces}), instant=instant, logs_alone=logs_alone)
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
@@ -408,21 +189,6 @@ def store(
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
         note_stats(notes, stats)
     return stats
-
-
-def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
-    """Whether starting Spark tasks would cost more than the work itself."""
-    return counts_as_small(options, sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces))
-
-
-def file_settings(write: Write, change: Change) -> FileSettings:
-    """How this write's base files are made."""
-    prepared = write.prepared
-    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
-    settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
-    if write.index.entries is None:
-        return settings
-    return replace(settings, notes_folder=notes_folder(write.table.base_path, change.time))
 
 
 def complete(

@@ -1,0 +1,77 @@
+"""Stage 4: where incoming keys live, and so which tasks a write has: by buckets of rows, by asking for keys, or by looking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock import options as o
+from penstock.filegroup.model import FileSlice
+from penstock.index.in_memory import check_remembered
+from penstock.metadata.listing import latest_slices
+from penstock.table import TableState
+from penstock.write.append import appendable_slices
+from penstock.write.ask import ask_index
+from penstock.write.buckets import plan_buckets
+from penstock.write.choose_index import choose_index
+from penstock.write.relocate import relocate
+from penstock.write.rules import partition_columns
+from penstock.write.stage import Piece
+from penstock.write.state import Write
+from penstock.write.upsert import Rules, Work, plan_work
+
+
+def plan(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
+) -> Work:
+    """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
+    if rules.index.entries is not None:
+        return _plan_asked(write, rules, pieces, operation, run, apart=apart)
+    slices = located_slices(write, rules, pieces)
+    if rules.index.buckets is not None:
+        unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
+        return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
+    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
+    if rules.index.remembers:
+        check_remembered(write.table.base_path, slices)
+        return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    if write.options[o.PENSTOCK_INDEX] == "off":
+        return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
+    work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
+    return replace(work, why=choice.why)
+
+
+def _plan_asked(
+    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+) -> Work:
+    """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
+    index = rules.index
+    assert index.entries is not None
+    moves = index.moves and not rules.drops_known
+    asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
+    paths = sorted({p.path for p in pieces} | asked.partitions)
+    slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
+    return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
+
+
+def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
+    """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
+    partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
+    logs_alone = rules.index.sees_logs or rules.index.buckets is not None
+    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
+
+
+def slices_of(
+    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
+) -> dict[str, list[FileSlice]]:
+    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
+
+    Args:
+        instant: the write's own.
+        logs_alone: slices without a base file as well.
+    """
+    if table.is_merge_on_read:
+        return appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
+    return latest_slices(table, partitions)

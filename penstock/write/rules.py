@@ -1,0 +1,168 @@
+"""What holds for a whole write, decided from its options and the table: the merger, settings of tasks, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock import options as o
+from penstock.commit.base_files import base_file_settings
+from penstock.commit.change import Change
+from penstock.errors import OptionError, SchemaError, Unsupported
+from penstock.filegroup.key_notes import notes_folder
+from penstock.filegroup.write import FileSettings
+from penstock.merge.gather import column_at
+from penstock.merge.meet import Making
+from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
+from penstock.merge.payloads import (
+    READY,
+    PayloadSettings,
+    delete_marker,
+    is_known,
+    merger_of,
+    merger_of_mode,
+    own_settings,
+    unknown_payload,
+)
+from penstock.merge.runs import Folding
+from penstock.metadata.merging import event_time_column, merged_rules
+from penstock.options import Options
+from penstock.registry import registered
+from penstock.schema import column_defaults, has_operation
+from penstock.storage import temporary_folder
+from penstock.table import TableState
+from penstock.write.append import log_settings
+from penstock.write.assign import sizing_of
+from penstock.write.prepare import counts_as_small
+from penstock.write.share import ShareSettings, missing_ordering
+from penstock.write.stage import Piece, Staging
+from penstock.write.state import Write
+from penstock.write.upsert import Rules
+
+
+def check_keys_are_stored(write: Write, what: str) -> None:
+    """Refuse what has to find rows by key in files that hold no keys, before anything is written."""
+    if not write.options[o.POPULATE_META_FIELDS]:
+        raise Unsupported(
+            f"{what} looks for record keys in the base files, and {write.table.base_path} keeps none there "
+            f"({o.POPULATE_META_FIELDS.key}=false); use insert or bulk_insert, or write a table with that option true"
+        )
+
+
+def check_ordering_column(write: Write) -> None:
+    """Refuse rows without the column that decides which of several rows of a key is newer, before anything is written."""
+    if not combines(write):
+        return
+    column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
+    if column_at(write.prepared.stored.empty_table(), column) is None:
+        raise SchemaError(missing_ordering(column, write.prepared.stored.names))
+
+
+def combines(write: Write) -> bool:
+    """Whether the batch is reduced to the newest row of each key; otherwise the last one counts."""
+    if write.settings.operation == "upsert":
+        return write.options[o.COMBINE_BEFORE_UPSERT]
+    return write.settings.operation == "insert"
+
+
+def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
+    """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
+    settings, merger, index = write.settings, merger_for(write), write.index
+    if index.moves and isinstance(merger, Making if index.entries is None else Making | Building):
+        raise Unsupported(
+            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
+            f"yet where rows move to another partition; set {index.moves_option}=false"
+        )
+    ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
+    return Rules(
+        settings=file_settings(write, change),
+        share=share_settings(write, staging, settings.ordering_field if ordered else None),
+        merger=merger,
+        sizing=sizing_of(write.table, write.options),
+        index=index,
+        ordering=settings.ordering_field if combines(write) and not ignores_ordering(merger) else None,
+        logs=log_settings(write.table, write.options),
+        merging=merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None,
+        drops_unknown=settings.operation == "delete",
+        drops_known=settings.operation == "insert" and write.options[o.INSERT_DROP_DUPLICATES],
+        adds=adds(write),
+        logs_first=index.sees_logs and settings.operation != "bulk_insert",
+    )
+
+
+def adds(write: Write) -> bool:
+    """Whether an insert leaves stored rows of its keys alone."""
+    inserts = write.settings.operation in ("insert", "bulk_insert") and not write.options[o.INSERT_DROP_DUPLICATES]
+    return inserts and (write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.operation == "bulk_insert")
+
+
+def merger_for(write: Write) -> Merger:
+    """What happens when a row meets its stored version."""
+    if write.settings.operation == "delete":
+        return AlwaysDelete()
+    payload = write.settings.payload_class
+    if not is_known(payload) and write.table.is_merge_on_read:
+        raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
+    o.PAYLOAD_CLASS.require_support(payload)  # it may be the table's, not the caller's
+    if (function := registered(payload)) is not None:
+        function.packed()  # fails here, not in a Spark job, if it cannot travel
+    check_payload_of_logs(write.table, payload)
+    mode, settings = write.options[o.RECORD_MERGE_MODE], payload_settings(write)
+    if mode is not None:
+        return merger_of_mode(mode, settings, payload)
+    return merger_of(payload, settings=settings)
+
+
+def check_payload_of_logs(table: TableState, payload: str) -> None:
+    """Refuse rows that only one payload understands in logs that another one reads."""
+    stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if table.is_merge_on_read and payload != stored and (payload in READY or stored in READY):
+        raise OptionError(
+            f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
+            f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"
+        )
+
+
+def payload_settings(write: Write) -> PayloadSettings:
+    """What the payload is told beside its rows."""
+    options, keys = write.options, write.settings.keys
+    return PayloadSettings(
+        ordering=write.settings.ordering_field,
+        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(json.loads(write.prepared.avro)),
+        operation=has_operation(write.prepared.avro),
+        own=own_settings(options.raw),
+        fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
+    )
+
+
+def share_settings(write: Write, staging: Staging, ordering: str | None) -> ShareSettings:
+    """How tasks bring their incoming rows together."""
+    return ShareSettings(
+        staging=staging,
+        ordering=ordering,
+        memory_bytes=write.options[o.MERGE_MAX_BYTES],
+        spill_folder=write.options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
+    )
+
+
+def file_settings(write: Write, change: Change) -> FileSettings:
+    """How this write's base files are made."""
+    prepared = write.prepared
+    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
+    if write.index.entries is None:
+        return settings
+    return replace(settings, notes_folder=notes_folder(write.table.base_path, change.time))
+
+
+def partition_columns(write: Write) -> list[str]:
+    """The columns that the partition path is made of."""
+    return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
+
+
+def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
+    """Whether starting Spark tasks would cost more than the work itself."""
+    return counts_as_small(options, sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces))

@@ -1,0 +1,48 @@
+"""One write under way, and what it became: the values that the stages hand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from penstock.index import Index, index_in
+from penstock.options import Options
+from penstock.progress import Stages
+from penstock.table import TableState
+from penstock.timeline.contents import CommitMetadata
+from penstock.write.prepare import Prepared
+from penstock.write.settings import WriteSettings
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write under way: where, what, and how."""
+
+    spark: SparkSession
+    table: TableState
+    settings: WriteSettings
+    prepared: Prepared
+    stages: Stages
+
+    @property
+    def options(self) -> Options:
+        """The options of the write."""
+        return self.settings.options
+
+    @cached_property
+    def index(self) -> Index:
+        """How keys are located."""
+        return index_in(self.table, self.options)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A write that is part of the table."""
+
+    instant: str
+    action: str
+    metadata: CommitMetadata
+    #: Services after it that failed, with the reason.
+    failed_services: tuple[str, ...] = ()
