@@ -84,7 +84,7 @@ def stage_pieces(
     staging = staging_of(settings.storage, settings.base_path, settings.instant)
     layout = Layout(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
     batches = (b for t in tables for b in t.to_batches())
-    ((_, pieces),) = _stage_rows(layout, staging, numbered, batches)
+    ((_, pieces),) = _stage_rows(layout, staging, numbered, None, batches)
     return staging, [Piece(**p) for p in pieces]
 
 
