@@ -1,10 +1,11 @@
 """The typed Python API: a table with verbs, for people who would rather not write option strings. A door, beside `spark/`.
 
-`table.py` has the verbs, `compaction.py` and `cleaning.py` those of table services; each goes through the same pipeline as
-`df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
+`table.py` has the verbs, `compaction.py`, `cleaning.py` and `restoring.py` those of table services; each goes through the same
+pipeline as `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
 from penstock.api.reports import Cleaned, Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
+from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import SortMode, Table
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "HistoryEntry",
     "PendingCompaction",
     "PendingCompactions",
+    "Restored",
+    "SavepointEntry",
+    "Savepoints",
     "SortMode",
     "Table",
 ]

@@ -23,6 +23,7 @@ from penstock.api.cleaning import CleaningVerbs
 from penstock.api.compaction import CompactionVerbs
 from penstock.api.looking import data_file, history_entry, rows_by_file
 from penstock.api.reports import Commit, Files, History
+from penstock.api.restoring import RestoringVerbs
 from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
 from penstock.keys import key_generator
@@ -53,7 +54,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table(CompactionVerbs, CleaningVerbs):
+class Table(CompactionVerbs, CleaningVerbs, RestoringVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.
