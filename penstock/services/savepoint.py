@@ -82,7 +82,7 @@ def _checked(table: TableState, time: str | None) -> str:
         raise _is_there(table, time)
     if time not in table.timeline.completed_times:
         first = table.timeline.writes[0].time
-        where = "it was archived" if _is_archived(table, time, first) else "history() lists the commits"
+        where = "it was archived" if _is_archived(table, time) else "history() lists the commits"
         raise OptionError(
             f"Could not savepoint non-existing commit {time} of {table.base_path}: {where}. "
             f"Choose one from {first} to {newest.time}"
@@ -90,9 +90,7 @@ def _checked(table: TableState, time: str | None) -> str:
     return time
 
 
-def _is_archived(table: TableState, time: str, first: str) -> bool:
-    if time >= first:
-        return False
+def _is_archived(table: TableState, time: str) -> bool:
     entries = load_archive(table.storage, table.base_path, table.config.archive_folder)
     return any(entry["commitTime"] == time for entry in entries)
 
