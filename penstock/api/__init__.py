@@ -1,9 +1,10 @@
 """The typed Python API: a table with verbs, for people who would rather not write option strings. A door, beside `spark/`.
 
-`table.py` has the verbs, `compaction.py`, `cleaning.py` and `restoring.py` those of table services; each goes through the same
-pipeline as `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
+`table.py` has the verbs; `compaction.py`, `cleaning.py`, `restoring.py` and `care.py` have those of table services. Each goes
+through the same pipeline as `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
+from penstock.api.care import Health, ServiceRun, ServiceRuns
 from penstock.api.reports import Cleaned, Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
 from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import SortMode, Table
@@ -13,6 +14,7 @@ __all__ = [
     "Commit",
     "DataFile",
     "Files",
+    "Health",
     "History",
     "HistoryEntry",
     "PendingCompaction",
@@ -20,6 +22,8 @@ __all__ = [
     "Restored",
     "SavepointEntry",
     "Savepoints",
+    "ServiceRun",
+    "ServiceRuns",
     "SortMode",
     "Table",
 ]
