@@ -67,6 +67,11 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
             raise WriteConflict(
                 f"restore {instant.time} of {table.base_path} to {plan.to} is not finished; finish it with restore({plan.to!r})"
             )
+        if new := _unplanned(table, plan):
+            raise WriteConflict(
+                f"restore {instant.time} of {table.base_path} does not know of the later write {new[0].file_name}; remove "
+                f"{instant.file_name} and its plan, then call restore() again"
+            )
         table = turn_off_metadata_table(table)
     return _run(spark, table, instant, plan, stages)
 
@@ -155,13 +160,16 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     instant = request(table.storage, table.base_path, Action.RESTORE, utc=table.config.timeline_utc, content=content)
-    known = {(i.time, i.action.family) for i in plan.instants}
-    writes = _later_writes(_reloaded(table), to)
-    new = [i for i in writes if (i.time, i.action.family) not in known]
-    if new:
+    if new := _unplanned(table, plan):
         table.storage.delete(instant_path(table.base_path, instant))
         raise WriteConflict(f"write {new[0].file_name} of {table.base_path} began meanwhile; restore when it is finished")
     return instant, plan
+
+
+def _unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
+    """Later writes that a plan does not know of."""
+    known = {(i.time, i.action.family) for i in plan.instants}
+    return [i for i in _later_writes(_reloaded(table), plan.to) if (i.time, i.action.family) not in known]
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
@@ -190,7 +198,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
         notes.rows = result.files_deleted
     for one in plan.instants:
         _forget(table, one)
-    _forget_rollbacks(table, plan.to)
+    _forget_others(table, instant, plan.to)
     result = replace(result, milliseconds=int((clock.monotonic_s() - began) * 1000))
     with suppress(AlreadyExists):
         transition(storage, base_path, instant, State.COMPLETED, write_restore_result(result))
@@ -208,13 +216,14 @@ def _forget(table: TableState, instant: Instant) -> None:
     stop_heartbeat(storage, base_path, instant.time)
 
 
-def _forget_rollbacks(table: TableState, to: str) -> None:
-    """Rollbacks after the commit concern what is gone; and a savepoint that was begun and never made."""
-    for instant in reversed(_reloaded(table).timeline.instants):
-        is_over = instant.action is Action.ROLLBACK or (instant.action is Action.SAVEPOINT and not instant.is_completed)
-        if instant.time > to and is_over:
+def _forget_others(table: TableState, own: Instant, to: str) -> None:
+    """Rollbacks after the commit concern what is gone; so do savepoints that were never made, and restores never begun."""
+    for one in reversed(_reloaded(table).timeline.instants):
+        is_unmade = one.action is Action.SAVEPOINT and not one.is_completed
+        is_twin = one.action is Action.RESTORE and one.state is State.REQUESTED and one.time != own.time
+        if one.time > to and (one.action is Action.ROLLBACK or is_unmade or is_twin):
             for state in reversed(State):
-                table.storage.delete(instant_path(table.base_path, instant.at(state)))
+                table.storage.delete(instant_path(table.base_path, one.at(state)))
 
 
 def _check_done(table: TableState, to: str) -> None:

@@ -45,10 +45,12 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
     inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
     with suppress(AlreadyExists):  # left by one that died
         table.storage.write_new(instant_path(table.base_path, inflight), b"")
+    content = write_savepoint(savepoint)
     try:
-        transition(table.storage, table.base_path, inflight, State.COMPLETED, write_savepoint(savepoint))
-    except AlreadyExists as e:
-        raise _is_there(table, time) from e
+        transition(table.storage, table.base_path, inflight, State.COMPLETED, content)
+    except AlreadyExists as e:  # it is ours if the storage repeated a call whose answer was lost
+        if table.storage.read(instant_path(table.base_path, inflight.at(State.COMPLETED))) != content:
+            raise _is_there(table, time) from e
     _step_back_for_cleans(table, savepoint, cleans)
     return savepoint
 

@@ -16,7 +16,7 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.table import TableState
-from penstock.timeline.restores import RestorePlan, RestoreResult
+from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
 from tests.unit.services.histories import History, at, base, reloaded
 
@@ -112,6 +112,25 @@ def test_a_torn_plan_that_was_not_begun_goes_and_one_that_was_stops_the_restore(
     history.instant(f"{at(90)}.restore.inflight", b"")
     with pytest.raises(CorruptFile, match=r"has begun, but its plan cannot be read.*remove .*restore\.inflight and the plan"):
         go_back(history.table(), 1)
+
+
+def test_a_plan_that_was_asked_for_twice_does_not_stay() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    plan = plan_restore(history.table(), at(1))
+    for number in (3, 4):
+        history.instant(f"{at(number)}.restore.requested", write_restore_plan(plan))
+    done = go_back(history.table(), 1)
+    assert (done.instant, load_timeline(history.storage, "/t").pending) == (at(3), ())
+
+
+def test_a_write_that_a_plan_does_not_know_of_keeps_it_from_being_run() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    history.instant(f"{at(3)}.restore.requested", write_restore_plan(RestorePlan(at(1))))
+    with pytest.raises(WriteConflict, match="does not know of the later write"):
+        go_back(history.table(), 1)
+    assert len(history.data_files()) == 2
 
 
 def test_a_restore_past_the_archive_is_refused() -> None:
