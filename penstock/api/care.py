@@ -87,11 +87,11 @@ class CareVerbs(Opened):
         Example:
             >>> print(table.health())
             Health of trips
-            measure                    value                         suggestion
-            ───────────────────────────────────────────────────────────────────
-            small files                2 of 2                        fine
-            rows per file              1                             fine
-            log to base size           no logs: a copy-on-write table fine
+            measure                    value                           suggestion
+            ─────────────────────────────────────────────────────────────────────
+            small files                2 of 2                          fine
+            rows per file              1                               fine
+            log to base size           no logs: a copy-on-write table  fine
             ...
         """
         state = self._state(options or {})

@@ -134,4 +134,6 @@ def _timeline(table: TableState) -> Finding:
     archived = f"{len(files):,} archive files, {human_bytes(sum(f.size_bytes for f in files))}" if files else "nothing archived"
     is_bad = len(table.timeline.writes) > 2 * table.options[o.KEEP_MAX_COMMITS]
     held = "; delete savepoints that nobody needs" if table.timeline.of(Action.SAVEPOINT) else ""
-    return Finding("timeline", f"{active:,} instants; {archived}", f"run archive(){held}" if is_bad else "")
+    return Finding(
+        "timeline", f"{active:,} instant{'' if active == 1 else 's'}; {archived}", f"run archive(){held}" if is_bad else ""
+    )

@@ -25,7 +25,7 @@ def test_a_small_young_table_is_fine() -> None:
         "log to base size": "no logs: a copy-on-write table",
         "pending": "nothing",
         "days since the last clean": "never cleaned",
-        "timeline": "1 instants; nothing archived",
+        "timeline": "1 instant; nothing archived",
     }
 
 
