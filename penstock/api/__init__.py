@@ -1,9 +1,10 @@
 """The typed Python API: a table with verbs, for people who would rather not write option strings. A door, beside `spark/`.
 
-`table.py` has the verbs, `compaction.py` and `cleaning.py` those of table services; each goes through the same pipeline as
-`df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
+`table.py` has the verbs; `compaction.py`, `cleaning.py`, `restoring.py` and `care.py` have those of table services. Each goes
+through the same pipeline as `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
+from penstock.api.care import Health, ServiceRun, ServiceRuns
 from penstock.api.reports import (
     Cleaned,
     Commit,
@@ -17,6 +18,7 @@ from penstock.api.reports import (
     PendingCompaction,
     PendingCompactions,
 )
+from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import SortMode, Table
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Commit",
     "DataFile",
     "Files",
+    "Health",
     "History",
     "HistoryEntry",
     "IndexReport",
@@ -31,6 +34,11 @@ __all__ = [
     "MergePlan",
     "PendingCompaction",
     "PendingCompactions",
+    "Restored",
+    "SavepointEntry",
+    "Savepoints",
+    "ServiceRun",
+    "ServiceRuns",
     "SortMode",
     "Table",
 ]

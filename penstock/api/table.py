@@ -20,11 +20,13 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock import clock
 from penstock import options as o
+from penstock.api.care import CareVerbs
 from penstock.api.cleaning import CleaningVerbs
 from penstock.api.compaction import CompactionVerbs
 from penstock.api.index_report import index_report
 from penstock.api.looking import data_file, history_entry, rows_by_file
 from penstock.api.reports import Commit, Files, History, IndexReport, MergePlan
+from penstock.api.restoring import RestoringVerbs
 from penstock.commit.swap import recover
 from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaError, TableExists, TableNotFound
 from penstock.keys import key_generator
@@ -56,7 +58,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table(CompactionVerbs, CleaningVerbs):
+class Table(CompactionVerbs, CleaningVerbs, RestoringVerbs, CareVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.

@@ -192,6 +192,6 @@ def _check_not_restoring(table: TableState) -> None:
     pending = [i for i in table.timeline.of(Action.RESTORE) if not i.is_completed]
     if pending:
         raise WriteConflict(
-            f"Found pending restore in active timeline of {table.base_path}: {pending[0].file_name}. Finish the restore with "
-            "Hudi, then run the write again"
+            f"Found pending restore in active timeline of {table.base_path}: {pending[0].file_name}. Finish the restore "
+            "with Table.restore, then run the write again"
         )

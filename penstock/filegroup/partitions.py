@@ -22,7 +22,7 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
     folder = join(base_path, partition_path)
     path = join(folder, PARTITION_METAFILE)
     others = [e for e in storage.list(folder) if e.name != PARTITION_METAFILE and not e.is_dir]
-    if not others and _made_by(storage, path) in (instant, None):
+    if not others and made_by(storage, base_path, partition_path) in (instant, None):
         storage.delete(path)
     parts = partition_path.split("/") if partition_path else []
     for depth in range(len(parts), 0, -1):
@@ -30,10 +30,10 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
             return
 
 
-def _made_by(storage: Storage, path: str) -> str | None:
+def made_by(storage: Storage, base_path: str, partition_path: str) -> str | None:
     """The instant that a metafile names; None if it is not there or not whole, which only a writer that died leaves."""
     try:
-        content = storage.read(path)
+        content = storage.read(join(base_path, partition_path, PARTITION_METAFILE))
         return read_properties(content).get("commitTime") if is_whole_metafile(content) else None
     except (FileNotFoundError, CorruptFile):
         return None

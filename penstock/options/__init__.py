@@ -22,6 +22,7 @@ from penstock.options.engine import *  # noqa: F403
 from penstock.options.index import *  # noqa: F403
 from penstock.options.keys import *  # noqa: F403
 from penstock.options.layout import *  # noqa: F403
+from penstock.options.lifetime import *  # noqa: F403
 from penstock.options.memory import *  # noqa: F403
 from penstock.options.metadata import *  # noqa: F403
 from penstock.options.option import Family as Family

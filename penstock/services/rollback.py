@@ -37,6 +37,7 @@ from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
 from penstock.metadata.listing import walk_partitions
 from penstock.services.rollback_index import sync_index
+from penstock.services.savepoint import lost_since
 from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, read_commit
@@ -60,6 +61,8 @@ def roll_back_failed(table: TableState) -> TableState:
         join(table.base_path, FOLDER, TEMP)
     )  # before the timeline: an instant is older than its folder
     table = _reloaded(table)
+    if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
+        return table  # what it takes back looks unfinished, and is the restore's own business; nobody writes before it is done
     is_eager = _policy(table) == "EAGER"
     if is_eager and table.timeline.pending:
         resume_rollbacks(table)
@@ -290,7 +293,9 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time
                 partition["successDeleteFiles"].append(here)
         logs = one["logBlocksToBeDeleted"]
         if logs and not one["filesToBeDeleted"] and _may_be_there(table, path, logs):
-            partition["rollbackLogFiles"] |= _add_rollback_block(table, one, time, target)
+            folder, slice_ = join(table.base_path, path), (one["fileId"], one["latestBaseInstant"])
+            added, size = add_rollback_block(table.storage, folder, *slice_, time=time, target=target)
+            partition["rollbackLogFiles"][added] = size
             partition["logFilesFromFailedCommit"] |= {name: n for name, n in logs.items() if _log_named(name)}
     return found
 
@@ -307,17 +312,18 @@ def _log_named(text: str) -> str | None:
     return name if parse_log_name(name) else None
 
 
-def _add_rollback_block(table: TableState, request: Mapping[str, Any], time: str, target: str) -> dict[str, int]:
-    """A log file behind the others of a slice, which takes back what the failed write put into them; gives its size."""
-    file_id, base_instant = request["fileId"], request["latestBaseInstant"]
-    folder, block = join(table.base_path, request["partitionPath"]), rollback_block(instant=time, target_instant=target)
+def add_rollback_block(
+    storage: Storage, folder: str, file_id: str, base_instant: str, *, time: str, target: str
+) -> tuple[str, int]:
+    """A log file behind the others of a slice, which takes back what a write put into them; gives its path and size."""
+    block = rollback_block(instant=time, target_instant=target)
     while True:
-        names = [name for file in table.storage.list(folder) if (name := parse_log_name(file.name)) is not None]
+        names = [name for file in storage.list(folder) if (name := parse_log_name(file.name)) is not None]
         version = next_log_version(names, file_id, base_instant)
         path = join(folder, log_file_name(file_id, base_instant, version, UNKNOWN_WRITE_TOKEN))
         with suppress(AlreadyExists):  # somebody else rolls back as well: two blocks that say the same do no harm
-            table.storage.write_new(path, block)
-            return {path: len(block)}
+            storage.write_new(path, block)
+            return path, len(block)
 
 
 def resume_rollbacks(table: TableState) -> None:
@@ -346,7 +352,7 @@ def roll_back_to(table: TableState, time: str) -> str:
     """Undo the write at a time, which must be the newest one; gives the rollback's own instant.
 
     Raises:
-        OptionError: there is no such write, a later one exists, or a savepoint holds it.
+        OptionError: there is no such write, a later one exists, a savepoint holds it, or the rows before it were cleaned.
     """
     table = _reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
@@ -359,6 +365,9 @@ def roll_back_to(table: TableState, time: str) -> str:
     later = [i.time for i in table.timeline.writes if i.time > time]
     if later:
         raise OptionError(f"Found commits after time :{time}, please rollback greater commits first: {', '.join(later)}")
+    before = [i.time for i in table.timeline.writes if i.time < time]
+    if instant.is_completed and before and (lost := lost_since(table, before[-1])):
+        raise OptionError(f"write {time} of {table.base_path} cannot be rolled back: {lost}, which held the rows before it")
     table = turn_off_metadata_table(table)
     if instant.is_completed:
         table = roll_back_failed(table)

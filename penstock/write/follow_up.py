@@ -1,7 +1,8 @@
-"""Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs. The commit stands whatever happens here.
+"""Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs, let old partitions go.
 
-A service that fails is reported: in the commit that the writer gets back, and as a warning, or as an error where the options
-ask for one. Failed writes of others are undone where cleaning is, under the lazy policy, also if nothing is cleaned.
+The commit stands whatever happens here. A service that fails is reported: in the commit that the writer gets back, and as a
+warning, or as an error where the options ask for one. Failed writes of others are undone where cleaning is, under the lazy
+policy, also if nothing is cleaned.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.services.compaction.schedule import reloaded, schedule
 from penstock.services.rollback import roll_back_expired
 from penstock.spread import named_jobs
 from penstock.table import TableState
+from penstock.write.expire import expire_partitions
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,14 @@ def _join(spark: SparkSession, table: TableState) -> None:
     join_logs(spark, table, _stages(spark, table, "join logs of"))
 
 
+def _expire(spark: SparkSession, table: TableState) -> None:
+    expire_partitions(table, _stages(spark, table, "expire partitions of"))
+
+
+def _expires(table: TableState) -> bool:
+    return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.TTL_INLINE]
+
+
 #: In the order they run in.
 SERVICES = (
     _Service("rolling back failed writes", _undo_failed, lambda table: is_lazy(table) and not _cleans(table)),
@@ -111,6 +121,7 @@ SERVICES = (
     _Service("archiving", lambda _, table: archive(table), _archives),
     _Service("the compaction after it", _compact, _compacts, raises=True),
     _Service("joining logs", _join, lambda table: _compacts(table) and table.options[o.LOG_COMPACTION_INLINE], raises=True),
+    _Service("deleting old partitions", _expire, _expires, raises=True),
 )
 
 

@@ -47,7 +47,7 @@ def insert_overwrite_table(write: Write) -> Commit:
 
 def delete_partition(write: Write) -> Commit:
     """Take whole partitions out of the table: those that the options name, or those of the rows."""
-    with begin(write.table, Action.REPLACE_COMMIT, _requested()) as change:
+    with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         table = reloaded(write.table)
         with write.stages.run("assign", "finding the partitions"):
             paths = _partitions_to_delete(write, table)
@@ -57,7 +57,7 @@ def delete_partition(write: Write) -> Commit:
 
 
 def _overwrite(write: Write, operation: str) -> Commit:
-    with begin(write.table, Action.REPLACE_COMMIT, _requested()) as change:
+    with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
         table = reloaded(write.table)
@@ -98,7 +98,7 @@ def groups_in(table: TableState, partitions: Sequence[str] | None) -> Replaced:
     return found | {path: tuple(dict.fromkeys(one.file_id for one in its)) for path, its in slices.items()}
 
 
-def _requested() -> bytes:
+def requested_content() -> bytes:
     """The content of the requested file of a write, which has no plan."""
     nothing = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}
     return write_container("HoodieRequestedReplaceMetadata", nothing)

@@ -24,7 +24,7 @@ from penstock.timeline.archive import is_archived
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_result, write_clean_plan
 from penstock.timeline.contents import CommitMetadata
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, read_metadata, request
+from penstock.timeline.store import instant_path, load_timeline, read_metadata, request
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
@@ -40,7 +40,11 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     if not plan.files:
         return None
     content = write_clean_plan(plan, table.base_path)
-    return request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
+    instant = request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
+    if set(savepoint_times(replace(table, timeline=load_timeline(table.storage, table.base_path)))) - set(savepoint_times(table)):
+        table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
+        return None
+    return instant
 
 
 def last_clean(table: TableState) -> CleanResult | None:

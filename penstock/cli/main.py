@@ -1,0 +1,34 @@
+"""The program `penstock`: its commands, and what errors look like in a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run a command; an error of ours is one line, and the exit code 1."""
+    try:
+        import typer
+    except ImportError:
+        sys.exit("the command line needs typer: install penstock[cli]")
+    from rich.console import Console
+
+    from penstock.cli import services
+    from penstock.errors import PenstockError
+
+    app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
+    app.callback()(_together)
+    app.add_typer(services.commands(), name="services")
+    try:
+        app()
+    except PenstockError as e:
+        Console(stderr=True).print(f"[red]{type(e).__name__}[/red] {e}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _together() -> None:
+    """Apache Hudi tables, without a jar."""
+
+
+if __name__ == "__main__":
+    main()

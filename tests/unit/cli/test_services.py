@@ -1,0 +1,62 @@
+"""The program `penstock`, run as one: what it prints, its exit code, and that Ctrl-C ends it without harm."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A table that Hudi wrote."""
+    name = "cow_v6_simplekeygen_nonhivestyle"
+    zipfile.ZipFile(ROOT / "tests" / "data" / "tables" / f"{name}.zip").extractall(tmp_path)
+    return str(next(tmp_path.rglob("hoodie.properties")).parents[1])
+
+
+def penstock(*words: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "penstock.cli.main", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def said(*words: str) -> tuple[int, str]:
+    process = penstock(*words)
+    text, _ = process.communicate(timeout=300)
+    return process.returncode, text
+
+
+def test_one_round_runs_what_is_due_and_the_reports_are_tables(path: str) -> None:
+    code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained=1")
+    assert (code, [line.split(":")[0] for line in text.splitlines()]) == (0, ["clean", "archive"]), text
+    code, text = said("services", "health", path)
+    assert (code, "small files" in text, "days since the last clean" in text) == (0, True, True), text
+    code, text = said("services", "list", path)
+    assert (code, bool(re.search("nothing of .* waits", text))) == (0, True), text
+
+
+def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) -> None:
+    code, text = said("services", "run", str(tmp_path / "none"), "--once")
+    assert (code, text.startswith("TableNotFound "), text.count("\n")) == (1, True, 1), text
+    code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained")
+    assert (code, "is not key=value" in text) == (1, True), text
+
+
+def test_a_loop_runs_round_after_round_and_ends_by_a_signal(path: str) -> None:
+    process = penstock("services", "run", path, "--interval", "0.3")
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(4)]
+    assert [line.split(":")[0] for line in lines] == ["clean", "archive"] * 2
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert "stopped" in rest
+    assert process.returncode in (0, 130)

@@ -1,0 +1,69 @@
+"""Which partitions are old enough to go."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.filegroup.names import log_file_name
+from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.lifetime import expired_partitions
+from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.store import read_metadata
+from penstock.write.expire import expire_partitions
+from tests.unit.services.histories import History, at
+
+NOW = datetime(2024, 1, 11, 0, 0, 30)  # ten days after at(30)
+DAYS = "partition_ttl_strategy_days_retain"
+
+
+def test_a_partition_goes_when_its_newest_write_is_older_than_its_days() -> None:
+    history = History().commit(1, ["old/g-0", "kept/g-1"]).commit(40, ["kept/g-1"])
+    assert expired_partitions(history.table(**{DAYS: 10}), NOW) == ["old"]
+    assert expired_partitions(history.table(**{DAYS: 11}), NOW) == []
+    assert expired_partitions(history.table(), NOW) == []
+    assert expired_partitions(history.table(**{DAYS: 9}), NOW) == ["kept", "old"]
+    assert expired_partitions(history.table(**{DAYS: 9, "partition_ttl_strategy_max_delete_partitions": 1}), NOW) == ["kept"]
+    chosen = {DAYS: 9, "partition_ttl_strategy_partition_selected": "old,elsewhere"}
+    assert expired_partitions(history.table(**chosen), NOW) == ["old"]
+
+
+def test_a_partition_may_be_counted_from_the_write_that_made_it() -> None:
+    history = History().commit(1, ["p/g-0"]).commit(40, ["p/g-0"])
+    history.storage.replace("/t/p/.hoodie_partition_metadata", f"commitTime={at(1)}\npartitionDepth=1\n".encode())
+    by_creation = {DAYS: 10, "partition_ttl_management_strategy_type": "KEEP_BY_CREATION_TIME"}
+    assert expired_partitions(history.table(**by_creation), NOW) == ["p"]
+    assert expired_partitions(history.table(**{DAYS: 10}), NOW) == []
+
+
+def test_logs_written_lately_keep_a_partition() -> None:
+    history = History("MERGE_ON_READ").commit(1, ["p/g-0", "q/g-1"], action="deltacommit")
+    for path, group in (("p", "g-0"), ("q", "g-1")):
+        history.file(f"{path}/{log_file_name(group, at(1), 1, '0-0-0')}")
+    stat = WriteStat("g-0", "p", f"p/{log_file_name('g-0', at(1), 1, '0-0-0')}", prev_commit=at(1))
+    for suffix, content in ((".requested", b""), (".inflight", b""), ("", write_commit(CommitMetadata((stat,))))):
+        history.instant(f"{at(40)}.deltacommit{suffix}", content)
+    assert expired_partitions(history.table(**{DAYS: 10}), NOW) == ["q"]
+
+
+def test_old_partitions_go_by_one_replace_commit() -> None:
+    history = History().commit(1, ["old/g-0", "older/g-1"])
+    table = history.table(**{DAYS: 10})
+    done = expire_partitions(table, Stages("", "off"))
+    assert done is not None
+    assert done.metadata.operation == "DELETE_PARTITION"
+    newest = history.table().timeline.writes[-1]
+    assert newest.action.value == "replacecommit"
+    assert read_metadata(history.storage, "/t", newest).replaced == {"old": ("g-0",), "older": ("g-1",)}
+    assert expire_partitions(table, Stages("", "off")) is None
+
+
+def test_a_java_class_cannot_decide_and_days_are_numbers() -> None:
+    with pytest.raises(OptionError, match=r"hoodie\.partition\.ttl\.management\.strategy\.type"):
+        read_options({"hoodie.partition.ttl.strategy.class": "com.example.Mine"})
+    with pytest.raises(OptionError, match="days"):
+        read_options({o.TTL_DAYS.key: "soon"})

@@ -1,0 +1,165 @@
+"""Savepoints and restores on tables in memory: which files are held, which go, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import CorruptFile, OptionError, WriteConflict
+from penstock.filegroup.names import log_file_name
+from penstock.formats.avro import read_container
+from penstock.formats.log_blocks import BlockType, HeaderKey, rollback_block, scan_blocks, write_block
+from penstock.metadata.savepoints import savepoints
+from penstock.progress import Stages
+from penstock.services.archive.run import archive
+from penstock.services.clean.run import clean
+from penstock.services.clean.schedule import schedule_clean
+from penstock.services.restore import plan_restore, restore
+from penstock.services.savepoint import create_savepoint, delete_savepoint
+from penstock.table import TableState
+from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
+from penstock.timeline.store import load_timeline
+from tests.unit.services.histories import History, at, base, reloaded
+
+QUIET = Stages("", "off")
+G, H = "g-0", "h-0"
+
+
+def go_back(table: TableState, number: int) -> RestoreResult:
+    return restore(None, table, at(number), QUIET)
+
+
+def block(number: int) -> bytes:
+    return write_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: at(number)}, b"")
+
+
+def test_a_savepoint_holds_the_files_that_a_reader_of_the_commit_needs() -> None:
+    history = History().commits((1, 2), f"a/{G}", f"b/{H}")
+    history.commit(3, [f"a/{G}"])
+    made = create_savepoint(history.table(), at(2), user="me", comment="why")
+    assert dict(made.files) == {"a": (base(G, 2),), "b": (base(H, 2),)}
+    assert savepoints(history.table()) == [made]
+    assert f"{at(2)}.savepoint.inflight" in history.instants()
+    delete_savepoint(history.table(), at(2))
+    assert not [name for name in history.instants() if "savepoint" in name]
+    assert create_savepoint(history.table()).instant == at(3)
+
+
+def test_a_savepoint_and_a_clean_planned_at_the_same_moment_do_not_hurt_each_other() -> None:
+    history = History().commits(range(1, 6), f"a/{G}")
+    table = history.table(cleaner_commits_retained=2)
+    planned = schedule_clean(table)
+    assert planned is not None
+    with pytest.raises(OptionError, match="beyond the lookup window"):
+        create_savepoint(table, at(1))
+    # a clean whose look at the timeline was before the savepoint was there steps back
+    history = History().commits(range(1, 6), f"a/{G}")
+    table = history.table(cleaner_commits_retained=2)
+    create_savepoint(table, at(1))
+    assert schedule_clean(table) is None
+    assert not [name for name in history.instants() if "clean" in name]
+    assert schedule_clean(reloaded(table)) is not None  # version 2 goes, version 1 is held
+    assert [one.files for one in savepoints(history.table())] == [{"a": (base(G, 1),)}]
+
+
+def test_a_restore_removes_later_instants_newest_first_and_their_files() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table())
+    history.commit(3, [f"a/{G}", f"new/{H}"])
+    history.commit(4, [f"a/{H}"], action="replacecommit", replaced={"a": (G,)})
+    history.instant(f"{at(5)}.commit.requested", b"")
+    history.instant(f"{at(5)}.inflight", b"")
+    history.instant(f"{at(6)}.rollback", b"")
+    history.file(f"a/{base('dead-0', 5)}")
+    assert [i.time for i in plan_restore(history.table(), at(2)).instants] == [at(5), at(4), at(3)]
+    done = go_back(history.table(), 2)
+    assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
+    assert done.files_deleted == 4
+    left = {name for name in history.instants() if name > at(3)}
+    assert {name.split(".", 1)[1] for name in left} == {"restore.requested", "restore.inflight", "restore"}
+    record = read_container(history.storage.read(f"/t/.hoodie/{done.instant}.restore"))
+    assert record["restoreInstantInfo"][1] == {"commitTime": at(4), "action": "replacecommit"}
+    gone = record["hoodieRestoreMetadata"][at(4)][0]["partitionMetadata"]["a"]["successDeleteFiles"]
+    assert gone == [f"/t/a/{base(H, 4)}"]
+    assert go_back(history.table(), 2).plan.instants == ()
+
+
+def test_a_log_file_goes_if_all_in_it_is_later_and_is_taken_back_in_part_if_not() -> None:
+    history = History("MERGE_ON_READ").commit(1, [f"a/{G}"], action="deltacommit")
+    for number in (2, 3, 4):
+        history.commit(number, [], action="deltacommit")
+    names = [f"a/{log_file_name(G, at(1), version, '0-0-0')}" for version in range(1, 6)]
+    history.file(names[0], block(2))
+    history.file(names[1], block(2) + block(3) + block(4))  # appended to, as Hudi may
+    history.file(names[2], block(4))
+    history.file(names[3], rollback_block(instant=at(9), target_instant=at(4)))
+    history.file(names[4], rollback_block(instant=at(9), target_instant=at(0)))  # of an earlier write: it has to stay
+    create_savepoint(history.table(), at(2))
+    history.file(f"a/{log_file_name(G, at(3), 1, '0-0-0')}", block(4))
+    go_back(history.table(), 2)
+    added = [f"a/{log_file_name(G, at(1), version, '1-0-1')}" for version in (6, 7)]
+    assert history.data_files() == sorted([names[0], names[1], names[4], *added, f"a/{base(G, 1)}"])
+    found = [next(iter(scan_blocks(history.storage.read(f"/t/{name}")))) for name in added]
+    assert {one.target_instant for one in found} == {at(3), at(4)}
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj", b"not avro at all"])
+def test_a_torn_plan_that_was_not_begun_goes_and_one_that_was_stops_the_restore(content: bytes) -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    history.instant(f"{at(3)}.restore.requested", content)
+    assert [i.time for i in go_back(history.table(), 1).plan.instants] == [at(2)]
+    history.instant(f"{at(90)}.restore.requested", content)
+    history.instant(f"{at(90)}.restore.inflight", b"")
+    with pytest.raises(CorruptFile, match=r"has begun, but its plan cannot be read.*remove .*restore\.inflight and the plan"):
+        go_back(history.table(), 1)
+
+
+def test_a_plan_that_was_asked_for_twice_does_not_stay() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    plan = plan_restore(history.table(), at(1))
+    for number in (3, 4):
+        history.instant(f"{at(number)}.restore.requested", write_restore_plan(plan))
+    done = go_back(history.table(), 1)
+    assert (done.instant, load_timeline(history.storage, "/t").pending) == (at(3), ())
+
+
+def test_a_write_that_a_plan_does_not_know_of_keeps_it_from_being_run() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    history.instant(f"{at(3)}.restore.requested", write_restore_plan(RestorePlan(at(1))))
+    with pytest.raises(WriteConflict, match="does not know of the later write"):
+        go_back(history.table(), 1)
+    assert len(history.data_files()) == 2
+
+
+def test_a_restore_past_the_archive_is_refused() -> None:
+    history = History().commits((1,), f"a/{G}")
+    history.savepoint(1, {"a": [base(G, 1)]})
+    history.commits(range(2, 9), f"a/{G}")
+    keep = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_commits_retained": 1}
+    assert archive(history.table(**keep)) is None  # held by the savepoint
+    assert archive(history.table(archive_beyond_savepoint=True, **keep)) is not None
+    with pytest.raises(OptionError, match="later commit .* is archived"):
+        go_back(history.table(), 1)
+    with pytest.raises(OptionError, match="it was archived"):
+        create_savepoint(history.table(), at(2))
+
+
+def test_nothing_is_cleaned_archived_or_saved_while_a_restore_is_not_finished() -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    history.instant(f"{at(3)}.restore.requested", b"")
+    for refused in (lambda t: clean(None, t, QUIET), archive, lambda t: create_savepoint(t, at(2))):
+        with pytest.raises(WriteConflict, match="is being restored"):
+            refused(history.table())
+
+
+def test_a_write_that_begins_while_the_plan_is_made_keeps_the_restore_from_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    monkeypatch.setattr("penstock.services.restore.plan_restore", lambda table, to: RestorePlan(to))
+    with pytest.raises(WriteConflict, match="began meanwhile"):
+        go_back(history.table(), 1)
+    assert not load_timeline(history.storage, "/t").pending
+    assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
