@@ -10,7 +10,8 @@ from penstock.services.lifetime import expired_partitions
 from penstock.table import TableState, table_schema
 from penstock.timeline.instant import Action
 from penstock.write.overwrite import groups_in, requested_content
-from penstock.write.pipeline import Commit, extra_metadata, insert_profile
+from penstock.write.pipeline import extra_metadata, insert_profile
+from penstock.write.state import Commit
 
 _OPERATION = "DELETE_PARTITION"
 
