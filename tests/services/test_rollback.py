@@ -246,7 +246,6 @@ def test_plans_of_table_services_are_left_alone(runner: Runner, path: str) -> No
     put(path, "20200101000000003.replacecommit.requested", CLUSTERING)
     put(path, "20200101000000003.replacecommit.inflight")
     put(path, ".temp/20200101000000003/p/f.parquet.marker.CREATE")
-    put(path, "20200101000000004.clean.requested", b"plan")
     before = pending(path)
     write_later(runner, path)
     assert (pending(path), rollbacks(path)) == (before, [])
