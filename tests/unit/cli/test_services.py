@@ -26,7 +26,14 @@ def path(tmp_path: Path) -> str:
 def penstock(*words: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     command = [sys.executable, "-m", "penstock.cli.main", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=_heed_signals
+    )
+
+
+def _heed_signals() -> None:
+    """As in a terminal: whoever runs the tests in the background may have Ctrl-C ignored, which children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def said(*words: str) -> tuple[int, str]:
@@ -51,12 +58,13 @@ def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) ->
     assert (code, "is not key=value" in text) == (1, True), text
 
 
-def test_a_loop_runs_round_after_round_and_ends_by_a_signal(path: str) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_loop_runs_round_after_round_and_ends_by_a_signal(path: str, sent: signal.Signals) -> None:
     process = penstock("services", "run", path, "--interval", "0.3")
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(4)]
     assert [line.split(":")[0] for line in lines] == ["clean", "archive"] * 2
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     rest, _ = process.communicate(timeout=60)
     assert "stopped" in rest
     assert process.returncode in (0, 130)
