@@ -163,6 +163,11 @@ def table_exists(storage: Storage, base_path: str) -> bool:
     return bool(load_timeline(storage, base_path).instants)
 
 
+def reloaded(table: TableState) -> TableState:
+    """The table with its timeline as it is now."""
+    return replace(table, timeline=load_timeline(table.storage, table.base_path))
+
+
 def open_table(path: str, options: Options | None = None) -> TableState:
     """Load a table.
 

@@ -6,6 +6,8 @@ An entry names the commit that made it, and one whose commit is not on the timel
 after its entries were put leaves the index as it was. An entry that takes the place of another, because its row moved, keeps
 that one in a cell of its own until then. Entries of deleted keys go last: one that stays too long points to a file group where
 its row is not any more, which does no harm, while one that goes too early would let the row be written twice.
+
+Keys become Python texts here, batch by batch on the executors: the gateway's client takes them one by one.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ from penstock.progress import Stages
 from penstock.services.rollback import add_rollback_block
 from penstock.spread import run_here, run_tasks
 from penstock.storage import Storage, join
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.restores import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
-from penstock.timeline.store import instant_path, load_timeline, request, transition
+from penstock.timeline.store import instant_path, request, transition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
         WriteConflict: a writer is at work, or a restore to another commit waits to be finished.
         CorruptFile: a file that the savepoint holds is missing, or the plan of a restore that has begun cannot be read.
     """
-    table = _reloaded(table)
+    table = reloaded(table)
     waiting = _waiting(table)
     if waiting is None:
         _check(table, to)
@@ -181,7 +181,7 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 def _unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
     """Later writes that a plan does not know of."""
     known = {(i.time, i.action.family) for i in plan.instants}
-    return [i for i in _later_writes(_reloaded(table), plan.to) if (i.time, i.action.family) not in known]
+    return [i for i in _later_writes(reloaded(table), plan.to) if (i.time, i.action.family) not in known]
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
@@ -230,7 +230,7 @@ def _forget(table: TableState, instant: Instant) -> None:
 
 def _forget_others(table: TableState, own: Instant, to: str) -> None:
     """Rollbacks after the commit concern what is gone; so do savepoints that were never made, and restores never begun."""
-    for one in reversed(_reloaded(table).timeline.instants):
+    for one in reversed(reloaded(table).timeline.instants):
         is_unmade = one.action is Action.SAVEPOINT and not one.is_completed
         is_twin = one.action is Action.RESTORE and one.state is State.REQUESTED and one.time != own.time
         if one.time > to and (one.action is Action.ROLLBACK or is_unmade or is_twin):
@@ -239,7 +239,7 @@ def _forget_others(table: TableState, own: Instant, to: str) -> None:
 
 
 def _check_done(table: TableState, to: str) -> None:
-    newest = _reloaded(table).timeline.last_write
+    newest = reloaded(table).timeline.last_write
     if newest is None or newest.time != to:
         found = newest.time if newest else "none"
         raise WriteConflict(
@@ -334,7 +334,3 @@ def _taken_back(task: PartitionTask, name: str, times: Iterable[str]) -> Iterato
             task.storage, join(task.base_path, task.path), log.file_id, log.base_instant, time=task.instant, target=time
         )
         yield file, size, time
-
-
-def _reloaded(table: TableState) -> TableState:
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from penstock import clock
@@ -39,10 +38,10 @@ from penstock.metadata.listing import walk_partitions
 from penstock.services.rollback_index import sync_index
 from penstock.services.savepoint import lost_since
 from penstock.storage import FileInfo, Storage, join
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.contents import CommitMetadata, WriteStat, read_commit
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.store import FOLDER, instant_path, load_timeline, request, transition
+from penstock.timeline.store import FOLDER, instant_path, request, transition
 from penstock.timeline.timeline import Timeline
 
 #: After this long nobody is at work any more in a folder for temporary files that belongs to no instant.
@@ -60,15 +59,15 @@ def roll_back_failed(table: TableState) -> TableState:
     temporary = table.storage.list(
         join(table.base_path, FOLDER, TEMP)
     )  # before the timeline: an instant is older than its folder
-    table = _reloaded(table)
+    table = reloaded(table)
     if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
         return table  # what it takes back looks unfinished, and is the restore's own business; nobody writes before it is done
     is_eager = _policy(table) == "EAGER"
     if is_eager and table.timeline.pending:
         resume_rollbacks(table)
-        for instant in reversed(failed_writes(_reloaded(table))):
+        for instant in reversed(failed_writes(reloaded(table))):
             roll_back(table, instant)
-        table = _reloaded(table)
+        table = reloaded(table)
     _clear(table.storage, [f for f in temporary if _is_leftover(f, table.timeline, alone=is_eager)])
     return table
 
@@ -94,9 +93,9 @@ def _clear(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
 def roll_back_expired(table: TableState) -> None:
     """Under the lazy policy: undo writes whose writer has not given a sign of life for too long."""
     silent = [i for i in failed_writes(table) if not is_alive(table, i.time)]
-    table = _reloaded(table)  # after the look at heartbeats: a writer that has just finished has none any more either
+    table = reloaded(table)  # after the look at heartbeats: a writer that has just finished has none any more either
     resume_rollbacks(table)
-    pending = set(failed_writes(_reloaded(table)))
+    pending = set(failed_writes(reloaded(table)))
     for instant in reversed(silent):
         if instant in pending:
             roll_back(table, instant)
@@ -354,7 +353,7 @@ def roll_back_to(table: TableState, time: str) -> str:
     Raises:
         OptionError: there is no such write, a later one exists, a savepoint holds it, or the rows before it were cleaned.
     """
-    table = _reloaded(table)
+    table = reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
     if instant is None:
         raise OptionError(f"there is no write at {time} on the timeline of {table.base_path}; see history()")
@@ -381,7 +380,3 @@ def roll_back_to(table: TableState, time: str) -> str:
 
 def _policy(table: TableState) -> str:
     return table.options[o.FAILED_WRITES_POLICY].upper()
-
-
-def _reloaded(table: TableState) -> TableState:
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))

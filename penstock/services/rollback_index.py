@@ -8,7 +8,6 @@ are put again too. Without the option nothing is done: entries of a commit that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timezone
 from typing import Any
 
@@ -25,9 +24,8 @@ from penstock.index.hbase import Entry
 from penstock.merge.pair import flat
 from penstock.metadata.listing import latest_slices, merged_slices
 from penstock.metadata.merging import merged_rules
-from penstock.table import TableState, table_schema
+from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.instant import parse_time
-from penstock.timeline.store import load_timeline
 
 
 def sync_index(table: TableState, time: str, requests: Sequence[Mapping[str, Any]], *, was_published: bool) -> None:
@@ -44,7 +42,7 @@ def sync_index(table: TableState, time: str, requests: Sequence[Mapping[str, Any
         return
     settings = index_of(table.options).entries
     assert settings is not None
-    table = replace(table, timeline=load_timeline(table.storage, table.base_path))
+    table = reloaded(table)
     undo_entries(settings, time, _began_ms(table, time), table.timeline)
     if was_published:
         for slice_, commit in _touched(table, requests):

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.metadata.listing import list_partitions, merged_slices, visibility
 from penstock.metadata.savepoints import savepoint_times
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.archive import load_archive
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_plan, read_clean_result
 from penstock.timeline.instant import Action, Instant, State
@@ -36,7 +35,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
         WriteConflict: a clean that is about to delete files of it was planned meanwhile, or the table is being restored.
         CorruptFile: a clean cannot be read, so that nobody knows what it took.
     """
-    table = _reloaded(table)
+    table = reloaded(table)
     time = _checked(table, time)
     files = _files_at(table, time)
     cleans = table.timeline.of(Action.CLEAN)
@@ -61,7 +60,7 @@ def delete_savepoint(table: TableState, time: str) -> None:
     Raises:
         OptionError: there is no such savepoint.
     """
-    table = _reloaded(table)
+    table = reloaded(table)
     if not any(i.time == time for i in table.timeline.of(Action.SAVEPOINT)):
         raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {_listed(savepoint_times(table))}")
     _remove(table, time)
@@ -196,7 +195,3 @@ def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterab
                 f"clean {instant.time} of {table.base_path} was planned at the same time and deletes files of commit "
                 f"{savepoint.instant}; make a savepoint of a later commit"
             )
-
-
-def _reloaded(table: TableState) -> TableState:
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))

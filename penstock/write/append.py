@@ -29,9 +29,8 @@ from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
 from penstock.options import Options
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.contents import WriteStat
-from penstock.timeline.store import load_timeline
 from penstock.write.assign import insert_ratio
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, MOVE, Hits, row_group_parts
@@ -66,7 +65,7 @@ def appendable_slices(
         instant: the write's own.
         logs_alone: groups without a base file as well, for an index that finds keys in logs.
     """
-    table = replace(table, timeline=load_timeline(table.storage, table.base_path))
+    table = reloaded(table)
     pending = pending_compactions(table, before=instant)
     return {
         path: [

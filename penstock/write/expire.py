@@ -5,9 +5,8 @@ from __future__ import annotations
 from penstock import options as o
 from penstock.commit.change import begin
 from penstock.progress import Stages
-from penstock.services.compaction.schedule import reloaded
 from penstock.services.lifetime import expired_partitions
-from penstock.table import TableState, table_schema
+from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.instant import Action
 from penstock.write.overwrite import groups_in, requested_content
 from penstock.write.pipeline import extra_metadata, insert_profile

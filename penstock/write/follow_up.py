@@ -24,10 +24,10 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
-from penstock.services.compaction.schedule import reloaded, schedule
+from penstock.services.compaction.schedule import schedule
 from penstock.services.rollback import roll_back_expired
 from penstock.spread import named_jobs
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.write.expire import expire_partitions
 
 

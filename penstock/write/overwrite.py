@@ -18,9 +18,8 @@ from penstock.formats.avro import write_container
 from penstock.index.rings import Rings
 from penstock.metadata.listing import is_partition, list_partitions, merged_slices
 from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_log_compactions
-from penstock.services.compaction.schedule import reloaded
 from penstock.spread import run_tasks
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.contents import WriteStat
 from penstock.timeline.instant import Action
 from penstock.write.assign import assign_inserts, sizing_of

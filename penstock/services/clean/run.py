@@ -26,7 +26,7 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback import roll_back_expired
 from penstock.spread import run_here, run_tasks
 from penstock.storage import Storage, join
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.cleans import (
     CleanedPartition,
     CleanPlan,
@@ -68,11 +68,11 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
     _check_not_restoring(table)
     if is_lazy(table):
         roll_back_expired(table)
-        table = _reloaded(table)
+        table = reloaded(table)
     done = [result for instant in _waiting(table) if (result := run_clean(spark, table, instant, stages)) is not None]
     if done and not table.options[o.CLEAN_ALLOW_MULTIPLE] and not due:
         return done
-    instant = schedule_clean(_reloaded(table) if done else table, due=due)
+    instant = schedule_clean(reloaded(table) if done else table, due=due)
     result = run_clean(spark, table, instant, stages) if instant else None
     return [*done, *([result] if result else [])]
 
@@ -201,7 +201,3 @@ def withdraw_empty(table: TableState, partition_path: str) -> bool:
 
 def _writes(table: TableState) -> list[Instant]:
     return [i for i in load_timeline(table.storage, table.base_path).instants if i.action.family in WRITE_ACTIONS]
-
-
-def _reloaded(table: TableState) -> TableState:
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))

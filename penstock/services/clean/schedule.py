@@ -19,12 +19,12 @@ from penstock.metadata.savepoints import savepoint_times, savepointed_files
 from penstock.services.clean.plan import GroupId, Keeping, PartitionPlan, plan_partition
 from penstock.services.clean.retention import Policy, earliest_retained, policy_of
 from penstock.storage import join
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_result, write_clean_plan
 from penstock.timeline.contents import CommitMetadata
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, read_metadata, request
+from penstock.timeline.store import instant_path, read_metadata, request
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
@@ -41,7 +41,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         return None
     content = write_clean_plan(plan, table.base_path)
     instant = request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
-    if set(savepoint_times(replace(table, timeline=load_timeline(table.storage, table.base_path)))) - set(savepoint_times(table)):
+    if set(savepoint_times(reloaded(table))) - set(savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
         return None
     return instant

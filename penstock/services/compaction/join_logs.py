@@ -46,10 +46,10 @@ from penstock.services.compaction.run import (
     slice_of,
     start_over,
 )
-from penstock.services.compaction.schedule import check_type, pending_at, reloaded, store_plan, writes_under_way
+from penstock.services.compaction.schedule import check_type, pending_at, store_plan, writes_under_way
 from penstock.spread import run_tasks, this_task
 from penstock.storage import join
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.contents import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, State
 from penstock.timeline.plans import CompactionPlan

@@ -21,7 +21,7 @@ from penstock.services.compaction.plan import plan_compaction, slices_with_logs
 from penstock.services.compaction.strategies import strategy_of
 from penstock.services.compaction.triggers import is_due
 from penstock.storage import join
-from penstock.table import MERGE_ON_READ, TableState
+from penstock.table import MERGE_ON_READ, TableState, reloaded
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, format_time
 from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.store import instant_path, load_timeline, request
@@ -202,11 +202,6 @@ def check_type(table: TableState) -> None:
             f"Can only compact table of type {MERGE_ON_READ} and not {table.config.table_type}: {table.base_path} has no "
             "log files"
         )
-
-
-def reloaded(table: TableState) -> TableState:
-    """The table with its timeline as it is now."""
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))
 
 
 def _now(table: TableState) -> str:
