@@ -4,7 +4,18 @@
 `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
-from penstock.api.reports import Cleaned, Commit, DataFile, Files, History, HistoryEntry, PendingCompaction, PendingCompactions
+from penstock.api.reports import (
+    Cleaned,
+    Commit,
+    DataFile,
+    Files,
+    History,
+    HistoryEntry,
+    PendingClustering,
+    PendingClusterings,
+    PendingCompaction,
+    PendingCompactions,
+)
 from penstock.api.table import SortMode, Table
 
 __all__ = [
@@ -14,6 +25,8 @@ __all__ = [
     "Files",
     "History",
     "HistoryEntry",
+    "PendingClustering",
+    "PendingClusterings",
     "PendingCompaction",
     "PendingCompactions",
     "SortMode",

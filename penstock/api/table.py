@@ -20,6 +20,7 @@ import penstock
 from penstock import clock
 from penstock import options as o
 from penstock.api.cleaning import CleaningVerbs
+from penstock.api.clustering import ClusteringVerbs
 from penstock.api.compaction import CompactionVerbs
 from penstock.api.looking import data_file, history_entry, rows_by_file
 from penstock.api.reports import Commit, Files, History
@@ -53,7 +54,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table(CompactionVerbs, CleaningVerbs):
+class Table(CompactionVerbs, ClusteringVerbs, CleaningVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.

@@ -26,7 +26,6 @@ from penstock.metadata.pending import pending_compactions
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.contents import WriteStat
-from penstock.timeline.store import load_timeline
 from penstock.write.layout import KEY
 from penstock.write.merge_file import MERGE, MOVE, Hits, row_group_parts
 from penstock.write.share import Share
@@ -48,10 +47,11 @@ def appendable_slices(table: TableState, partitions: Sequence[str] | None = None
 
     The base file and the log files are those that a query merges. While a compaction is pending for the group, the base instant
     is the compaction's, so that it differs from the base file's own. Groups without a base file are left out: no index looks
-    into logs. The timeline is read again, after the write's own instant was taken: from then on nobody schedules a compaction
-    before it.
+    into logs.
+
+    Args:
+        table: with a timeline that was loaded after the write's own instant was taken.
     """
-    table = replace(table, timeline=load_timeline(table.storage, table.base_path))
     pending = pending_compactions(table)
     return {
         path: [replace(s, base_instant=pending.get((path, s.file_id), s.base_instant)) for s in slices if s.base_file]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock import options as o
 from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.metadata.pending import pending_clusterings
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata
@@ -29,6 +30,8 @@ class Sizing:
     split_rows: int | None = None
     #: Of a merge-on-read table: small files of a partition that one write fills. None: copy-on-write, all of them.
     candidates: int | None = None
+    #: (partition path, file id) of file groups that take no more rows, because a table service is about to rewrite them.
+    busy: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def rows_per_group(self) -> int:
@@ -63,13 +66,14 @@ def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSl
 
 
 def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[BaseFile]:
-    """Base files that take more rows.
+    """Base files that take more rows, and do not wait for a clustering.
 
     Of a merge-on-read table those without changes on top, which a new base file would hide, and for which no compaction is
     pending; the smallest ones first.
     """
     if sizing.small_file_limit <= 0:
         return []
+    slices = [s for s in slices if (s.partition_path, s.file_id) not in sizing.busy]
     if sizing.candidates is None:
         return [s.base_file for s in slices if s.base_file and s.base_file.size_bytes < sizing.small_file_limit]
     plain = (s.base_file for s in slices if s.base_file and not s.log_files and s.base_instant == s.base_file.instant)
@@ -120,6 +124,7 @@ def sizing_of(table: TableState, options: Options) -> Sizing:
         record_bytes=options[o.RECORD_SIZE_ESTIMATE],
         split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
         candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
+        busy=frozenset(pending_clusterings(table)),
     )
     least = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])

@@ -19,6 +19,7 @@ from penstock.services.compaction.schedule import reloaded
 from penstock.table import TableState
 from penstock.timeline.instant import Action
 from penstock.write.assign import assign_inserts, sizing_of
+from penstock.write.clustered import settle_updates
 from penstock.write.combine import combine
 from penstock.write.pipeline import Commit, Write, complete, insert_profile, merger_for, stage_rows, store
 
@@ -55,7 +56,9 @@ def _overwrite(write: Write, operation: str) -> Commit:
         stats = store(write, change, staging, buckets)
         table = reloaded(write.table)
         paths = _overwritten(write, {bucket.path for bucket in buckets}) if operation == "INSERT_OVERWRITE" else None
-        return complete(write, change, stats, operation, groups_in(table, paths))
+        replaced = groups_in(table, paths)
+        settle_updates(table, change, {(path, file_id) for path, ids in replaced.items() for file_id in ids})
+        return complete(write, change, stats, operation, replaced)
 
 
 def groups_in(table: TableState, partitions: Sequence[str] | None) -> Replaced:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from penstock.metadata.merging import merged_rules
 from penstock.options import Options
 from penstock.progress import StageNotes, Stages, Tasks
 from penstock.schema import column_defaults
+from penstock.services.compaction.schedule import reloaded
 from penstock.spread import run_tasks
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -35,6 +36,7 @@ from penstock.timeline.instant import Action
 from penstock.write.append import appendable_slices, log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
+from penstock.write.clustered import check_not_replaced, settle_updates
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
@@ -60,6 +62,10 @@ class Write:
     def options(self) -> Options:
         """The options of the write."""
         return self.settings.options
+
+    def as_of_now(self) -> Write:
+        """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
+        return replace(self, table=reloaded(self.table))
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ def insert(write: Write) -> Commit:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
+        write = write.as_of_now()
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces)
         change.start(insert_profile("INSERT", buckets))
@@ -118,16 +125,19 @@ def _merge(write: Write, operation: str) -> Commit:
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=index_of(write.options).is_global)
+        write = write.as_of_now()
         rules = rules_of(write, change, staging)
         run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
         pieces = fold(write, staging, pieces, rules.merger, run)
         with write.stages.run("tag", "locating keys"):
             work = plan_work(rules, pieces, located_slices(write, rules, pieces), operation, run)
+            held = settle_updates(write.table, change, work.touched)
         change.start(work.profile)
         doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
         with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
             stats = stats_of(run(run_task, work.tasks))
             note_stats(notes, stats)
+        check_not_replaced(write.table, held)
         return complete(write, change, stats, operation)
 
 
@@ -181,7 +191,11 @@ def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[
 
 
 def slices_of(table: TableState, partitions: Sequence[str] | None) -> dict[str, list[FileSlice]]:
-    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to."""
+    """The newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
+
+    Args:
+        table: with a timeline that was loaded after the write's own instant was taken.
+    """
     return appendable_slices(table, partitions) if table.is_merge_on_read else latest_slices(table, partitions)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 import penstock.api
-from penstock.api import cleaning, compaction, reports, table
+from penstock.api import cleaning, clustering, compaction, reports, table
 from penstock.bundle import bundle
 from tests.docs.conftest import merge_on_read_table
 
@@ -22,7 +22,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    for thing in (reports, table, cleaning, compaction, bundle):
+    for thing in (reports, table, cleaning, clustering, compaction, bundle):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
