@@ -55,6 +55,7 @@ CLUSTERING_PLAN_STRATEGY: Final = Option(
             "SparkSingleFileSortPlanStrategy",
         )
     ),
+    instead="choose partitions with hoodie.clustering.plan.partition.filter.mode",
 )
 CLUSTERING_EXECUTION_STRATEGY: Final = Option(
     "hoodie.clustering.execution.strategy.class",
@@ -64,6 +65,7 @@ CLUSTERING_EXECUTION_STRATEGY: Final = Option(
     supported=tuple(
         f"{_CLIENT}.run.strategy.{name}" for name in ("SparkSortAndSizeExecutionStrategy", "SparkSingleFileSortExecutionStrategy")
     ),
+    instead="leave it out, and name columns with hoodie.clustering.plan.strategy.sort.columns",
 )
 CLUSTERING_UPDATES_STRATEGY: Final = Option(
     "hoodie.clustering.updates.strategy",
@@ -71,6 +73,7 @@ CLUSTERING_UPDATES_STRATEGY: Final = Option(
     f"{_CLIENT}.update.strategy.SparkRejectUpdateStrategy",
     "What happens to updates of file groups that wait to be clustered: they are refused, or make the plan void.",
     supported=tuple(f"{_CLIENT}.update.strategy.{name}" for name in ("SparkRejectUpdateStrategy", "SparkAllowUpdateStrategy")),
+    instead="leave it out, which refuses such updates",
 )
 CLUSTERING_ROLLBACK_ON_CONFLICT: Final = Option(
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
