@@ -15,6 +15,8 @@ from penstock.api.reports import (
     IndexReport,
     IndexUse,
     MergePlan,
+    PendingClustering,
+    PendingClusterings,
     PendingCompaction,
     PendingCompactions,
 )
@@ -32,6 +34,8 @@ __all__ = [
     "IndexReport",
     "IndexUse",
     "MergePlan",
+    "PendingClustering",
+    "PendingClusterings",
     "PendingCompaction",
     "PendingCompactions",
     "Restored",

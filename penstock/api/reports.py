@@ -176,6 +176,29 @@ class IndexUse:
 
 
 @dataclass(frozen=True)
+class PendingClustering:
+    """A clustering that is planned, and not done yet.
+
+    Example:
+        >>> plan = table.schedule_clustering()
+        >>> plan
+        PendingClustering(instant='...', state='requested', groups=2, file_groups=2, new_files=2, sort_columns='')
+        >>> table.unschedule_clustering(plan.instant)
+    """
+
+    instant: str
+    #: `requested`, or `inflight` when its run has begun.
+    state: str
+    #: Groups of file groups that are rewritten together.
+    groups: int
+    file_groups: int
+    #: Files that come of it, as planned.
+    new_files: int
+    #: The columns that rows are sorted by; empty where they are not.
+    sort_columns: str
+
+
+@dataclass(frozen=True)
 class Cleaned:
     """A clean that deleted old file versions.
 
@@ -485,5 +508,36 @@ class IndexReport(Report[IndexUse]):
             ("read_once", pa.int64()),
             ("why", pa.string()),
             ("false_positive_rate", pa.float64()),
+        ]
+    )
+
+
+class PendingClusterings(Report[PendingClustering]):
+    """Clusterings that are planned and not done yet, oldest first.
+
+    Example:
+        >>> plan = table.schedule_clustering()
+        >>> [(one.state, one.file_groups) for one in table.pending_clusterings()]
+        [('requested', 2)]
+        >>> table.unschedule_clustering(plan.instant)
+    """
+
+    title = "Pending clusterings"
+    columns = (
+        Column("instant", lambda c: str(c.instant)),
+        Column("state", lambda c: str(c.state)),
+        Column("groups", _number("groups"), right=True),
+        Column("file groups", _number("file_groups"), right=True),
+        Column("new files", _number("new_files"), right=True),
+        Column("sorted by", lambda c: str(c.sort_columns)),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("state", pa.string()),
+            ("groups", pa.int64()),
+            ("file_groups", pa.int64()),
+            ("new_files", pa.int64()),
+            ("sort_columns", pa.string()),
         ]
     )

@@ -22,6 +22,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.api.care import CareVerbs
 from penstock.api.cleaning import CleaningVerbs
+from penstock.api.clustering import ClusteringVerbs
 from penstock.api.compaction import CompactionVerbs
 from penstock.api.index_report import index_report
 from penstock.api.looking import data_file, history_entry, rows_by_file
@@ -58,7 +59,7 @@ SortMode: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, repr=False)
-class Table(CompactionVerbs, CleaningVerbs, RestoringVerbs, CareVerbs):
+class Table(CompactionVerbs, ClusteringVerbs, CleaningVerbs, RestoringVerbs, CareVerbs):
     """A Hudi table. Made by `Table.create` and `Table.open`.
 
     Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.

@@ -324,12 +324,22 @@ class GroupWriter:
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
         """Add rows without meta columns, in arrival order."""
+        for writer, start, count in self._parts(rows):
+            first = self._output.take_rows(count)
+            writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
+
+    def keep(self, body: pa.Table) -> None:
+        """Add rows that carry the meta columns which are theirs."""
+        for writer, start, count in self._parts(body):
+            writer.keep(body.slice(start, count), new=True)
+
+    def _parts(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
+        """The file that takes the next rows, where these begin and how many they are; it is looked at when they are written."""
         start = 0
         while start < rows.num_rows:
             writer = self._open or self._next()
             count = min(rows.num_rows - start, self._room(writer, rows))
-            first = self._output.take_rows(count)
-            writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
+            yield writer, start, count
             start += count
             self._roll_if_full(writer)
 

@@ -1,4 +1,4 @@
-"""File groups that wait for a compaction: which plans on the timeline name them.
+"""File groups that wait for a compaction or a clustering: which plans on the timeline name them.
 
 While a compaction is requested or inflight, its instant is the base instant of every new log file of the file groups it
 names, although no base file of that instant is there yet.
@@ -6,12 +6,9 @@ names, although no base file of that instant is there yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from penstock.errors import CorruptFile
-from penstock.formats.avro import read_container
 from penstock.table import TableState
+from penstock.timeline.clusterings import ClusteringPlan, read_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.plans import CompactionPlan, read_plan
 from penstock.timeline.store import instant_path
@@ -35,27 +32,39 @@ def pending_log_compactions(table: TableState) -> Groups:
     return _named_by(pending_plans(table, Action.LOG_COMPACTION))
 
 
-def pending_clusterings(table: TableState) -> Groups:
-    """(partition path, file id) → the instant of the pending clustering that rewrites it."""
-    found: Groups = {}
-    for instant in table.timeline.of(Action.REPLACE_COMMIT):
-        if not instant.is_completed:
-            plan = _clustering_plan(table, instant) or {}
-            slices = [one for group in plan.get("inputGroups") or () for one in group["slices"] or ()]
-            found |= {(one["partitionPath"] or "", one["fileId"]): instant.time for one in slices}
-    return found
+def pending_clusterings(table: TableState, before: str | None = None) -> Groups:
+    """(partition path, file id) → the instant of the pending clustering that rewrites it.
+
+    Args:
+        before: only clusterings earlier than this time, as for compactions.
+    """
+    plans = clustering_plans(table)
+    return {
+        (one.partition_path, one.file_id): instant.time
+        for instant, plan in plans
+        for one in plan.slices
+        if before is None or instant.time < before
+    }
 
 
-def _clustering_plan(table: TableState, instant: Instant) -> Mapping[str, Any] | None:
-    """The plan of a clustering; None for a write that replaces file groups, or one that is gone by now."""
+def clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPlan]]:
+    """The plans of clusterings that wait to be run, or are being run, oldest first. Raises CorruptFile."""
+    waiting = [i for i in table.timeline.of(Action.REPLACE_COMMIT) if not i.is_completed]
+    return [(instant, plan) for instant in waiting if (plan := clustering_of(table, instant)) is not None]
+
+
+def clustering_of(table: TableState, instant: Instant) -> ClusteringPlan | None:
+    """The plan of a clustering; None for a write that replaces file groups, or one that is gone by now.
+
+    Raises:
+        CorruptFile: the plan cannot be read.
+    """
     requested = instant.at(State.REQUESTED)
     try:
         content = table.storage.read(instant_path(table.base_path, requested))
-        return read_container(content).get("clusteringPlan") if content else None
     except FileNotFoundError:
         return None
-    except CorruptFile as e:
-        raise CorruptFile(f"{requested.file_name} of {table.base_path}: {e}") from e
+    return read_clustering(content, f"{requested.file_name} of {table.base_path}")
 
 
 def pending_plans(table: TableState, action: Action = Action.COMPACTION) -> list[tuple[Instant, CompactionPlan]]:

@@ -35,6 +35,7 @@ from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
 from penstock.metadata.listing import walk_partitions
+from penstock.metadata.pending import clustering_of
 from penstock.services.rollback_index import sync_index
 from penstock.services.savepoint import lost_since
 from penstock.storage import FileInfo, Storage, join
@@ -110,22 +111,22 @@ def _is_service(table: TableState, instant: Instant) -> bool:
     """Whether an instant carries out a plan of a table service: a compaction, or a clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
         return instant.action not in WRITE_ACTIONS
-    try:
-        content = table.storage.read(instant_path(table.base_path, instant.at(State.REQUESTED)))
-    except FileNotFoundError:
-        return False
-    return bool(content) and read_container(content).get("operationType") == "CLUSTER"
+    return clustering_of(table, instant) is not None
 
 
-def roll_back(table: TableState, instant: Instant) -> str:
-    """Undo one write, finished or not; gives the rollback's own instant."""
+def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) -> str:
+    """Undo one write, finished or not; gives the rollback's own instant.
+
+    Args:
+        keeps_plan: whether only the run of a clustering is undone, and its plan stays. That of a compaction always does.
+    """
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
     utc = table.config.timeline_utc
     rollback = request(
         table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=write_container("HoodieRollbackPlan", plan)
     )
-    return run_rollback(table, rollback, plan, was_published=instant.is_completed)
+    return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
@@ -223,11 +224,14 @@ def _written(table: TableState, instant: Instant) -> CommitMetadata:
     return read_commit(content, instant.file_name) if content else CommitMetadata()
 
 
-def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any], *, was_published: bool = True) -> str:
+def run_rollback(
+    table: TableState, rollback: Instant, plan: Mapping[str, Any], *, was_published: bool = True, keeps_plan: bool = False
+) -> str:
     """Carry out a rollback plan, from wherever an earlier attempt stopped.
 
     Args:
         was_published: whether what is undone may have been a part of the table.
+        keeps_plan: whether the plan of what is undone stays, to be run again.
     """
     started = clock.monotonic_s()
     storage, base_path = table.storage, table.base_path
@@ -241,7 +245,7 @@ def run_rollback(table: TableState, rollback: Instant, plan: Mapping[str, Any], 
         for path in sorted(partitions, reverse=True):
             withdraw_partition(storage, base_path, path, failed.time)
     sync_index(table, failed.time, plan["RollbackRequests"] or [], was_published=was_published)
-    for state in (State.INFLIGHT,) if failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
+    for state in (State.INFLIGHT,) if keeps_plan or failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)
     stop_heartbeat(storage, base_path, failed.time)

@@ -29,7 +29,7 @@ from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
 from penstock.options import Options
-from penstock.table import TableState, reloaded
+from penstock.table import TableState
 from penstock.timeline.contents import WriteStat
 from penstock.write.assign import insert_ratio
 from penstock.write.layout import KEY
@@ -58,14 +58,13 @@ def appendable_slices(
     """Where the rows of each file group are and where changes of them go, by partition path.
 
     The base file and the log files are those that a query merges. While a compaction is pending for the group, the base instant
-    is the compaction's, so that it differs from the base file's own. The timeline is read again, after the write's own instant
-    was taken: from then on nobody schedules a compaction before it, and one that is scheduled behind it does not count.
+    is the compaction's, so that it differs from the base file's own. Compactions that were planned behind the write do not count.
 
     Args:
+        table: with a timeline that was loaded after the write's own instant was taken.
         instant: the write's own.
         logs_alone: groups without a base file as well, for an index that finds keys in logs.
     """
-    table = reloaded(table)
     pending = pending_compactions(table, before=instant)
     return {
         path: [

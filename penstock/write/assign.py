@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.index import index_of
+from penstock.metadata.pending import pending_clusterings
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata
@@ -32,6 +33,8 @@ class Sizing:
     candidates: int | None = None
     #: Where new rows go to logs: what bytes of a log count beside those of a base file. Then every file slice may take rows.
     log_ratio: float | None = None
+    #: (partition path, file id) of file groups that take no more rows, because a table service is about to rewrite them.
+    busy: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def rows_per_group(self) -> int:
@@ -75,13 +78,14 @@ def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSl
 
 
 def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[FileSlice]:
-    """File slices that take more rows, of those for which no compaction is pending.
+    """File slices that take more rows, of those for which no compaction or clustering is pending.
 
     Of a copy-on-write table they are those with a small base file. Of a merge-on-read table they are those without changes on
     top, which a new base file would hide, the smallest ones first; or, where new rows go to logs, all that have room.
     """
     if sizing.small_file_limit <= 0:
         return []
+    slices = [s for s in slices if (s.partition_path, s.file_id) not in sizing.busy]
     settled = [s for s in slices if all(f.base_instant == s.base_instant for f in s.log_files) and _is_base_newest(s)]
     if sizing.log_ratio is not None:
         return [s for s in settled if sizing.bytes_of(s) < sizing.max_file_bytes]
@@ -139,6 +143,7 @@ def sizing_of(table: TableState, options: Options) -> Sizing:
         split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
         candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
         log_ratio=insert_ratio(table, options),
+        busy=frozenset(pending_clusterings(table)),
     )
     least = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])

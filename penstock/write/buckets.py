@@ -49,6 +49,11 @@ class BucketTask:
         return self.slice_.base_file if self.slice_ else None
 
     @property
+    def log(self) -> FileSlice | None:
+        """The slice that the bucket is, if it is not empty."""
+        return self.slice_
+
+    @property
     def rows(self) -> int:
         """Incoming rows."""
         return sum(p.rows for p in self.pieces)

@@ -24,6 +24,7 @@ from penstock.spread import named_jobs
 from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
+from penstock.write.clustered import check_inline
 from penstock.write.create import create_table
 from penstock.write.follow_up import follow_up
 from penstock.write.index_change import check_index
@@ -105,6 +106,7 @@ def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_
 def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
     table = replace(table, options=settings.options)
     check_entries(index_of(settings.options), table)
+    check_inline(table, prepared.avro)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))

@@ -1,4 +1,4 @@
-"""Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs, let old partitions go.
+"""Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs, cluster, let old partitions go.
 
 The commit stands whatever happens here. A service that fails is reported: in the commit that the writer gets back, and as a
 warning, or as an error where the options ask for one. Failed writes of others are undone where cleaning is, under the lazy
@@ -17,11 +17,13 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.commit.heartbeat import is_lazy
 from penstock.errors import PenstockError, StorageError
-from penstock.metadata.pending import pending_plans
+from penstock.metadata.pending import clustering_plans, pending_plans
 from penstock.options import Options
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
+from penstock.services.clustering.run import cluster
+from penstock.services.clustering.schedule import schedule_clustering
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule
@@ -106,6 +108,20 @@ def _join(spark: SparkSession, table: TableState) -> None:
     join_logs(spark, table, _stages(spark, table, "join logs of"))
 
 
+def _clusters(table: TableState) -> bool:
+    options = table.options
+    asked = options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
+    return options[o.TABLE_SERVICES_ENABLED] and asked
+
+
+def _cluster(spark: SparkSession, table: TableState) -> None:
+    """Run clusterings that wait and one that is due; or only plan it, for somebody else to run."""
+    if table.options[o.CLUSTERING_INLINE]:
+        cluster(spark, table, _stages(spark, table, "cluster"))
+    elif not clustering_plans(reloaded(table)):
+        schedule_clustering(table)
+
+
 def _expire(spark: SparkSession, table: TableState) -> None:
     expire_partitions(table, _stages(spark, table, "expire partitions of"))
 
@@ -121,6 +137,7 @@ SERVICES = (
     _Service("archiving", lambda _, table: archive(table), _archives),
     _Service("the compaction after it", _compact, _compacts, raises=True),
     _Service("joining logs", _join, lambda table: _compacts(table) and table.options[o.LOG_COMPACTION_INLINE], raises=True),
+    _Service("the clustering after it", _cluster, _clusters, raises=True),
     _Service("deleting old partitions", _expire, _expires, raises=True),
 )
 

@@ -24,6 +24,7 @@ from penstock.timeline.contents import WriteStat
 from penstock.timeline.instant import Action
 from penstock.write.assign import assign_inserts, sizing_of
 from penstock.write.buckets import plan_buckets, run_bucket
+from penstock.write.clustered import settle_updates
 from penstock.write.combine import combine
 from penstock.write.pipeline import complete, insert_profile, note_stats, stage_rows, store
 from penstock.write.rules import is_small, merger_for, rules_of
@@ -61,7 +62,9 @@ def _overwrite(write: Write, operation: str) -> Commit:
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
         table = reloaded(write.table)
         paths = _overwritten(write, {piece.path for piece in pieces}) if operation == "INSERT_OVERWRITE" else None
-        return complete(write, change, stats, operation, replaced=groups_in(table, paths))
+        replaced = groups_in(table, paths)
+        settle_updates(table, change, {(path, file_id) for path, ids in replaced.items() for file_id in ids})
+        return complete(write, change, stats, operation, replaced=replaced)
 
 
 def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> list[WriteStat]:

@@ -23,6 +23,7 @@ from penstock.write.append import log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import run_bucket
+from penstock.write.clustered import check_not_replaced, settle_updates
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
@@ -72,6 +73,7 @@ def insert(write: Write) -> Commit:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
+        write = write.as_of_now()
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces, change.time)
         change.start(insert_profile("INSERT", buckets))
@@ -94,7 +96,7 @@ def _merge(write: Write, operation: str) -> Commit:
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
-        return _store_work(write, change, staging, pieces, operation)
+        return _store_work(write.as_of_now(), change, staging, pieces, operation)
 
 
 def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> Commit:
@@ -106,11 +108,13 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
         work = plan(write, rules, pieces, operation, run)
         if isinstance(rules.index.buckets, Rings):
             save_rings(write.table, rules.index.buckets, (p.path for p in pieces))
+        held = settle_updates(write.table, change, work.touched)
     change.start(work.profile)
     doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
     with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
         stats = stats_of(run(run_bucket if rules.index.buckets else run_task, work.tasks))
         note_stats(notes, stats)
+    check_not_replaced(write.table, held)
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
@@ -120,7 +124,7 @@ def _into_buckets(write: Write, operation: str) -> Commit:
     with begin(write.table, action_of(write.table)) as change:
         prepared = combine(write.prepared, write.settings, merger_for(write))
         staging, pieces = stage_rows(write, change, prepared, numbered=False)
-        return _store_work(write, change, staging, pieces, operation)
+        return _store_work(write.as_of_now(), change, staging, pieces, operation)
 
 
 def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:

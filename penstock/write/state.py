@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import SparkSession
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.index import Index, index_in
 from penstock.options import Options
 from penstock.progress import Stages
-from penstock.table import TableState
+from penstock.table import TableState, reloaded
 from penstock.timeline.contents import CommitMetadata
 from penstock.write.prepare import Prepared
 from penstock.write.settings import WriteSettings
@@ -30,6 +30,10 @@ class Write:
     def options(self) -> Options:
         """The options of the write."""
         return self.settings.options
+
+    def as_of_now(self) -> Write:
+        """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
+        return replace(self, table=reloaded(self.table))
 
     @cached_property
     def index(self) -> Index:

@@ -124,6 +124,11 @@ class Work:
         """What a commit keeps of this, under `INDEX_FIGURES`."""
         return json.dumps({"index": self.index, **({"why": self.why} if self.why else {}), **self.tagging})
 
+    @property
+    def touched(self) -> set[tuple[str, str]]:
+        """(partition path, file id) of file groups that are changed, or may be."""
+        return {(task.path, known.file_id) for task in self.tasks if (known := task.base or task.log)}
+
 
 def run_task(task: PartitionTask | GroupTask) -> list[Any]:
     """Kernel: write what a task is about; gives its write stats."""
@@ -272,6 +277,8 @@ def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
 def _is_one_task(rules: Rules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
     if rules.index.is_global or ((rules.drops_known or rules.index.sees_logs) and slices):
         return False
+    if any((one.partition_path, one.file_id) in rules.sizing.busy for one in slices):
+        return False  # which rows it holds has to be known before anything is written
     return len(slices) <= 1 and sum(p.size_bytes for p in pieces) <= _SHARE_BYTES_PER_TASK
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 import penstock.api
-from penstock.api import care, cleaning, compaction, reports, restoring, table
+from penstock.api import care, cleaning, clustering, compaction, reports, restoring, table
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
 from penstock.testing import check_merger
@@ -24,7 +24,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    for thing in (reports, table, cleaning, compaction, restoring, care, bundle, merger, payload, check_merger):
+    for thing in (reports, table, cleaning, clustering, compaction, restoring, care, bundle, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 

@@ -168,14 +168,14 @@ def start_over(table: TableState, instant: Instant) -> TableState:
     """Roll back what an earlier run of the plan left, if there was one; gives the table as it is then."""
     for rollback in table.timeline.of(Action.ROLLBACK):
         if not rollback.is_completed and (plan := _rollback_of(table, rollback, instant)) is not None:
-            run_rollback(table, rollback, plan)
+            run_rollback(table, rollback, plan, keeps_plan=True)
     table = reloaded(table)
     now = pending_at(table, instant.time, instant.action)
     if now.state is State.REQUESTED:
         return table
     if is_lazy(table) and is_alive(table, instant.time):
         raise WriteConflict(f"{instant.action.value} {instant.time} of {table.base_path} is being run by another process")
-    roll_back(table, now)
+    roll_back(table, now, keeps_plan=True)
     return reloaded(table)
 
 

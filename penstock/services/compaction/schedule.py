@@ -73,8 +73,12 @@ def make_plan(table: TableState) -> CompactionPlan:
 
 def store_plan(table: TableState, plan: CompactionPlan, action: Action = Action.COMPACTION) -> Instant | None:
     """Put a plan on the timeline; None if a write came in between, whose log files it does not name."""
+    return store_content(table, write_plan(plan), action)
+
+
+def store_content(table: TableState, content: bytes, action: Action) -> Instant | None:
+    """The same of any table service's plan, whatever it names: files that a write under way may change."""
     storage, base_path = table.storage, table.base_path
-    content = write_plan(plan)
     instant = request(storage, base_path, action, utc=table.config.timeline_utc, content=content)
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
     new = [i for i in load_timeline(storage, base_path).instants if (i.time, i.action.family, i.state) not in known]

@@ -1,0 +1,109 @@
+"""The verbs of `Table` that cluster: file groups are rewritten into larger ones, with their rows in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from penstock import options as o
+from penstock.api.opened import Opened
+from penstock.api.reports import Commit, PendingClustering, PendingClusterings
+from penstock.metadata.pending import clustering_plans
+from penstock.progress import Stages
+from penstock.services.clustering.run import cluster, run_clustering
+from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
+from penstock.spread import named_jobs
+from penstock.timeline.clusterings import ClusteringPlan
+from penstock.timeline.instant import Instant
+
+
+class ClusteringVerbs(Opened):
+    """What can be done about the order and the size of a table's files."""
+
+    def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
+        """Rewrite small files into larger ones, sorted if the options say by what. Others may write meanwhile.
+
+        Plans that wait are run first, then what else there is to cluster is planned and run, however few commits were made.
+
+        Args:
+            instant: only the plan of this instant.
+            options: options of clustering, such as `hoodie.clustering.plan.strategy.sort.columns`, by their keys.
+
+        Returns:
+            A commit for each plan that was run.
+
+        Raises:
+            OptionError: there is no such plan.
+            SchemaError: a column to sort by is not there, or has no order.
+            WriteConflict: another process runs the plan, or a write has changed what it names.
+
+        Example:
+            >>> done = table.cluster(options={"hoodie.clustering.plan.strategy.sort.columns": "ts"})
+            >>> [(commit.operation, commit.files_written) for commit in done]
+            [('cluster', 2)]
+        """
+        state, spark = self._state(options or {}), self._reader()
+        stages = Stages(f"cluster {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        if instant is not None:
+            done = [run_clustering(spark, state, instant, stages)]
+        else:
+            done = cluster(spark, state, stages, due=True)
+        return [Commit.of(one.instant, one.metadata) for one in done]
+
+    def schedule_clustering(
+        self, *, if_due: bool = False, options: Mapping[str, object] | None = None
+    ) -> PendingClustering | None:
+        """Plan a clustering, and leave running it to `cluster`, here or in another process.
+
+        Args:
+            if_due: only if the options ask for it after so many commits.
+            options: options of clustering, by their keys.
+
+        Returns:
+            The plan; None where no file groups are left to plan for, or a write is under way just now.
+
+        Example:
+            >>> plan = table.schedule_clustering()
+            >>> plan.file_groups, table.schedule_clustering()
+            (2, None)
+            >>> table.unschedule_clustering(plan.instant)
+        """
+        planned = schedule_clustering(self._state(options or {}), due=not if_due)
+        return next((one for one in self.pending_clusterings() if planned and one.instant == planned.time), None)
+
+    def unschedule_clustering(self, instant: str) -> None:
+        """Give up a plan, and take back what a run of it that died has left.
+
+        Raises:
+            OptionError: there is no such plan.
+            WriteConflict: another process runs it.
+
+        Example:
+            >>> plan = table.schedule_clustering()
+            >>> table.unschedule_clustering(plan.instant)
+            >>> len(table.pending_clusterings())
+            0
+        """
+        unschedule_clustering(self._state({}), instant)
+
+    def pending_clusterings(self) -> PendingClusterings:
+        """Clusterings that are planned and not done yet, oldest first.
+
+        Example:
+            >>> len(table.pending_clusterings())
+            0
+        """
+        state = self._state()
+        return PendingClusterings([_pending(*one) for one in clustering_plans(state)], state.config.name)
+
+
+def _pending(instant: Instant, plan: ClusteringPlan) -> PendingClustering:
+    slices = list(plan.slices)
+    return PendingClustering(
+        instant=instant.time,
+        state=instant.state.name.lower(),
+        groups=len(plan.groups),
+        file_groups=len(slices),
+        new_files=sum(group.outputs for group in plan.groups),
+        sort_columns=plan.parameters.get(o.CLUSTERING_SORT_COLUMNS.key, ""),
+    )

@@ -1,0 +1,97 @@
+"""Rewriting one group of a plan in one task: its slices are read, their rows put in order, and new file groups written.
+
+Without an order rows go through a row group at a time. With one, all rows of the group are in memory at once; groups that
+are too large for that are split (`split.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.filegroup.merged import MergedRules, merged_rows
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
+from penstock.filegroup.rows import KEY_COLUMN, body_of
+from penstock.filegroup.write import FileSettings, GroupWriter, Output
+from penstock.formats.fit import fit
+from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.gather import OFFSETS_REACH, take_rows
+from penstock.schema import META_COLUMNS
+from penstock.services.clustering.order import Ordering, keys_of, order_of, sort_columns
+from penstock.spread import this_task
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What holds for every task of one clustering."""
+
+    settings: FileSettings
+    ordering: Ordering | None
+    #: Whether rows keep their commit time and sequence number.
+    preserves_meta: bool
+    #: How base files and logs become rows; None: the table has no logs.
+    rules: MergedRules | None = None
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """Slices of one partition that become new file groups."""
+
+    rewriting: Rewriting
+    slices: tuple[FileSlice, ...]
+    #: Tells the tasks of a clustering apart, of whatever kind they are.
+    number: int
+
+
+def rewrite(task: RewriteTask) -> list[dict[str, Any]]:
+    """Kernel: write the new file groups; gives their write stats."""
+    how = task.rewriting
+    rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how))
+    if how.ordering is not None:
+        rows = in_order(rows, how.ordering)
+    return write_groups(rows, task.slices[0].partition_path, how, task.number)
+
+
+def read_slice(slice_: FileSlice, how: Rewriting, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of a slice, with the meta columns that are theirs, or some columns of them."""
+    body = body_of(how.settings.schema)
+    wanted = body if columns is None else pa.schema([body.field(name) for name in columns])
+    if slice_.log_files and how.rules is not None:
+        yield from (fit(rows, wanted) for rows in merged_rows(how.settings.storage, slice_, how.rules, wanted.names))
+    elif slice_.base_file is not None:
+        file = open_base_file(how.settings.storage, slice_.base_file.path)
+        yield from one_ahead(read_row_groups(file, slice_.base_file.path, wanted))
+
+
+def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
+    """Rows in order, a row group at a time."""
+    held = list(parts)
+    if not held:
+        return
+    rows = pa.concat_tables(held)
+    del held
+    rows = rows.combine_chunks() if rows.nbytes <= OFFSETS_REACH else rows
+    order = order_of(keys_of(sort_columns(rows, ordering), ordering, sample))
+    for start in range(0, len(order), ROW_GROUP_ROWS):
+        yield take_rows(rows, np.asarray(order[start : start + ROW_GROUP_ROWS], np.int64))
+
+
+def write_groups(rows: Iterable[pa.Table], path: str, how: Rewriting, number: int) -> list[dict[str, Any]]:
+    """Rows to new file groups of a partition; gives the write stats."""
+    attempt = this_task().write_token.partition("-")[2]
+    output = Output(how.settings, number, f"{number}-{attempt}")
+    writer = GroupWriter(output, path)
+    for part in rows:
+        if how.preserves_meta or not how.settings.populate_meta:
+            writer.keep(part)
+        else:
+            writer.write(part.drop_columns(list(META_COLUMNS[:3])), part[KEY_COLUMN])
+        del part
+    stats = writer.close()
+    output.finish()
+    return [asdict(stat) for stat in stats]

@@ -1,0 +1,164 @@
+"""Scheduling: when a clustering is due, and its plan on the timeline, or off it again.
+
+A plan names the newest slice of each file group that it takes. From then on writes that would change one of those are
+refused, or, where they are allowed to, make the plan void. A write that began before may be about to change one, so there is
+no plan while such a write is under way; the timeline is looked at once more when the plan is there, as for a compaction.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.filegroup.rows import body_of
+from penstock.metadata.listing import list_groups, list_partitions, visibility
+from penstock.metadata.pending import (
+    clustering_of,
+    clustering_plans,
+    pending_clusterings,
+    pending_compactions,
+    pending_log_compactions,
+)
+from penstock.options import Options
+from penstock.schema import META_COLUMNS, arrow_of_avro
+from penstock.services.clustering.order import Layout, Ordering, check_ordering
+from penstock.services.clustering.partitions import choose_partitions, selection_of
+from penstock.services.clustering.plan import bounds_of, eligible_slices, group_slices, strategy_of
+from penstock.services.compaction.run import start_over
+from penstock.services.compaction.schedule import store_content, writes_under_way
+from penstock.table import TableState, reloaded, table_schema
+from penstock.timeline.clusterings import OPERATION, ClusteringPlan, write_clustering
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.store import instant_path, read_schema
+
+_ATTEMPTS = 3
+
+
+def schedule_clustering(table: TableState, *, due: bool = False) -> Instant | None:
+    """Plan a clustering, if there is anything to cluster.
+
+    Args:
+        due: whether it is due whatever the options say.
+
+    Returns:
+        The plan's instant; None where nothing is left to plan for, it is not due, or a write is under way.
+
+    Raises:
+        SchemaError: rows cannot be sorted by what the options name.
+    """
+    for _ in range(_ATTEMPTS):
+        table = reloaded(table)
+        if not (due or is_due(table)):
+            return None
+        if under_way := writes_under_way(table):
+            _warn(table, f"write {under_way[0].file_name} is under way, or died and waits for the next write to undo it")
+            return None
+        plan = make_plan(table)
+        if not plan.groups:
+            return None
+        instant = store_content(table, write_clustering(plan, table.base_path), Action.REPLACE_COMMIT)
+        if instant is not None:
+            return instant
+    _warn(table, "other writes came between again and again")
+    return None
+
+
+def _warn(table: TableState, reason: str) -> None:
+    warnings.warn(f"no clustering of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
+
+
+def is_due(table: TableState) -> bool:
+    """Whether so many commits were made since the last clustering that the next is due."""
+    options = table.options
+    gates = [
+        options[most]
+        for switch, most in (
+            (o.CLUSTERING_INLINE, o.CLUSTERING_INLINE_MAX_COMMITS),
+            (o.CLUSTERING_ASYNC, o.CLUSTERING_ASYNC_MAX_COMMITS),
+        )
+        if options[switch]
+    ]
+    return not gates or commits_since(table) >= max(gates)
+
+
+def commits_since(table: TableState) -> int:
+    """Finished writes after the last clustering, finished or not."""
+    last = next((i.time for i in reversed(table.timeline.of(Action.REPLACE_COMMIT)) if _is_clustering(table, i)), "")
+    return sum(i.time > last for i in table.timeline.writes)
+
+
+def _is_clustering(table: TableState, instant: Instant) -> bool:
+    if not instant.is_completed:
+        return clustering_of(table, instant) is not None
+    return read_schema(table.storage, table.base_path, instant)[0] == OPERATION
+
+
+def make_plan(table: TableState) -> ClusteringPlan:
+    """What a clustering of the table would do now; nothing is written."""
+    options, strategy, bounds = table.options, strategy_of(table.options), bounds_of(table.options)
+    ordering = ordering_of(options)
+    schema = table_schema(table)
+    if schema is None:
+        return ClusteringPlan()
+    if ordering is not None:
+        check_ordering(ordering, sortable(schema))
+    paths = choose_partitions(list_partitions(table), selection_of(options, strategy.mode))
+    busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
+    slices = eligible_slices(list_groups(table, paths), visibility(table), busy, bounds)
+    return ClusteringPlan(
+        groups=group_slices([slices[path] for path in paths if path in slices], strategy, bounds),
+        runner=options[o.CLUSTERING_EXECUTION_STRATEGY],
+        parameters=_parameters(options),
+        preserves_meta=options[o.CLUSTERING_PRESERVE_META],
+    )
+
+
+def sortable(schema: str) -> pa.Schema:
+    """The columns that rows may be ordered by: those of the table, and the meta columns that are a row's own."""
+    return body_of(pa.schema([f for f in arrow_of_avro(schema) if f.name not in META_COLUMNS]))
+
+
+def _parameters(options: Options) -> dict[str, str]:
+    """What whoever runs the plan is told: Hudi looks for the columns; the rest is for us."""
+    columns = options[o.CLUSTERING_SORT_COLUMNS]
+    if not columns:
+        return {}
+    found = {o.CLUSTERING_SORT_COLUMNS.key: ",".join(columns)}
+    told = (o.LAYOUT_OPTIMIZE_STRATEGY, o.LAYOUT_CURVE_METHOD, o.LAYOUT_CURVE_SAMPLE)
+    return found | {option.key: options.raw[option.key] for option in told if options.is_set(option)}
+
+
+def ordering_of(options: Options) -> Ordering | None:
+    """The order of rows that the options ask for; None for the one they have."""
+    columns = options[o.CLUSTERING_SORT_COLUMNS]
+    if not columns:
+        return None
+    layout = Layout(options[o.LAYOUT_OPTIMIZE_STRATEGY].replace("-", ""))
+    sample = options[o.LAYOUT_CURVE_SAMPLE] if options[o.LAYOUT_CURVE_METHOD] == "SAMPLE" else None
+    return Ordering(columns, layout, sample)
+
+
+def planned_at(table: TableState, time: str) -> tuple[Instant, ClusteringPlan]:
+    """The pending clustering at a time, and its plan. Raises OptionError."""
+    plans = clustering_plans(table)
+    for instant, plan in plans:
+        if instant.time == time:
+            return instant, plan
+    known = ", ".join(instant.time for instant, _ in plans) or "none"
+    raise OptionError(f"there is no pending clustering at {time} on the timeline of {table.base_path}; pending: {known}")
+
+
+def unschedule_clustering(table: TableState, time: str) -> None:
+    """Give up a plan: what a run of it has written goes, and then the plan itself.
+
+    Raises:
+        OptionError: there is no such plan.
+        WriteConflict: another process runs it.
+    """
+    table = reloaded(table)
+    instant, _ = planned_at(table, time)
+    table = start_over(table, instant)
+    table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))

@@ -1,0 +1,141 @@
+"""Every storage call of clusterings goes wrong, in every way: no row is lost or doubled, and the next run finishes what is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from penstock import spread
+from penstock.errors import PenstockError
+from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.clustering import run as running
+from penstock.services.clustering.run import cluster
+from penstock.services.clustering.schedule import unschedule_clustering
+from penstock.table import TableState, open_table
+from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.plain import orphans, pending, plain_rows
+from tests.table.handmade import HandMade
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+FIRST = [("a", "berlin", 5, 1.5), ("b", "berlin", 3, 2.5)]
+SECOND = [("c", "berlin", 4, 3.5), ("d", "berlin", 2, 4.5)]
+OTHER = [("e", "paris", 2, 5.5)]
+CHANGED = ("a", "berlin", 9, 9.5)
+ROWS = sorted([CHANGED, *SECOND, *OTHER], key=repr)
+NOTHING: Any = None  # no Spark: what there is to do is little, and done here
+OPTIONS = {"hoodie.clustering.plan.strategy.sort.columns": "ts"}
+
+
+def _cluster(table: TableState) -> None:
+    cluster(NOTHING, table, Stages("", "off"), due=True)
+
+
+def _in_parts(table: TableState) -> None:
+    with patch.object(running, "_LEAST_BYTES", 1), patch.object(running, "_MOST_BYTES", 1000):
+        _cluster(table)
+
+
+def _unschedule(table: TableState) -> None:
+    unschedule_clustering(table, table.timeline.pending[0].time)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What goes wrong, and whether a run of a plan has died before it."""
+
+    name: str
+    run: Callable[[TableState], None]
+    calls_min: int
+    is_dead: bool = False
+
+
+SCENES = (
+    Scene("cluster", _cluster, 15),
+    Scene("cluster in parts", _in_parts, 19),
+    Scene("cluster after a crash", _cluster, 20, is_dead=True),
+    Scene("unschedule after a crash", _unschedule, 8, is_dead=True),
+)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    memory = "/dev/shm"
+    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """A table with two file groups in a partition, one of them with a log; and the same with a run that died at its end."""
+    table = HandMade(folder / "plain")
+    table.base(1, "berlin", *FIRST, group="one").base(1, "berlin", *SECOND, group="two").base(1, "paris", *OTHER).instant(1)
+    table.log(1, "berlin", 1, table.rows(2, "berlin", CHANGED), table.deletes(2, "berlin", "b"), group="one").instant(2)
+    shutil.copytree(table.path, folder / "dead")
+    with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
+        plan = FaultPlan(str(folder / "killer"), fault=Fault.BEFORE, match=r"^write_new .*\.replacecommit$")
+        with injected(plan), pytest.raises(Crash):
+            _cluster(open_table(f"crash:{folder / 'dead'}", read_options(OPTIONS)))
+        yield table.path, folder / "dead"
+
+
+@pytest.fixture(params=SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
+def scene(request: pytest.FixtureRequest) -> Scene:
+    found: Scene = request.param
+    return found
+
+
+def play(scene: Scene, written: tuple[Path, Path], plan: FaultPlan, path: Path) -> None:
+    """Run the scene on a fresh copy of its table."""
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(written[scene.is_dead], path)
+    shutil.rmtree(plan.folder, ignore_errors=True)
+    with injected(plan):
+        scene.run(open_table(f"crash:{path}", read_options(OPTIONS)))
+
+
+def check(path: Path, what: str) -> None:
+    """All rows are there, before and after the next clustering, which leaves nothing to do."""
+    assert plain_rows(path) == ROWS, what
+    _cluster(open_table(str(path), read_options(OPTIONS)))
+    assert plain_rows(path) == ROWS, what
+    assert pending(path) == [], what
+    old = ("one-0_", "two-0_", "paris-0_")  # which no commit names in a table made by hand
+    left = [file for file in orphans(path) if file.endswith(".parquet") and not file.rpartition("/")[2].startswith(old)]
+    assert left == [], what
+
+
+def count(scene: Scene, written: tuple[Path, Path], folder: Path) -> int:
+    plan = FaultPlan(str(folder / "count"))
+    play(scene, written, plan, folder / "table")
+    check(folder / "table", "nothing went wrong")
+    assert len(plan.calls) >= scene.calls_min
+    return len(plan.calls)
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
+def test_a_crash_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
+    for at in range(count(scene, written, folder)):
+        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
+        with pytest.raises(Crash):
+            play(scene, written, plan, path)
+        check(path, f"{fault.value} {plan.calls[at]}")
+
+
+@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
+def test_an_error_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
+    for at in range(count(scene, written, folder)):
+        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
+        with suppress(PenstockError, OSError):
+            play(scene, written, plan, path)
+        check(path, f"{fault.value} {plan.calls[at]}")
