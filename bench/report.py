@@ -23,6 +23,12 @@ Results = dict[str, dict[str, Cell]]
 
 #: Other processes had more than this share of the machine during a step: its cell is marked.
 NOISY = 0.10
+#: Pages beside the published one, if they are there.
+PAGES = {
+    "notes.md": "What the figures say: where a goal is missed, and why",
+    "growth.md": "How time grows with batch, table, file groups, columns and commits",
+    "profile.md": "Where the time of an upsert goes",
+}
 OURS = ("penstock", "penstock43")
 BASES = ("hudi015", "limit")
 _PEAKS = ("rss_mb", "rss_driver_mb", "rss_jvm_mb", "rss_worker_mb", "others_cpu")
@@ -31,10 +37,10 @@ _MEDIANS = ("s", "cpu", "cpu_driver", "cpu_jvm", "cpu_worker", "read_mb", "write
 
 
 def read_raw(out: str | Path) -> list[dict[str, Any]]:
-    """All records of the last run of every engine."""
+    """All records of the last run of every step by every engine, so that engines and tables may be measured one by one."""
     records = [json.loads(line) for line in Path(out, "raw.jsonl").read_text().splitlines()]
-    last = {r["engine"]: r["started"] for r in records}
-    return [r for r in records if r["started"] == last[r["engine"]]]
+    last = {(r["engine"], r["step"]): r["started"] for r in records}
+    return [r for r in records if r["started"] == last[r["engine"], r["step"]]]
 
 
 def collect(records: Iterable[Mapping[str, Any]]) -> Results:
@@ -234,8 +240,8 @@ def publish(out: str, folder: str) -> None:
     names = plot_results(content["results"], target)
     shutil.copy(Path(out, "results.json"), target / "results.json")
     text = page(content["results"], content["conditions"], content["versions"], names)
-    growth = target / "growth.md"
-    text += "\n[How time grows](growth.md) with batch, table, file groups, columns and commits.\n" if growth.exists() else ""
+    for name, about in PAGES.items():
+        text += f"\n[{about}]({name})\n" if (target / name).exists() else ""
     (target / "README.md").write_text(text)
     print(f"page written to {target}", flush=True)
 

@@ -1,0 +1,101 @@
+"""Where the time of a snapshot over logs goes (W8): the same query over more and more of the work.
+
+    python -m bench.snapshot --rows 5000000
+
+A merge-on-read table with two upserts in its logs; then, in turns, the aggregation of W8 over the base files alone by Spark's own
+reader, over their rows that no log touches, over the log's rows alone, and over all. For the log, also the work in workers
+without handing anything to Spark. The medians are printed with their ratio to the plain scan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from bench.data import generate
+from bench.meter import Meter
+from bench.on_spark import Penstock
+from penstock.read import merged, scan
+
+TABLE = "mor"
+
+
+def main() -> None:
+    """Print the parts."""
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rows", type=int, default=1_000_000)
+    p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--data", default="bench/out/data")
+    p.add_argument("--out", default="bench/out/snapshot")
+    a = p.parse_args()
+    data, out = f"{os.path.abspath(a.data)}/{a.rows}", os.path.abspath(a.out)
+    generate(data, a.rows, ["core"], 0)
+    shutil.rmtree(out, ignore_errors=True)
+    engine = Penstock("snapshot", out, "snappy")
+    engine.bulk_insert(TABLE, f"{data}/base")
+    for batch in ("mor1", "mor2"):
+        engine.upsert(TABLE, f"{data}/{batch}")
+    report(engine, a.rows, a.repeat)
+    engine.close()
+    shutil.rmtree(out, ignore_errors=True)
+
+
+def report(engine: Penstock, rows: int, repeat: int) -> None:
+    """Measure every part in turns."""
+    engine.before("W8p", TABLE)
+    parts: dict[str, Callable[[], Any]] = {
+        "base files, Spark's own reader": lambda: engine.plain_checksum(TABLE),
+        "base files without the rows that logs touch": lambda: without_logs(engine),
+        "log rows made in workers, and dropped there": lambda: logs_alone(engine, drop=True),
+        "log rows alone": lambda: logs_alone(engine),
+        "the snapshot": lambda: engine.checksum(TABLE),
+    }
+    meter, found = Meter(), {name: [] for name in parts}  # type: tuple[Meter, dict[str, list[dict[str, Any]]]]
+    for turn in range(repeat + 1):
+        for name, part in parts.items():
+            _, measured = meter.measure(part)
+            if turn:  # the first warms up
+                found[name].append(measured)
+    print(f"{rows:,} rows, a fifth of them in logs, medians of {repeat}\n")
+    print("| part | seconds | of the plain scan | CPU s | of it JVM | of it workers |\n|---|---:|---:|---:|---:|---:|")
+    first = next(iter(parts))
+    plain = statistics.median(m["s"] for m in found[first])
+    for name, samples in found.items():
+        figures = {k: statistics.median(m.get(k, 0.0) for m in samples) for k in ("s", "cpu", "cpu_jvm", "cpu_worker")}
+        cpu = " | ".join(f"{figures[k]:.1f}" for k in ("cpu", "cpu_jvm", "cpu_worker"))
+        print(f"| {name} | {figures['s']:.2f} | {figures['s'] / plain:.2f} | {cpu} |")
+
+
+def without_logs(engine: Penstock) -> None:
+    """The part of a snapshot that Spark's own reader does."""
+    with patch.object(merged, "_frames", lambda *_: []):
+        engine.checksum(TABLE)
+
+
+def logs_alone(engine: Penstock, *, drop: bool = False) -> None:
+    """The part that workers do; with nothing for Spark to do behind it, if it is dropped."""
+    frames = merged.merged_frames
+
+    def no_base(spark: Any, plan: Any, schema: Any, columns: Any, base_rows: Any) -> Any:
+        return frames(spark, plan, schema, columns, lambda touched: [])
+
+    run = partial(_dropping, merged._run_parts) if drop else merged._run_parts
+    with patch.object(scan, "merged_frames", no_base), patch.object(merged, "_run_parts", run):
+        engine.checksum(TABLE)
+
+
+def _dropping(run: Callable[..., Iterator[pa.RecordBatch]], *arguments: Any) -> Iterator[pa.RecordBatch]:
+    for batch in run(*arguments):
+        yield batch.slice(0, 0)
+
+
+if __name__ == "__main__":
+    main()
