@@ -33,9 +33,10 @@ from penstock.errors import AlreadyExists, OptionError, PenstockError, SchemaErr
 from penstock.keys import key_generator
 from penstock.metadata.listing import latest_slices
 from penstock.options import lookup, read_options
-from penstock.read.plan import Plan, plan
+from penstock.read.plan import Plan
 from penstock.read.query import parse_query
-from penstock.read.scan import scan, table_struct
+from penstock.read.recent import open_frame
+from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, spark_of_avro
 from penstock.storage import locate
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
@@ -348,7 +349,7 @@ class Table(CompactionVerbs, ClusteringVerbs, CleaningVerbs, RestoringVerbs, Car
         if columns is not None:
             query = replace(query, columns=tuple(dict.fromkeys([*columns, *(equals or {})])))
         query = replace(query, equals=tuple((equals or {}).items()))
-        frame = _having(scan(self._reader(), plan(query, replace(state, options=query.options))), equals or {})
+        frame = _having(open_frame(self._reader(), query, replace(state, options=query.options)), equals or {})
         return frame if columns is None else _select(frame, columns)
 
     def history(self, limit: int | None = None) -> History:

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame
 
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
-from penstock.read.plan import plan
 from penstock.read.query import parse_query
-from penstock.read.scan import scan
+from penstock.read.recent import open_frame
 from penstock.table import open_table
 from penstock.write.door import write
 from penstock.write.incoming import mark_bare
@@ -139,7 +138,7 @@ class HudiReader:
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
     """A lazy DataFrame over a table."""
     query = parse_query(paths, read_options(raw_options))
-    return scan(session, plan(query, open_table(query.base_path, query.options)))
+    return open_frame(session, query, open_table(query.base_path, query.options))
 
 
 def take_over(original: Any, mixin: type, notes: dict[str, Any]) -> Any:

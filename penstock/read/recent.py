@@ -1,0 +1,69 @@
+"""DataFrames of queries that were asked a moment ago: a table that has not changed since is not listed again.
+
+Which files belong to a table follows from its timeline, and every change of them puts something there: a write, a cleaning, a
+rollback. So a query of the same kind, over the same timeline and properties, reads the same files. What the first one found out,
+Spark's own list of the files included, serves the next. Tables of few files are listed anew, and so are those with logs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.read.conform import quoted
+from penstock.read.plan import Plan, plan
+from penstock.read.query import Query
+from penstock.read.scan import scan
+from penstock.table import TableState
+
+_KEPT = 16
+#: Files from which a list is worth keeping.
+_MANY_FILES = 100
+_TIME_ZONE = "spark.sql.session.timeZone"
+
+_frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+_lock = Lock()
+
+
+def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
+    """The DataFrame that answers a query.
+
+    Raises:
+        OptionError: the paths or the time of the query name nothing that can be read.
+        CorruptFile: a file is missing or damaged.
+    """
+    key = _key(spark, query, table)
+    with _lock:
+        known = _frames.get(key)
+        if known is not None:
+            _frames.move_to_end(key)
+    if known is not None:
+        return _apart(known)
+    planned = plan(query, table)
+    frame = scan(spark, planned)
+    if _is_worth_keeping(planned):
+        with _lock:
+            _frames[key] = frame
+            while len(_frames) > _KEPT:
+                _frames.popitem(last=False)
+    return frame
+
+
+def _key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
+    """All that decides what a query reads. A kept frame keeps its session, so that no other one has this identity."""
+    asked = (query.base_path, query.kind, query.as_of, query.within, query.columns, repr(query.equals))
+    given = frozenset(query.options.raw.items())
+    return id(spark), spark.conf.get(_TIME_ZONE), asked, given, frozenset(table.config.raw.items()), table.timeline.instants
+
+
+def _is_worth_keeping(planned: Plan) -> bool:
+    slices = [one for its in planned.slices.values() for one in its]
+    return len(slices) >= _MANY_FILES and not any(one.log_files for one in slices)
+
+
+def _apart(frame: DataFrame) -> DataFrame:
+    """The same rows in columns of their own, so that the two can be joined."""
+    return frame.selectExpr(*(f"{quoted(name)} AS {quoted(name)}" for name in frame.columns))
