@@ -33,7 +33,7 @@ ENGINES = {
     spec.name: spec
     for spec in (
         EngineSpec("limit", "on_arrow:Limit", BENCH, "two bare pyarrow processes, the same byte work, no engine"),
-        EngineSpec("penstock", "on_spark:Penstock", SPARK35, "Penstock on PySpark 3.5"),
+        EngineSpec("penstock", "on_spark:Penstock", BENCH, "Penstock on PySpark 3.5"),
         EngineSpec("penstock43", "on_spark:Penstock", NEWEST, "Penstock on the newest PySpark"),
         EngineSpec("penstockjvm", "on_spark:PenstockThroughJvm", NEWEST, "the same with penstock.direct.input=false"),
         EngineSpec("hudi015", "on_spark:Hudi015", SPARK35, "Apache Hudi 0.15.0"),
