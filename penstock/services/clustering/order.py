@@ -75,8 +75,9 @@ def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """The columns that rows are ordered by, numbered."""
-    found = [column_at(rows, path) for path in ordering.columns]
+    """The columns that rows are ordered by, numbered; bytes of one length are like others."""
+    columns = [column_at(rows, path) for path in ordering.columns]
+    found = [c.cast(pa.binary()) if c is not None and pa.types.is_fixed_size_binary(c.type) else c for c in columns]
     return pa.table(found, names=[str(number) for number in range(len(found))])
 
 

@@ -27,6 +27,7 @@ def sorted_by(rows: pa.Table, *columns: str, layout: Layout = Layout.LINEAR, sam
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "texts": (pa.string(), [None, "", "a", "aa", "aaaaaaaab", "aaaaaaaac", "b", "é", "\U0001f600"]),
     "bytes": (pa.binary(), [None, b"", b"\x00", b"a", b"\xff"]),
+    "bytes of one length": (pa.binary(2), [None, b"\x00a", b"a\x00", b"aa", b"\xff\xff"]),
     "small numbers": (pa.int32(), [None, -(2**31), -1, 0, 1, 2**31 - 1]),
     "large numbers": (pa.int64(), [None, -(2**62), -1, 0, 1, 2**63 - 1]),
     "floats": (pa.float64(), [None, float("-inf"), -1.5, -1e-300, 0.0, 1e-300, 2.5, float("inf")]),
