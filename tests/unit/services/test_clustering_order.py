@@ -60,6 +60,13 @@ def test_several_columns_count_one_after_the_other_and_equal_rows_stay_as_they_s
     assert [row["at"] for row in found if (row["x"], row["y"]) == ("a", 1)] == [7, 9]
 
 
+def test_a_hundred_thousand_different_texts_are_sorted_and_equal_ones_stay_as_they_stand() -> None:
+    numbers = np.random.default_rng(3).permutation(np.repeat(np.arange(100_000), 2))
+    texts = pa.array(numbers).cast(pa.string())
+    order = order_of(pa.table({"0": pa.chunked_array([texts[:70_001], texts[70_001:]])}))
+    assert order.tolist() == sorted(range(200_000), key=lambda at: str(numbers[at]))
+
+
 def test_a_field_inside_a_struct_is_sorted_by() -> None:
     rows = pa.table({"s": [{"a": 2}, {"a": None}, None, {"a": 1}]})
     assert [row["s"] and row["s"]["a"] for row in sorted_by(rows, "s.a")] == [None, None, 1, 2]
