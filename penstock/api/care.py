@@ -18,7 +18,7 @@ from penstock.progress import Stages
 from penstock.services.health import Finding, check_health
 from penstock.services.rollback import roll_back_failed
 from penstock.spread import named_jobs
-from penstock.write.due import DUE
+from penstock.write.due import DUE, needs_spark
 from penstock.write.expire import expire_partitions
 
 
@@ -126,9 +126,10 @@ class CareVerbs(Opened):
     def run_due(
         self, options: Mapping[str, object] | None = None, told: Callable[[ServiceRun], None] | None = None
     ) -> ServiceRuns:
-        """Run the table services that are due: clean, archive, compaction of merge-on-read tables. Others may write meanwhile.
+        """Run the table services that are due: clean, archive, compaction of merge-on-read tables, clustering. Others may write.
 
-        A service that fails does not keep the next from running. Plans that wait, or whose run died, are finished.
+        A service that fails does not keep the next from running. Plans that wait, or whose run died, are finished. A new
+        clustering is planned where the options ask for one, as with `hoodie.clustering.async.enabled`.
 
         Args:
             options: what is kept and when a service is due, by their keys.
@@ -143,7 +144,7 @@ class CareVerbs(Opened):
             archive  not due     ...
         """
         state = self._state(options or {})
-        spark = self._reader() if state.is_merge_on_read else None
+        spark = self._reader() if needs_spark(state) else None
         runs = []
         for service in DUE:
             if service.is_for(state):

@@ -17,7 +17,9 @@ from rich.console import Console
 import penstock
 from penstock import clock
 from penstock.errors import OptionError
+from penstock.options import read_options
 from penstock.table import open_table
+from penstock.write.due import needs_spark
 
 _STOPPED = 130
 #: How often a wait looks whether it is over.
@@ -29,7 +31,7 @@ _OPTION = typer.Option(None, "--option", "-o", help="An option for the services,
 
 def commands() -> typer.Typer:
     """The commands of this noun."""
-    app = typer.Typer(no_args_is_help=True, help="Clean, archive, compact: run what is due, and see what is not done.")
+    app = typer.Typer(no_args_is_help=True, help="Clean, archive, compact, cluster: run what is due, and see what is not done.")
     app.command("run")(run)
     app.command("list")(list_pending)
     app.command("health")(health)
@@ -45,12 +47,11 @@ def run(
     """Run the services that are due; safe beside a running writer. Ctrl-C ends it without harm."""
     given, console = _options(option), Console()
     signal.signal(signal.SIGTERM, _stop)
-    table, is_working = None, True
+    is_working = True
     try:
-        table = _open(path, given)
         while True:
             is_working = True
-            failed = _round(table, console)
+            failed = _round(_open(path, given), console)
             if once:
                 sys.exit(1 if failed else 0)
             is_working = False
@@ -76,8 +77,8 @@ def health(path: str = _PATH, option: list[str] = _OPTION) -> None:
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """The table; with a session if its services need one."""
-    spark: Any = penstock.session() if open_table(path).is_merge_on_read else None
+    """The table; with a session if its services need one now."""
+    spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
 

@@ -294,10 +294,13 @@ class GroupWriter:
 
     Args:
         file_id: all rows go to this file group, however large it becomes.
+        old: a file whose rows `keep` brings, all of them and no others: the first file goes on with its key filter.
     """
 
-    def __init__(self, output: Output, partition_path: str, file_id: str | None = None) -> None:
-        self._output, self._settings, self._partition = output, output.settings, partition_path
+    def __init__(
+        self, output: Output, partition_path: str, file_id: str | None = None, old: pq.ParquetFile | None = None
+    ) -> None:
+        self._output, self._settings, self._partition, self._old = output, output.settings, partition_path, old
         self._prefix, self._files, self._only_id = clock.new_uuid(), 0, file_id
         self._open: BaseFileWriter | None = None
         self._bytes_per_row: float | None = None
@@ -331,7 +334,9 @@ class GroupWriter:
     def keep(self, body: pa.Table) -> None:
         """Add rows that carry the meta columns which are theirs."""
         for writer, start, count in self._parts(body):
-            writer.keep(body.slice(start, count), new=True)
+            rows = body.slice(start, count)
+            self._output.notes.add(Note.ADDED, writer.name, rows[KEY_COLUMN])
+            writer.keep(rows)
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
         """The file that takes the next rows, where these begin and how many they are; it is looked at when they are written."""
@@ -344,7 +349,8 @@ class GroupWriter:
             self._roll_if_full(writer)
 
     def _next(self) -> BaseFileWriter:
-        self._open = BaseFileWriter(self._output, self._partition, self._next_id, MarkerType.CREATE)
+        self._open = BaseFileWriter(self._output, self._partition, self._next_id, MarkerType.CREATE, old=self._old)
+        self._old = None
         self._files += 1
         return self._open
 

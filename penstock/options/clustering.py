@@ -26,7 +26,7 @@ CLUSTERING_ASYNC: Final = Option(
     "hoodie.clustering.async.enabled",
     boolean,
     False,
-    "Plan clustering after a write, once enough commits were made, and leave it to another process.",
+    "Another process plans and runs clusterings, once enough commits were made; a write does nothing about it.",
     aliases=("hoodie.datasource.clustering.async.enable",),
 )
 CLUSTERING_INLINE_MAX_COMMITS: Final = Option(

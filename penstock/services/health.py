@@ -62,7 +62,8 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     small, count = sum(size < limit for size in sizes), len(sizes)
     is_bad = count >= _FILES_TO_MATTER and small > count * _SMALL_SHARE
     text = (
-        f"write more rows at once, or choose coarser partitions: files below {human_bytes(limit)} cost a read more than they give"
+        f"run cluster(), write more rows at once, or choose coarser partitions: files below {human_bytes(limit)} cost a read "
+        "more than they give"
     )
     return Finding("small files", f"{small:,} of {count:,}", text if is_bad else "")
 
@@ -109,7 +110,7 @@ _FIXES = {
     "restore": "finish the restore with restore(): nobody can write before that",
     "compaction": "run compact()",
     "log compaction": "run compact_logs()",
-    "clustering": "run the clustering",
+    "clustering": "run cluster(): until then nobody can change the rows that it moves",
     "clean": "run clean()",
     "write": "a write is under way, or died: the next write rolls it back",
     "rollback": "the next write finishes the rollback",

@@ -122,7 +122,7 @@ def _plan_of(record: Mapping[str, Any]) -> ClusteringPlan:
         groups=tuple(_group_of(one) for one in record.get("inputGroups") or ()),
         runner=strategy.get("strategyClassName") or "",
         parameters=strategy.get("strategyParams") or {},
-        preserves_meta=bool(record.get("preserveHoodieMetadata")),
+        preserves_meta=record.get("preserveHoodieMetadata") is not False,  # Hudi too keeps them where a plan does not say
     )
 
 

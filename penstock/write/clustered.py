@@ -13,6 +13,7 @@ from penstock.commit.change import Change
 from penstock.errors import WriteConflict
 from penstock.metadata.listing import visibility
 from penstock.metadata.pending import pending_clusterings
+from penstock.services.clustering.moved import check_movable
 from penstock.services.clustering.order import check_ordering
 from penstock.services.clustering.schedule import ordering_of, sortable, unschedule_clustering
 from penstock.table import TableState, reloaded
@@ -66,9 +67,16 @@ def check_not_replaced(table: TableState, groups: Collection[Group]) -> None:
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Refuse a write whose clustering could not be done, before anything is written. Raises SchemaError."""
-    options = table.options
-    asked = (o.CLUSTERING_INLINE, o.CLUSTERING_SCHEDULE_INLINE, o.CLUSTERING_ASYNC)
-    ordering = ordering_of(options)
-    if ordering is not None and options[o.TABLE_SERVICES_ENABLED] and any(options[one] for one in asked):
+    """Refuse a write whose clustering could not be done, before anything is written. Raises SchemaError, Unsupported."""
+    if not clusters_after_write(table):
+        return
+    check_movable(table)
+    ordering = ordering_of(table.options)
+    if ordering is not None:
         check_ordering(ordering, sortable(avro))
+
+
+def clusters_after_write(table: TableState) -> bool:
+    """Whether a write clusters, or plans a clustering. Under `hoodie.clustering.async.enabled` another process does both."""
+    options = table.options
+    return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

@@ -63,17 +63,26 @@ def write(
         raise TableExists(f"hoodie table at {base_path} already exists.; use mode('append') to add to it")
     _check_mode(options, save_mode, exists, base_path)
     if not exists:
-        return _create(spark, incoming, storage, base_path, options)
-    if save_mode == "overwrite" and options[o.OPERATION] != "insert_overwrite_table":
-        return _overwrite(spark, incoming, storage, base_path, options)
+        commit, table = _create(spark, incoming, storage, base_path, options)
+    elif save_mode == "overwrite" and options[o.OPERATION] != "insert_overwrite_table":
+        commit, table = _overwrite(spark, incoming, storage, base_path, options)
+    else:
+        commit, table = _append(spark, incoming, path, options)
+    return replace(commit, failed_services=follow_up(spark, table))
+
+
+def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Options) -> tuple[Commit, TableState]:
+    """Write to the table that is there."""
     table = open_table(path, options)
-    check_against_table(options, table.config, base_path)
+    check_against_table(options, table.config, table.base_path)
     settings = resolve(options, table.config, frozenset(incoming.columns))
     check_index(table, settings.options)
     return _run(spark, table, settings, prepare(incoming, settings, table_schema(table)))
 
 
-def _create(spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options) -> Commit:
+def _create(
+    spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
+) -> tuple[Commit, TableState]:
     """Make the table with its first write; an error leaves nothing of it."""
     settings = resolve(options, None, frozenset(incoming.columns))
     prepared = prepare(incoming, settings, None)
@@ -90,28 +99,30 @@ def _create(spark: SparkSession, incoming: DataFrame, storage: Storage, base_pat
         raise
 
 
-def _overwrite(spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options) -> Commit:
+def _overwrite(
+    spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
+) -> tuple[Commit, TableState]:
     """Write a new table aside, and put it in the place of the old one."""
     fresh = fresh_path(base_path)
     try:
-        commit = _create(spark, incoming, storage, fresh, options)
+        commit, table = _create(spark, incoming, storage, fresh, options)
     except CommitUnknown as e:  # known after all: nobody sees a table that has not taken its place
         with suppress(StorageError):
             storage.delete_tree(fresh)
         raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap(storage, fresh, base_path)
-    return commit
+    return commit, replace(table, base_path=base_path)
 
 
-def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> Commit:
+def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> tuple[Commit, TableState]:
+    """Run the operation; gives the commit, and the table for what follows it."""
     table = replace(table, options=settings.options)
     check_entries(index_of(settings.options), table)
     check_inline(table, prepared.avro)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
-    commit = OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages))
-    return replace(commit, failed_services=follow_up(spark, table))
+    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages)), table
 
 
 def _save_mode(mode: str | None) -> str:

@@ -13,9 +13,11 @@ from penstock import options as o
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
+from penstock.services.clustering.run import cluster, run_waiting
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.table import TableState
+from penstock.timeline.instant import Action
 from penstock.write.expire import expire_partitions
 
 if TYPE_CHECKING:
@@ -27,9 +29,16 @@ class DueService:
     """A table service that decides by the options whether there is anything to do."""
 
     name: str
-    #: Gives what was done in a few words; None where nothing was due. Spark is there for merge-on-read tables.
+    #: Gives what was done in a few words; None where nothing was due. There may be no Spark, unless one is needed.
     run: Callable[[SparkSession | None, TableState, Stages], str | None]
     is_for: Callable[[TableState], bool] = lambda _: True
+    #: Whether it cannot do without Spark.
+    needs_spark: bool = False
+
+
+def needs_spark(table: TableState) -> bool:
+    """Whether a service that looks at the table needs a session."""
+    return any(service.needs_spark for service in DUE if service.is_for(table))
 
 
 def _clean(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
@@ -52,6 +61,21 @@ def _join(spark: Any, table: TableState, stages: Stages) -> str | None:
     return f"{len(done):,} plans run" if done else None
 
 
+def _cluster(spark: Any, table: TableState, stages: Stages) -> str | None:
+    done = cluster(spark, table, stages) if _asks_for_clustering(table) else run_waiting(spark, table, stages)
+    return f"{len(done):,} plans run" if done else None
+
+
+def _asks_for_clustering(table: TableState) -> bool:
+    """Whether new plans are made: there is no number of commits after which every table wants one."""
+    return any(table.options[one] for one in (o.CLUSTERING_INLINE, o.CLUSTERING_SCHEDULE_INLINE, o.CLUSTERING_ASYNC))
+
+
+def _may_cluster(table: TableState) -> bool:
+    """Whether there may be something to cluster; a pending replace commit may be a plan, which is not read for that."""
+    return _asks_for_clustering(table) or any(not i.is_completed for i in table.timeline.of(Action.REPLACE_COMMIT))
+
+
 def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
     done = expire_partitions(table, stages)
     return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
@@ -61,7 +85,10 @@ def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> st
 DUE = (
     DueService("clean", _clean),
     DueService("archive", _archive),
-    DueService("compact", _compact, lambda table: table.is_merge_on_read),
-    DueService("join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]),
+    DueService("compact", _compact, lambda table: table.is_merge_on_read, needs_spark=True),
+    DueService(
+        "join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE], needs_spark=True
+    ),
+    DueService("cluster", _cluster, _may_cluster, needs_spark=True),
     DueService("old partitions", _expire, lambda table: table.options[o.TTL_INLINE]),
 )

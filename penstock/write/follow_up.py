@@ -30,6 +30,7 @@ from penstock.services.compaction.schedule import schedule
 from penstock.services.rollback import roll_back_expired
 from penstock.spread import named_jobs
 from penstock.table import TableState, reloaded
+from penstock.write.clustered import clusters_after_write
 from penstock.write.expire import expire_partitions
 
 
@@ -108,12 +109,6 @@ def _join(spark: SparkSession, table: TableState) -> None:
     join_logs(spark, table, _stages(spark, table, "join logs of"))
 
 
-def _clusters(table: TableState) -> bool:
-    options = table.options
-    asked = options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
-    return options[o.TABLE_SERVICES_ENABLED] and asked
-
-
 def _cluster(spark: SparkSession, table: TableState) -> None:
     """Run clusterings that wait and one that is due; or only plan it, for somebody else to run."""
     if table.options[o.CLUSTERING_INLINE]:
@@ -137,7 +132,7 @@ SERVICES = (
     _Service("archiving", lambda _, table: archive(table), _archives),
     _Service("the compaction after it", _compact, _compacts, raises=True),
     _Service("joining logs", _join, lambda table: _compacts(table) and table.options[o.LOG_COMPACTION_INLINE], raises=True),
-    _Service("the clustering after it", _cluster, _clusters, raises=True),
+    _Service("the clustering after it", _cluster, clusters_after_write, raises=True),
     _Service("deleting old partitions", _expire, _expires, raises=True),
 )
 

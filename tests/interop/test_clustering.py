@@ -103,3 +103,15 @@ def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str
     assert read(hudi015, table_path) == AFTER
     assert {row["id"]: row["_hoodie_commit_time"] for row in hudi015.read(table_path, {}).to_pylist()}["c"] == times["c"]
     assert again.files_written == 3
+    last = max(row["_hoodie_commit_time"] for row in hudi015.read(table_path, {}).to_pylist())
+    for begin, ids in ((last, []), (str(int(last) - 1), ["b", "g"])):  # no row is new to an incremental query
+        since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin}
+        assert sorted(row["id"] for row in hudi015.read(table_path, since).to_pylist()) == ids
+
+    keep = {"hoodie.cleaner.commits.retained": "1", OPERATION: "upsert"}  # what was replaced goes when it is cleaned, by either
+    for number in (1, 2):
+        hudi015.write(table_path, rows(("g", "tokyo", 1 + number, 0.5)), {**options, **keep})
+    assert not [f for f in Path(table_path).rglob("*.parquet") if f.name.endswith(f"_{last}.parquet")]
+    after = sorted([row for row in AFTER if row[0] != "g"] + [("g", "tokyo", 3, 0.5)])
+    assert read(hudi015, table_path) == after
+    assert plain_rows(table_path) == sorted(after, key=repr)

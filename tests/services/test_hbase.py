@@ -350,3 +350,29 @@ def test_a_missing_client_names_the_extra(spark: Any, hbase: HBase, table_path: 
     with warnings.catch_warnings(), pytest.raises(OptionError, match=r"pip install 'penstock\[hbase\]'"):
         t.write("insert", *SIX)
     assert not Path(table_path).exists()
+
+
+@KINDS
+def test_rows_that_a_clustering_moves_are_found_where_they_are_then(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind)
+    t.write("insert", *SIX)
+    t.write(
+        "upsert", ("a", "berlin", 9, 9.0), **{"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+    )
+    assert {commit for commit, _ in t.entries.values()} == {t.last}, "every row is in a new file group"
+    t.check()
+    t.write("upsert", *((key, city, 10, 10.0) for key, city, *_ in SIX))
+    assert t.rows == [(key, city, 10, 10.0) for key, city, *_ in SIX]
+    t.check()
+    found, dies = t.entries, FaultPlan(f"{table_path}-plan", fault=Fault.BEFORE, match=r"\.replacecommit$")
+    with injected(dies), pytest.raises(Crash):
+        penstock.Table.open(f"crash:{table_path}", spark, options=t.options).cluster()
+    assert t.entries != found, "entries are put before the commit is published"
+    table = penstock.Table.open(table_path, spark, options=t.options)
+    table.unschedule_clustering(table.pending_clusterings()[0].instant)
+    t.write("upsert", *((key, city, 11, 11.0) for key, city, *_ in SIX))
+    assert t.rows == [(key, city, 11, 11.0) for key, city, *_ in SIX], "they are found where they were before"
+    table.cluster()
+    t.check()

@@ -75,8 +75,9 @@ def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """The columns that rows are ordered by, numbered."""
-    found = [column_at(rows, path) for path in ordering.columns]
+    """The columns that rows are ordered by, numbered; bytes of one length are like others."""
+    columns = [column_at(rows, path) for path in ordering.columns]
+    found = [c.cast(pa.binary()) if c is not None and pa.types.is_fixed_size_binary(c.type) else c for c in columns]
     return pa.table(found, names=[str(number) for number in range(len(found))])
 
 
@@ -111,8 +112,17 @@ def order_of(keys: pa.Table) -> Positions:
     if not numbers:
         return np.arange(keys.num_rows)
     if len(numbers) == 1:
-        return np.argsort(numbers[0], kind="stable")
+        return _stable_order(numbers[0])
     return np.lexsort(numbers[::-1])
+
+
+def _stable_order(numbers: npt.NDArray[np.unsignedinteger]) -> Positions:
+    """The positions of numbers in their order. Those of 32 bits are sorted by the lower half, then by the upper: numpy sorts
+    numbers of 16 bits by their digits, much faster than it compares."""
+    if numbers.dtype != np.uint32:
+        return np.argsort(numbers, kind="stable")
+    low = np.argsort(numbers.astype(np.uint16), kind="stable")
+    return low[np.argsort((numbers[low] >> np.uint32(16)).astype(np.uint16), kind="stable")]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from penstock.filegroup.merged import MergedRules, merged_rows
 from penstock.filegroup.model import FileSlice
@@ -50,21 +51,35 @@ class RewriteTask:
 
 def rewrite(task: RewriteTask) -> list[dict[str, Any]]:
     """Kernel: write the new file groups; gives their write stats."""
-    how = task.rewriting
-    rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how))
+    how, old = task.rewriting, _only_file(task)
+    rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how, file=old))
     if how.ordering is not None:
         rows = in_order(rows, how.ordering)
-    return write_groups(rows, task.slices[0].partition_path, how, task.number)
+    return write_groups(rows, task.slices[0].partition_path, how, task.number, old)
 
 
-def read_slice(slice_: FileSlice, how: Rewriting, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The rows of a slice, with the meta columns that are theirs, or some columns of them."""
+def _only_file(task: RewriteTask) -> pq.ParquetFile | None:
+    """The base file that has all rows of the task, if one has."""
+    first, how = task.slices[0], task.rewriting
+    if len(task.slices) > 1 or first.log_files or first.base_file is None:
+        return None
+    return open_base_file(how.settings.storage, first.base_file.path)
+
+
+def read_slice(
+    slice_: FileSlice, how: Rewriting, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a slice, with the meta columns that are theirs, or some columns of them.
+
+    Args:
+        file: its base file, if that is open already.
+    """
     body = body_of(how.settings.schema)
     wanted = body if columns is None else pa.schema([body.field(name) for name in columns])
     if slice_.log_files and how.rules is not None:
         yield from (fit(rows, wanted) for rows in merged_rows(how.settings.storage, slice_, how.rules, wanted.names))
     elif slice_.base_file is not None:
-        file = open_base_file(how.settings.storage, slice_.base_file.path)
+        file = file or open_base_file(how.settings.storage, slice_.base_file.path)
         yield from one_ahead(read_row_groups(file, slice_.base_file.path, wanted))
 
 
@@ -75,19 +90,27 @@ def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | N
         return
     rows = pa.concat_tables(held)
     del held
-    rows = rows.combine_chunks() if rows.nbytes <= OFFSETS_REACH else rows
-    order = order_of(keys_of(sort_columns(rows, ordering), ordering, sample))
+    order = np.asarray(order_of(keys_of(sort_columns(rows, ordering), ordering, sample)), np.int64)
+    if rows.nbytes <= OFFSETS_REACH:  # all at once is faster, and takes no more memory than one more copy to gather from
+        rows, order = take_rows(rows, order), np.arange(len(order))
     for start in range(0, len(order), ROW_GROUP_ROWS):
-        yield take_rows(rows, np.asarray(order[start : start + ROW_GROUP_ROWS], np.int64))
+        yield take_rows(rows, order[start : start + ROW_GROUP_ROWS])
 
 
-def write_groups(rows: Iterable[pa.Table], path: str, how: Rewriting, number: int) -> list[dict[str, Any]]:
-    """Rows to new file groups of a partition; gives the write stats."""
+def write_groups(
+    rows: Iterable[pa.Table], path: str, how: Rewriting, number: int, old: pq.ParquetFile | None = None
+) -> list[dict[str, Any]]:
+    """Rows to new file groups of a partition; gives the write stats.
+
+    Args:
+        old: the file that they all come from, if it is one.
+    """
     attempt = this_task().write_token.partition("-")[2]
     output = Output(how.settings, number, f"{number}-{attempt}")
-    writer = GroupWriter(output, path)
+    keeps = how.preserves_meta or not how.settings.populate_meta
+    writer = GroupWriter(output, path, old=old if keeps else None)
     for part in rows:
-        if how.preserves_meta or not how.settings.populate_meta:
+        if keeps:
             writer.keep(part)
         else:
             writer.write(part.drop_columns(list(META_COLUMNS[:3])), part[KEY_COLUMN])

@@ -21,16 +21,18 @@ from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import CorruptFile, WriteConflict
+from penstock.errors import CorruptFile, Unsupported, WriteConflict
 from penstock.filegroup.markers import read_markers, work_folder
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.view import latest_merged_slices
+from penstock.index import index_of
 from penstock.metadata.listing import list_groups, visibility
 from penstock.metadata.pending import clustering_plans
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro
+from penstock.services.clustering.moved import check_movable, noting_keys, tell_after, tell_before
 from penstock.services.clustering.order import check_ordering
 from penstock.services.clustering.plan import slice_named
 from penstock.services.clustering.rewrite import RewriteTask, Rewriting, rewrite
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
 _MB = 1024 * 1024
 #: Stored bytes of a group that one task sorts, and below which more tasks than cores do not pay.
 _MOST_BYTES, _LEAST_BYTES = 128 * _MB, 32 * _MB
-_SINGLE_FILE = "SparkSingleFileSortExecutionStrategy"
+#: The Java classes whose plans are run: rows sorted into files of some size, or each file by itself.
+_SORT_AND_SIZE, _SINGLE_FILE = "SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy"
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,15 @@ def cluster(spark: SparkSession, table: TableState, stages: Stages, *, due: bool
     Args:
         due: whether a new plan is made whatever the options say about when.
     """
-    waiting = [instant.time for instant, _ in clustering_plans(reloaded(table))]
-    done = [run_clustering(spark, table, time, stages) for time in waiting]
+    done = run_waiting(spark, table, stages)
     instant = schedule_clustering(table, due=due)
     return done + ([run_clustering(spark, table, instant.time, stages)] if instant else [])
+
+
+def run_waiting(spark: SparkSession, table: TableState, stages: Stages) -> list[Clustered]:
+    """Run all plans that wait, or whose run died, oldest first."""
+    waiting = [instant.time for instant, _ in clustering_plans(reloaded(table))]
+    return [run_clustering(spark, table, time, stages) for time in waiting]
 
 
 def run_clustering(spark: SparkSession, table: TableState, time: str, stages: Stages) -> Clustered:
@@ -82,11 +90,14 @@ def run_clustering(spark: SparkSession, table: TableState, time: str, stages: St
         OptionError: there is no such plan.
         CorruptFile: a file that the plan names is missing or damaged.
         SchemaError: rows cannot be sorted by what the plan names.
+        Unsupported: the table has buckets, or the plan is for a kind of clustering that only Hudi knows.
         WriteConflict: another process runs it, a write that began before the plan is not finished, or one has changed a file
             group of the plan.
     """
     table = turn_off_metadata_table(reloaded(table))
     instant, plan = planned_at(table, time)
+    check_runner(table, time, plan)
+    check_movable(table, (one.file_id for one in plan.slices))
     if earlier := writes_before(table, time):
         raise WriteConflict(
             f"write {earlier[0].file_name} of {table.base_path} began before clustering {time} was planned and is not finished; "
@@ -106,8 +117,9 @@ def _run(
     slices: Sequence[Sequence[FileSlice]],
     stages: Stages,
 ) -> Clustered:
-    schema = schema_of(table)
+    schema, index = schema_of(table), index_of(table.options)
     rewriting = rewriting_of(table, change.time, plan, schema)
+    rewriting = replace(rewriting, settings=noting_keys(rewriting.settings, index))
     run = partial(run_tasks, spark, here=is_small(table, [one for its in slices for one in its]))
     most = bytes_per_task(slices, cores(spark.conf) if spark else None)
     groups = list(zip(plan.groups, slices, strict=True))
@@ -126,9 +138,11 @@ def _run(
             found += rewrite_in_parts(rewriting, its, group.outputs, ranges, folder, run, number)
         stats = [WriteStat(**stat) for stat in found]
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
+    tell_before(table, index, change.time, stats, run)
     check_untouched(table, change.time, plan)
     extra = {"penstock.stages": stages.to_text()}
     metadata = change.complete(stats, operation=OPERATION, schema=schema, extra=extra, replaced=replaced_by(plan))
+    tell_after(table, index, stats)
     return Clustered(change.time, metadata)
 
 
@@ -150,7 +164,9 @@ def rewriting_of(table: TableState, time: str, plan: ClusteringPlan, schema: str
 
 
 #: What the caller may say about the order of rows, whatever the plan does.
-_LAYOUT = tuple(one.key for one in (o.LAYOUT_OPTIMIZE_STRATEGY, o.LAYOUT_CURVE_METHOD, o.LAYOUT_CURVE_SAMPLE))
+_LAYOUT = tuple(
+    one.key for one in (o.LAYOUT_OPTIMIZE_STRATEGY, o.LAYOUT_CURVE_METHOD, o.LAYOUT_CURVE_SAMPLE, o.BULK_INSERT_SORT_MODE)
+)
 
 
 def _parts(rewriting: Rewriting, slices: Sequence[FileSlice], outputs: int) -> list[list[FileSlice]]:
@@ -183,6 +199,15 @@ def replaced_by(plan: ClusteringPlan) -> dict[str, tuple[str, ...]]:
 
 
 # What a plan counts on
+
+
+def check_runner(table: TableState, time: str, plan: ClusteringPlan) -> None:
+    """Raises Unsupported for a plan that is not run by sorting: its file groups would not be what whoever made it expects."""
+    if plan.runner and not plan.runner.endswith((_SORT_AND_SIZE, _SINGLE_FILE)):
+        raise Unsupported(
+            f"clustering {time} of {table.base_path} is to be run by {plan.runner}, which Penstock does not know; run it with "
+            f"Hudi, or give it up with unschedule_clustering({time!r})"
+        )
 
 
 def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[list[FileSlice]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.filegroup.rows import body_of
+from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.metadata.listing import list_groups, list_partitions, visibility
 from penstock.metadata.pending import (
     clustering_of,
@@ -24,6 +24,7 @@ from penstock.metadata.pending import (
 )
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, arrow_of_avro
+from penstock.services.clustering.moved import check_movable
 from penstock.services.clustering.order import Layout, Ordering, check_ordering
 from penstock.services.clustering.partitions import choose_partitions, selection_of
 from penstock.services.clustering.plan import bounds_of, eligible_slices, group_slices, strategy_of
@@ -35,6 +36,8 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
 
 _ATTEMPTS = 3
+#: Sort modes of a bulk insert that leave the rows of a partition in the order of their keys.
+_SORTS_BY_KEY = ("GLOBAL_SORT", "PARTITION_SORT")
 
 
 def schedule_clustering(table: TableState, *, due: bool = False) -> Instant | None:
@@ -48,6 +51,7 @@ def schedule_clustering(table: TableState, *, due: bool = False) -> Instant | No
 
     Raises:
         SchemaError: rows cannot be sorted by what the options name.
+        Unsupported: the table has buckets.
     """
     for _ in range(_ATTEMPTS):
         table = reloaded(table)
@@ -108,6 +112,7 @@ def make_plan(table: TableState) -> ClusteringPlan:
     paths = choose_partitions(list_partitions(table), selection_of(options, strategy.mode))
     busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
     slices = eligible_slices(list_groups(table, paths), visibility(table), busy, bounds)
+    check_movable(table, (one.file_id for its in slices.values() for one in its))
     return ClusteringPlan(
         groups=group_slices([slices[path] for path in paths if path in slices], strategy, bounds),
         runner=options[o.CLUSTERING_EXECUTION_STRATEGY],
@@ -132,10 +137,10 @@ def _parameters(options: Options) -> dict[str, str]:
 
 
 def ordering_of(options: Options) -> Ordering | None:
-    """The order of rows that the options ask for; None for the one they have."""
+    """The order of rows that the options ask for: by columns, or else as a bulk insert sorts; None for the one they have."""
     columns = options[o.CLUSTERING_SORT_COLUMNS]
     if not columns:
-        return None
+        return Ordering((KEY_COLUMN,)) if options[o.BULK_INSERT_SORT_MODE] in _SORTS_BY_KEY else None
     layout = Layout(options[o.LAYOUT_OPTIMIZE_STRATEGY].replace("-", ""))
     sample = options[o.LAYOUT_CURVE_SAMPLE] if options[o.LAYOUT_CURVE_METHOD] == "SAMPLE" else None
     return Ordering(columns, layout, sample)

@@ -27,6 +27,7 @@ def sorted_by(rows: pa.Table, *columns: str, layout: Layout = Layout.LINEAR, sam
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "texts": (pa.string(), [None, "", "a", "aa", "aaaaaaaab", "aaaaaaaac", "b", "é", "\U0001f600"]),
     "bytes": (pa.binary(), [None, b"", b"\x00", b"a", b"\xff"]),
+    "bytes of one length": (pa.binary(2), [None, b"\x00a", b"a\x00", b"aa", b"\xff\xff"]),
     "small numbers": (pa.int32(), [None, -(2**31), -1, 0, 1, 2**31 - 1]),
     "large numbers": (pa.int64(), [None, -(2**62), -1, 0, 1, 2**63 - 1]),
     "floats": (pa.float64(), [None, float("-inf"), -1.5, -1e-300, 0.0, 1e-300, 2.5, float("inf")]),
@@ -57,6 +58,13 @@ def test_several_columns_count_one_after_the_other_and_equal_rows_stay_as_they_s
     found = sorted_by(rows, "x", "y")
     assert [(row["x"], row["y"]) for row in found] == expected
     assert [row["at"] for row in found if (row["x"], row["y"]) == ("a", 1)] == [7, 9]
+
+
+def test_a_hundred_thousand_different_texts_are_sorted_and_equal_ones_stay_as_they_stand() -> None:
+    numbers = np.random.default_rng(3).permutation(np.repeat(np.arange(100_000), 2))
+    texts = pa.array(numbers).cast(pa.string())
+    order = order_of(pa.table({"0": pa.chunked_array([texts[:70_001], texts[70_001:]])}))
+    assert order.tolist() == sorted(range(200_000), key=lambda at: str(numbers[at]))
 
 
 def test_a_field_inside_a_struct_is_sorted_by() -> None:

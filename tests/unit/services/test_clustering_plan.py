@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,14 @@ def test_a_slice_without_an_id_is_no_plan() -> None:
         read_clustering(write_container("HoodieRequestedReplaceMetadata", record), "x")
 
 
+def test_rows_keep_their_commit_time_where_a_plan_does_not_say() -> None:
+    for said, kept in ((None, True), (True, True), (False, False)):
+        record = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [], "preserveHoodieMetadata": said}}
+        plan = read_clustering(write_container("HoodieRequestedReplaceMetadata", record), "x")
+        assert plan is not None
+        assert plan.preserves_meta is kept
+
+
 def test_other_replacing_writes_have_no_plan() -> None:
     assert read_clustering(b"", "x") is None
     assert read_clustering(write_container("HoodieRequestedReplaceMetadata", {"operationType": None}), "x") is None
@@ -231,6 +240,18 @@ def test_a_column_to_sort_by_that_is_not_there_is_refused_before_anything_is_pla
     with pytest.raises(SchemaError, match="names 'rider', which is not among the columns"):
         schedule_clustering(made.table(clustering_plan_strategy_sort_columns="rider"), due=True)
     assert not any("replacecommit" in name for name in made.instants())
+
+
+def test_a_table_with_buckets_is_refused_however_that_is_known() -> None:
+    ids = [f"p/0000000{n}-aaaa-0" for n in range(3)]
+    bucketed = History().commit(1, ids, extra=SCHEMA).table()
+    said = history().table(index_type="BUCKET")
+    kept = replace(bucketed, config=replace(bucketed.config, raw={**bucketed.config.raw, "hoodie.index.type": "BUCKET"}))
+    ringed = history("MERGE_ON_READ")
+    ringed.storage.write_new("/t/.hoodie/.bucket_index/consistent_hashing_metadata/p/0.hashing_meta", b"{}")
+    for table in (bucketed, said, kept, ringed.table()):
+        with pytest.raises(Unsupported, match="/t has buckets .* Leave clustering out"):
+            schedule_clustering(table, due=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,18 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.errors import CorruptFile, OptionError, SchemaError, WriteConflict
-from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_MAX_KEY, FOOTER_MIN_KEY, footer_of
+from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
+from penstock.formats.bloom import read_bloom
+from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, footer_of
+from penstock.index.in_memory import check_remembered
 from penstock.metadata.listing import latest_slices, merged_slices
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering import run as running
 from penstock.services.clustering.run import Clustered, cluster, run_clustering
-from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
+from penstock.services.clustering.schedule import make_plan, schedule_clustering, unschedule_clustering
 from penstock.table import TableState, open_table
+from penstock.timeline.clusterings import write_clustering
 from penstock.timeline.contents import WriteStat
 from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.handmade import HandMade, at
@@ -118,11 +122,17 @@ def test_files_are_as_large_as_asked_for(made: HandMade, columns: str | None) ->
     assert sorted(key for one in berlin for key in one) == list("abcd")
 
 
-def test_without_columns_rows_stay_as_they_stand(made: HandMade) -> None:
+def test_without_columns_rows_stay_as_they_stand_or_are_sorted_as_a_bulk_insert_sorts(made: HandMade) -> None:
     run(opened(made))
     (berlin,) = files(made)["berlin"]
     assert [berlin.index(key) for key in "ab"] in ([0, 1], [2, 3])
     assert plain_rows(made.path) == ROWS
+    run(opened(made, sort_columns="fare"))
+    assert files(made)["paris"] == [["e", "f"]]
+    run(opened(made, sort_columns="ts"))
+    assert files(made)["paris"] == [["f", "e"]]
+    run(open_table(str(made.path), read_options({"hoodie.bulkinsert.sort.mode": "partition_sort"})))
+    assert files(made) == {"berlin": [["a", "b", "c", "d"]], "paris": [["e", "f"]]}
 
 
 @pytest.mark.parametrize(("layout", "method"), [("linear", "direct"), ("zorder", "direct"), ("hilbert", "sample")])
@@ -152,6 +162,26 @@ def test_a_large_group_is_rewritten_in_several_tasks(tmp_path: Path, layout: str
         assert all(one == sorted(one) for one in in_files)
         spans = sorted((one[0], one[-1]) for one in in_files)
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_a_file_that_is_rewritten_by_itself_goes_on_with_its_key_filter(made: HandMade) -> None:
+    run(opened(made, sort_columns="ts"))
+    with patch.object(KeyFooter, "add", side_effect=AssertionError("a filter is made anew")):
+        (done,) = run(opened(made, sort_columns="fare"))
+    assert sorted(stat.num_writes for stat in done.metadata.stats) == [2, 4]
+    for its in latest_slices(open_table(str(made.path))).values():
+        for one in its:
+            assert one.base_file is not None
+            footer = footer_of(pq.ParquetFile(one.base_file.path))
+            keys = pq.ParquetFile(one.base_file.path).read(["id"])["id"]
+            assert read_bloom(footer[FOOTER_BLOOM], footer.get(FOOTER_BLOOM_TYPE)).might_contain(keys).all()
+            assert (footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]) == (min(keys.to_pylist()), max(keys.to_pylist()))
+
+
+def test_an_index_in_memory_knows_the_new_file_groups(made: HandMade) -> None:
+    table = open_table(str(made.path), read_options({"hoodie.index.type": "INMEMORY"}))
+    run(table)
+    check_remembered(table.base_path, latest_slices(open_table(str(made.path))))
 
 
 # --- plans that wait ---
@@ -254,6 +284,15 @@ def test_a_torn_plan_is_told_by_whoever_meets_it(made: HandMade) -> None:
     for act in (run, lambda table: schedule_clustering(table, due=True)):
         with pytest.raises(CorruptFile, match=f"{instant.file_name} of .* cannot be read as the plan of a clustering"):
             act(opened(made))
+
+
+def test_a_plan_that_only_hudi_can_run_is_refused_and_stays(made: HandMade) -> None:
+    java = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    plan = replace(make_plan(opened(made)), runner=java)
+    (made.path / ".hoodie" / f"{at(9)}.replacecommit.requested").write_bytes(write_clustering(plan, str(made.path)))
+    with pytest.raises(Unsupported, match=f"is to be run by {java}, which Penstock does not know; run it with Hudi"):
+        run(opened(made))
+    assert pending(made.path) == [f"{at(9)}.replacecommit.requested"]
 
 
 def test_a_plan_that_sorts_by_a_column_which_is_gone_is_refused(made: HandMade) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from penstock.filegroup.names import log_file_name
 from penstock.services.health import Finding, check_health
 from penstock.timeline.cleans import CleanResult, write_clean_result
+from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from tests.unit.services.histories import History, at
 
 NOW = datetime(2024, 1, 31)
@@ -39,7 +40,7 @@ def test_each_number_that_is_bad_comes_with_what_to_do() -> None:
     assert found["log to base size"].value == "100 B to 12 B (833%)"
     assert found["pending"].value == "1 rollback, 1 write"
     for measure, words in (
-        ("small files", "write more rows at once"),
+        ("small files", "run cluster(), write more rows at once"),
         ("rows per file", "use fewer partitions"),
         ("log to base size", r"run compact()"),
         ("pending", "the next write rolls it back"),
@@ -50,3 +51,11 @@ def test_each_number_that_is_bad_comes_with_what_to_do() -> None:
     history.instant(f"{at(2)}.clean", write_clean_result(CleanResult(at(2), at(1), at(1), {})))
     found = findings(history)
     assert (found["days since the last clean"].value, found["days since the last clean"].is_fine) == ("29", False)
+
+
+def test_a_clustering_that_waits_is_told_with_what_to_do() -> None:
+    history = History().commit(1, ["p/a"])
+    plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "a", "a_0-0-0_1.parquet"),)),))
+    history.instant(f"{at(2)}.replacecommit.requested", write_clustering(plan, "/t"))
+    found = findings(history)["pending"]
+    assert (found.value, found.suggestion.split(":")[0]) == ("1 clustering", "run cluster()")

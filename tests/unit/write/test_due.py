@@ -1,0 +1,68 @@
+"""Services that run what is due: which look at a table, and what clustering does without Spark where there is little to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import CorruptFile
+from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.clustering.schedule import schedule_clustering
+from penstock.table import TableState, open_table
+from penstock.write.due import DUE, needs_spark
+from tests.kit.plain import pending, plain_rows
+from tests.table.handmade import HandMade
+
+NOTHING: Any = None
+ASYNC = {"hoodie.clustering.async.enabled": "true", "hoodie.clustering.async.max.commits": "2"}
+ROWS = [("a", "berlin", 5, 1.0), ("b", "berlin", 3, 2.0), ("c", "berlin", 4, 3.0)]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> HandMade:
+    """A copy-on-write table of one commit."""
+    table = HandMade(tmp_path / "t", properties={"hoodie.table.type": "COPY_ON_WRITE"})
+    return table.base(1, "berlin", *ROWS[:2], group="one").instant(1, "commit")
+
+
+def opened(made: HandMade, options: dict[str, str] | None = None) -> TableState:
+    return open_table(str(made.path), read_options(options or {}))
+
+
+def looking(table: TableState) -> list[str]:
+    return [service.name for service in DUE if service.is_for(table)]
+
+
+def cluster(table: TableState) -> str | None:
+    (service,) = (one for one in DUE if one.name == "cluster")
+    return service.run(NOTHING, table, Stages("", "off"))
+
+
+def test_a_table_is_clustered_where_a_plan_waits_or_the_options_ask_for_it(made: HandMade) -> None:
+    assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive"], False)
+    assert schedule_clustering(opened(made), due=True) is not None
+    assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive", "cluster"], True)
+    assert (cluster(opened(made)), pending(made.path)) == ("1 plans run", [])
+    assert (cluster(opened(made)), looking(opened(made))) == (None, ["clean", "archive"])
+
+
+def test_new_clusterings_are_planned_after_so_many_commits(made: HandMade) -> None:
+    assert "cluster" in looking(opened(made, ASYNC))
+    assert cluster(opened(made, ASYNC)) is None
+    made.base(2, "berlin", ROWS[2], group="two").instant(2, "commit")
+    assert cluster(opened(made, ASYNC)) == "1 plans run"
+    assert (plain_rows(made.path), pending(made.path)) == (ROWS, [])
+    assert cluster(opened(made, ASYNC)) is None  # no commit since
+
+
+def test_a_torn_plan_is_an_error_of_the_service_that_runs_it(made: HandMade) -> None:
+    instant = schedule_clustering(opened(made), due=True)
+    assert instant is not None
+    file = made.path / ".hoodie" / instant.file_name
+    file.write_bytes(file.read_bytes()[:-30])
+    assert "cluster" in looking(opened(made))
+    with pytest.raises(CorruptFile, match="cannot be read as the plan of a clustering"):
+        cluster(opened(made))
