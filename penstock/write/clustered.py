@@ -14,7 +14,8 @@ from penstock.errors import WriteConflict
 from penstock.metadata.listing import visibility
 from penstock.metadata.pending import pending_clusterings
 from penstock.services.clustering.order import check_ordering
-from penstock.services.clustering.schedule import ordering_of, sortable, unschedule_clustering
+from penstock.services.clustering.resize import rings_to_resize
+from penstock.services.clustering.schedule import check_index, ordering_of, sortable, unschedule_clustering
 from penstock.table import TableState, reloaded
 
 Group = tuple[str, str]
@@ -66,9 +67,18 @@ def check_not_replaced(table: TableState, groups: Collection[Group]) -> None:
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Refuse a write whose clustering could not be done, before anything is written. Raises SchemaError."""
+    """Refuse a write whose clustering could not be done, before anything is written.
+
+    Raises:
+        SchemaError: rows cannot be sorted as the options say.
+        OptionError, Unsupported: the table's index does not go with it.
+    """
     options = table.options
     asked = (o.CLUSTERING_INLINE, o.CLUSTERING_SCHEDULE_INLINE, o.CLUSTERING_ASYNC)
+    if not options[o.TABLE_SERVICES_ENABLED] or not any(options[one] for one in asked):
+        return
+    check_index(table)
+    rings_to_resize(table)
     ordering = ordering_of(options)
-    if ordering is not None and options[o.TABLE_SERVICES_ENABLED] and any(options[one] for one in asked):
+    if ordering is not None:
         check_ordering(ordering, sortable(avro))

@@ -12,7 +12,7 @@ from penstock.index.in_memory import check_remembered
 from penstock.metadata.listing import latest_slices
 from penstock.table import TableState
 from penstock.write.append import appendable_slices
-from penstock.write.ask import ask_index
+from penstock.write.ask import ask_index, check_not_clustered
 from penstock.write.buckets import plan_buckets
 from penstock.write.choose_index import choose_index, kept_index
 from penstock.write.relocate import relocate
@@ -82,6 +82,7 @@ def _plan_asked(
     asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
     paths = sorted({p.path for p in pieces} | asked.partitions)
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
+    check_not_clustered(write.table, asked, slices)
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 

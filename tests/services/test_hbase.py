@@ -289,6 +289,21 @@ def test_an_index_without_entries_is_refused_where_the_table_has_rows(
     t.check()
 
 
+def test_rows_that_a_clustering_has_moved_are_not_written_twice(spark: Any, hbase: HBase, table_path: str) -> None:
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:2])
+    table = penstock.Table.open(table_path, spark)
+    with pytest.raises(Unsupported, match="clustering moves rows to other file groups, and does not tell"):
+        table.cluster(options=t.options)
+    table.cluster()
+    before = timeline(table_path)
+    with pytest.raises(OptionError, match="has moved without telling the index"):
+        t.write("upsert", ("a", "berlin", 9, 9.0))
+    assert timeline(table_path) == before
+    t.write("upsert", ("a", "berlin", 9, 9.0), **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+    assert t.rows == [("a", "berlin", 9, 9.0), SIX[1]]
+
+
 def test_what_is_wrong_with_hbase_is_said_and_nothing_is_written(spark: Any, hbase: HBase, table_path: str) -> None:
     t = Trips(spark, hbase, table_path)
     t.write("insert", *SIX[:2])
