@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import penstock
+from tests.kit.hbase import HBase, running_hbase
 from tests.kit.oracle import Oracle, OracleUnavailable
+from tests.kit.servers import ServerUnavailable
 from tests.kit.sessions import SessionUnavailable, make_session
 
 MARKS = {
@@ -75,6 +77,16 @@ def hudi015() -> Iterator[Oracle]:
 def hudi12() -> Iterator[Oracle]:
     """Real Hudi 1.2.0; it writes table version 6 unless told otherwise."""
     yield from _oracle("hudi12")
+
+
+@pytest.fixture(scope="module")
+def hbase() -> Iterator[HBase]:
+    """A real HBase, which ends with the module: it takes much memory."""
+    try:
+        with running_hbase() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
 
 
 def _oracle(name: str) -> Iterator[Oracle]:

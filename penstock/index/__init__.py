@@ -79,3 +79,13 @@ def index_in(table: TableState, options: Options) -> Index:
     """The index that the options ask for, with what it keeps in the table."""
     index = index_of(options)
     return replace(index, buckets=load_rings(table, index.buckets)) if isinstance(index.buckets, Rings) else index
+
+
+def buckets_in(table: TableState) -> Buckets | Rings | None:
+    """The buckets of a table, as its properties say, or the options that it was opened with; None: it has none."""
+    names = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields), **table.config.raw, **table.options.raw}
+    options = table.options.replace({k: v for k, v in names.items() if k in _BUCKET_KEYS})
+    return index_in(table, options).buckets if options[o.INDEX_TYPE] == "BUCKET" else None
+
+
+_BUCKET_KEYS = (o.RECORD_KEY_FIELD.key, o.INDEX_TYPE.key, o.BUCKET_ENGINE.key, o.BUCKET_COUNT.key, o.BUCKET_HASH_FIELDS.key)

@@ -63,6 +63,8 @@ class HBaseSettings:
     put_batch: int
     #: The put batch is derived from what the region servers bear: this many rows a second each.
     auto_rate: float | None = None
+    #: The option that names the host, with its value; for messages.
+    named_by: str = ""
 
     @property
     def where(self) -> str:
@@ -75,7 +77,8 @@ def hbase_settings(options: Options) -> HBaseSettings:
     quorum, table = options[o.HBASE_QUORUM], options[o.HBASE_TABLE]
     if not table:
         raise OptionError(f"{o.INDEX_TYPE.key}=HBASE needs {o.HBASE_TABLE.key}: the table of HBase that holds the index")
-    host = options[o.HBASE_THRIFT_HOST] or (quorum or "").split(",")[0].strip().partition(":")[0]
+    gateway = options[o.HBASE_THRIFT_HOST]
+    host = gateway or (quorum or "").split(",")[0].strip().partition(":")[0]
     if not host:
         raise OptionError(
             f"{o.INDEX_TYPE.key}=HBASE needs {o.HBASE_QUORUM.key}, whose first host is asked, or {o.HBASE_THRIFT_HOST.key}: "
@@ -91,6 +94,7 @@ def hbase_settings(options: Options) -> HBaseSettings:
         get_batch=options[o.HBASE_GET_BATCH],
         put_batch=options[o.HBASE_PUT_BATCH],
         auto_rate=auto,
+        named_by=f"{o.HBASE_THRIFT_HOST.key}={gateway}" if gateway else f"the first host of {o.HBASE_QUORUM.key}={quorum}",
     )
 
 
@@ -248,13 +252,13 @@ def _error(settings: HBaseSettings, cause: Exception) -> PenstockError:
         return OptionError(f"table {settings.table} of HBase has no family {FAMILY}; set {o.HBASE_TABLE.key} to a table that has")
     if isinstance(cause, TimeoutError):
         return StorageError(
-            f"HBase did not answer in time at its Thrift gateway {settings.where} "
+            f"HBase did not answer in time at its Thrift gateway {settings.where}, {settings.named_by} "
             f"({o.HBASE_SESSION_TIMEOUT.key}={settings.answer_ms}, {o.HBASE_CONNECTION_TIMEOUT.key}={settings.connect_ms}). "
             "Nothing is committed; see whether HBase is up, then write again"
         )
     first_line = text.partition("\n")[0]
     return StorageError(
-        f"HBase cannot be reached through its Thrift gateway {settings.where} ({type(cause).__name__}: {first_line}). "
-        f"Nothing is committed; is the gateway running (hbase thrift start)? {o.HBASE_THRIFT_HOST.key} and "
+        f"HBase cannot be reached through its Thrift gateway {settings.where}, {settings.named_by} ({type(cause).__name__}: "
+        f"{first_line}). Nothing is committed; is the gateway running (hbase thrift start)? {o.HBASE_THRIFT_HOST.key} and "
         f"{o.HBASE_THRIFT_PORT.key} say where; by default it is the first host of {o.HBASE_QUORUM.key}, and 9090"
     )

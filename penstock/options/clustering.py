@@ -53,6 +53,7 @@ CLUSTERING_PLAN_STRATEGY: Final = Option(
             "SparkRecentDaysClusteringPlanStrategy",
             "SparkSelectedPartitionsClusteringPlanStrategy",
             "SparkSingleFileSortPlanStrategy",
+            "SparkConsistentBucketClusteringPlanStrategy",
         )
     ),
     instead="choose partitions with hoodie.clustering.plan.partition.filter.mode",
@@ -63,7 +64,12 @@ CLUSTERING_EXECUTION_STRATEGY: Final = Option(
     f"{_CLIENT}.run.strategy.SparkSortAndSizeExecutionStrategy",
     "How a plan is carried out.",
     supported=tuple(
-        f"{_CLIENT}.run.strategy.{name}" for name in ("SparkSortAndSizeExecutionStrategy", "SparkSingleFileSortExecutionStrategy")
+        f"{_CLIENT}.run.strategy.{name}"
+        for name in (
+            "SparkSortAndSizeExecutionStrategy",
+            "SparkSingleFileSortExecutionStrategy",
+            "SparkConsistentBucketClusteringExecutionStrategy",
+        )
     ),
     instead="leave it out, and name columns with hoodie.clustering.plan.strategy.sort.columns",
 )

@@ -6,7 +6,6 @@ from typing import Final
 
 from penstock.options.option import Option, amount, boolean, count, fraction, positive, text, word, words
 
-_RESIZE: Final = "clustering, which splits and joins buckets"
 _RECORD: Final = "the record index"
 
 #: Buckets of a partition. Each is a file group, and a write may touch all of them.
@@ -167,7 +166,7 @@ BUCKET_ENGINE: Final = Option(
     "hoodie.index.bucket.engine",
     word,
     "SIMPLE",
-    "A fixed number of buckets; or parts of a hash ring, which Hudi's clustering can split and join (merge-on-read only).",
+    "A fixed number of buckets; or parts of a hash ring, which clustering splits and joins (merge-on-read only).",
     allowed=("SIMPLE", "CONSISTENT_HASHING"),
 )
 BUCKET_COUNT: Final = Option(
@@ -180,15 +179,15 @@ BUCKET_COUNT_MAX: Final[Option[int | None]] = Option(
     "hoodie.bucket.index.max.num.buckets",
     positive,
     None,
-    "Most buckets per partition with consistent hashing.",
-    waits_for=_RESIZE,
+    "Consistent hashing: clustering splits no more buckets than make this many in a partition. Without it, or below "
+    "hoodie.bucket.index.num.buckets, that number counts.",
 )
 BUCKET_COUNT_MIN: Final[Option[int | None]] = Option(
     "hoodie.bucket.index.min.num.buckets",
     positive,
     None,
-    "Least buckets per partition with consistent hashing.",
-    waits_for=_RESIZE,
+    "Consistent hashing: clustering joins buckets as long as this many are left in a partition. Without it, or above "
+    "hoodie.bucket.index.num.buckets, that number counts.",
 )
 BUCKET_HASH_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.bucket.index.hash.field",
@@ -200,15 +199,13 @@ BUCKET_SPLIT_THRESHOLD: Final = Option(
     "hoodie.bucket.index.split.threshold",
     amount,
     2.0,
-    "A bucket larger than this many maximum file sizes is split.",
-    waits_for=_RESIZE,
+    "Consistent hashing: clustering splits a bucket larger than this many maximum file sizes.",
 )
 BUCKET_MERGE_THRESHOLD: Final = Option(
     "hoodie.bucket.index.merge.threshold",
     amount,
     0.2,
-    "Buckets smaller than this share of the maximum file size are joined.",
-    waits_for=_RESIZE,
+    "Consistent hashing: clustering joins neighbours smaller than this share of the maximum file size.",
 )
 HBASE_QUORUM: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.zkquorum",

@@ -97,7 +97,7 @@ METADATA_RECORD_INDEX: Final = Option(
     False,
     "Keep the location of every key.",
     supported=("false",),
-    instead=_NOT_WRITTEN,
+    instead="leave it out, and set hoodie.index.type=GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 METADATA_RECORD_INDEX_GROWTH: Final = Option(
     f"{_META}record.index.growth.factor",

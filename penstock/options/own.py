@@ -36,7 +36,7 @@ PENSTOCK_INDEX: Final = Option(
     word,
     "off",
     "`auto` chooses between the simple and the bloom index for every write, from the files and the batch; with a global "
-    "`hoodie.index.type` between the global ones. A table with buckets keeps them.",
+    "`hoodie.index.type` between the global ones. `BUCKET`, `HBASE` and `INMEMORY` stay what they are.",
     allowed=("off", "auto"),
 )
 PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock import options as o
 from penstock.filegroup.model import FileSlice
-from penstock.index import index_in
+from penstock.index import buckets_in
 from penstock.index.bucket import Buckets
 from penstock.index.rings import Rings
 from penstock.table import TableState
@@ -27,22 +26,19 @@ def in_asked_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
     """The slices that may hold rows whose columns have these values; all of them where that cannot be told."""
-    buckets = _buckets(table)
+    buckets = buckets_in(table)
     key = _key(equals, table, buckets.fields, schema) if buckets else None
     if buckets is None or key is None:
         return slices
     keys = pa.array([key], pa.string())
-    return [s for s in slices if buckets.number_of(s) == int(buckets.numbers(keys, s.partition_path)[0])]
+    return [s for s in slices if _may_hold(buckets, s, int(buckets.numbers(keys, s.partition_path)[0]))]
 
 
-def _buckets(table: TableState) -> Buckets | Rings | None:
-    """The table's buckets, as its properties say or the options of the read."""
-    names = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields), **table.config.raw, **table.options.raw}
-    options = table.options.replace({k: v for k, v in names.items() if k in _KEYS})
-    return index_in(table, options).buckets if options[o.INDEX_TYPE] == "BUCKET" else None
-
-
-_KEYS = (o.RECORD_KEY_FIELD.key, o.INDEX_TYPE.key, o.BUCKET_ENGINE.key, o.BUCKET_COUNT.key, o.BUCKET_HASH_FIELDS.key)
+def _may_hold(buckets: Buckets | Rings, slice_: FileSlice, number: int) -> bool:
+    """Whether a slice is the bucket that is asked for. In the past a ring may have had other parts: nothing is known of these."""
+    if isinstance(buckets, Rings) and buckets.ring(slice_.partition_path).number_of(slice_.file_id) is None:
+        return True
+    return buckets.number_of(slice_) == number
 
 
 def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[str], schema: str | None) -> str | None:

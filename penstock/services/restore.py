@@ -25,6 +25,7 @@ from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import made_by, withdraw_partition
 from penstock.formats.log_blocks import BlockType, scan_blocks
+from penstock.index.rings import drop_changed
 from penstock.metadata.listing import walk_partitions
 from penstock.metadata.pending import pending_clusterings
 from penstock.metadata.savepoints import savepoint_times, savepoints
@@ -224,6 +225,7 @@ def _forget(table: TableState, instant: Instant) -> None:
     for action in (a for a in Action if a.family is instant.action.family):
         for state in (State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(base_path, Instant(instant.time, action, state)))
+    drop_changed(table, instant.time)
     delete_markers(storage, base_path, instant.time)
     stop_heartbeat(storage, base_path, instant.time)
 

@@ -34,6 +34,7 @@ from penstock.filegroup.names import (
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
+from penstock.index.rings import drop_changed
 from penstock.metadata.listing import walk_partitions
 from penstock.metadata.pending import clustering_of
 from penstock.services.rollback_index import sync_index
@@ -245,6 +246,8 @@ def run_rollback(
         for path in sorted(partitions, reverse=True):
             withdraw_partition(storage, base_path, path, failed.time)
     sync_index(table, failed.time, plan["RollbackRequests"] or [], was_published=was_published)
+    if failed.action is Action.REPLACE_COMMIT:
+        drop_changed(table, failed.time)
     for state in (State.INFLIGHT,) if keeps_plan or failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)

@@ -38,6 +38,8 @@ class ClusteringGroup:
     outputs: int = 1
     #: How much work it is, under Hudi's names.
     metrics: Mapping[str, float] = field(default_factory=dict)
+    #: What else the strategy says about it.
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _record_of(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
         "slices": [_slice_record(one, base_path) for one in group.slices],
         "metrics": {name: float(value) for name, value in group.metrics.items()},
         "numOutputFileGroups": group.outputs,
-        "extraMetadata": None,
+        "extraMetadata": dict(group.extra) or None,
         "version": 1,
     }
 
@@ -131,6 +133,7 @@ def _group_of(record: Mapping[str, Any]) -> ClusteringGroup:
         slices=tuple(_slice_of(one) for one in record["slices"] or ()),
         outputs=max(1, record.get("numOutputFileGroups") or 1),
         metrics=record.get("metrics") or {},
+        extra=record.get("extraMetadata") or {},
     )
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock import options as o
+from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import failing_as_storage
 from penstock.index.entries import standing
@@ -25,6 +27,10 @@ from penstock.index.hbase import HBaseSettings, open_entries
 from penstock.merge.gather import Positions
 from penstock.merge.mergers import DELETE_FLAG, Merger
 from penstock.storage import Storage, join
+from penstock.table import TableState
+from penstock.timeline.clusterings import OPERATION
+from penstock.timeline.instant import Action, State
+from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
 from penstock.write.merge_file import MERGE, MOVE, Fates
 from penstock.write.share import Share, ShareSettings, load_share
@@ -99,6 +105,27 @@ def ask_index(
     heard = run(ask_for_keys, tasks)
     places = tuple(tuple((path, file_id) for path, file_id in each["places"]) for each in heard)
     return Asked(tuple(each["out"] for each in heard), places, sum(each["rows"] for each in heard))
+
+
+def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+    """Refuse entries that name a file group in whose place a clustering has put others: rows would be there twice.
+
+    Raises:
+        OptionError: there is such an entry.
+    """
+    there = {(path, one.file_id) for path, its in slices.items() for one in its}
+    gone = {place for places in asked.places for place in places} - there
+    done = table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED) if gone else ()
+    for instant in done:
+        metadata = read_metadata(table.storage, table.base_path, instant)
+        if metadata.operation != OPERATION:
+            continue
+        for path, file_id in gone & {(path, file_id) for path, ids in (metadata.replaced or {}).items() for file_id in ids}:
+            raise OptionError(
+                f"{o.INDEX_TYPE.key}=HBASE has entries that name file group {file_id} of partition {path!r}, whose rows "
+                f"clustering {instant.time} of {table.base_path} has moved without telling the index: they would be written "
+                "twice. Use GLOBAL_SIMPLE or GLOBAL_BLOOM from now on, or write the rows to a new table"
+            )
 
 
 def ask_for_keys(task: AskTask) -> dict[str, Any]:

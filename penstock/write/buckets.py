@@ -7,17 +7,20 @@ at what is there: whether a key was known is decided when the slice is read. A b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from penstock.errors import WriteConflict
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.read import open_base_file
 from penstock.filegroup.write import GroupWriter, Output
 from penstock.formats.parquet import FOOTER_MAX_KEY, FOOTER_MIN_KEY, footer_of
+from penstock.index.bucket import Buckets
 from penstock.index.lookup import Keys, look_up, may_hold
+from penstock.index.rings import Rings
 from penstock.merge.gather import Positions
 from penstock.timeline.contents import WriteStat, workload_profile
 from penstock.write.alive import look_up_merged
@@ -83,6 +86,15 @@ def plan_buckets(
     tasks.sort(key=_weight, reverse=True)
     figures = {"rows": sum(task.rows for task in tasks), "buckets": len(tasks)}
     return Work(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
+
+
+def check_rings_stand(staged: Buckets | Rings | None, now: Buckets | Rings | None, partitions: Collection[str]) -> None:
+    """Raises WriteConflict if buckets were split or joined since rows were cut by them."""
+    if not isinstance(staged, Rings) or not isinstance(now, Rings):
+        return
+    for path in sorted(partitions):
+        if staged.ring(path) != now.ring(path):
+            raise WriteConflict(f"the buckets of partition {path!r} were split or joined during this write. Run it again")
 
 
 def _weight(task: BucketTask) -> int:

@@ -3,6 +3,8 @@
 The choice is between the indexes that look into files, which may follow one another freely, and keeps to the reach that was asked
 for: one partition, or all. `SIMPLE` reads the key column of every file. `BLOOM` first asks the footers, which pays where these
 rule out many files: where keys are ordered, so that files have ranges of their own, or where a batch has few rows for many files.
+Four things count: how large the files are, whether their keys are ordered, over how many partitions and files the batch fans out,
+and how many rows it has. An index that is for a table's life, or keeps what it knows elsewhere, stays what it is.
 """
 
 from __future__ import annotations
@@ -39,15 +41,27 @@ class Choice:
     why: str
 
 
-def choose_index(storage: Storage, index: Index, rows: int, slices: Mapping[str, Sequence[FileSlice]]) -> Choice:
-    """The index for a batch of so many rows, which may be in these file slices.
+def kept_index(index: Index) -> str | None:
+    """Why an index is not up for choice; None if it is."""
+    if index.buckets is not None:
+        return "the rows of the table are in buckets, and no other index would find them there"
+    if index.entries is not None:
+        return "it keeps entries outside the table, which a write by another index would leave behind"
+    if index.remembers:
+        return "it was asked for, and knows what this process wrote"
+    return None
+
+
+def choose_index(storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]) -> Choice:
+    """The index for a batch whose keys may be in these file slices.
 
     Args:
         index: says how far keys are looked for.
+        rows: how many rows the batch has for each partition.
     """
-    files = [s.base_file for its in slices.values() for s in its if s.base_file]
-    size, most = sum(f.size_bytes for f in files), max((len(its) for its in slices.values()), default=0)
-    if most <= 1 and not index.is_global:
+    files = {path: [s.base_file for s in its if s.base_file] for path, its in slices.items()}
+    count, size = sum(map(len, files.values())), sum(f.size_bytes for its in files.values() for f in its)
+    if not index.is_global and max(map(len, slices.values()), default=0) <= 1:
         return _simple(index, "no partition of the batch has more than one file group, so each file is read once anyway")
     if size <= _SMALL_BYTES:
         return _simple(index, f"the files are small ({human_bytes(size)} in all), and reading their keys costs little")
@@ -56,10 +70,23 @@ def choose_index(storage: Storage, index: Index, rows: int, slices: Mapping[str,
         return _simple(index, "the files carry no key ranges")
     if overlap <= _OVERLAP:
         return _bloom(index, f"keys are ordered: the key range of a file overlaps with {overlap:.0%} of the others")
-    left_out, load = math.exp(-rows / len(files)), f"{rows:,} rows for {len(files):,} files"
+    left_out = _left_out(rows, {path: len(its) for path, its in files.items()}, everywhere=index.is_global)
+    load = f"{sum(rows.values()):,} rows for {count:,} files of {_partitions(len(slices))}"
     if left_out < _RULED_OUT:
-        return _simple(index, f"keys are in no order, and {load} leave none without a row")
+        return _simple(index, f"keys are in no order, and {load} leave {left_out:.0%} without a row, too few to ask filters")
     return _bloom(index, f"keys are in no order, but {load} leave {left_out:.0%} of them without any, which filters can tell")
+
+
+def _left_out(rows: Mapping[str, int], files: Mapping[str, int], *, everywhere: bool) -> float:
+    """The share of files that no row is in, if rows fall into files at random: of their partition, or of all."""
+    count = sum(files.values())
+    if everywhere:
+        return math.exp(-sum(rows.values()) / count)
+    return sum(its * math.exp(-rows.get(path, 0) / its) for path, its in files.items() if its) / count
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count:,} partitions"
 
 
 def _simple(index: Index, why: str) -> Choice:

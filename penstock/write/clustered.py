@@ -13,8 +13,8 @@ from penstock.commit.change import Change
 from penstock.errors import WriteConflict
 from penstock.metadata.listing import visibility
 from penstock.metadata.pending import pending_clusterings
-from penstock.services.clustering.moved import check_movable
 from penstock.services.clustering.order import check_ordering
+from penstock.services.clustering.resize import rings_to_resize
 from penstock.services.clustering.schedule import ordering_of, sortable, unschedule_clustering
 from penstock.table import TableState, reloaded
 
@@ -67,10 +67,15 @@ def check_not_replaced(table: TableState, groups: Collection[Group]) -> None:
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Refuse a write whose clustering could not be done, before anything is written. Raises SchemaError, Unsupported."""
+    """Refuse a write whose clustering could not be done, before anything is written.
+
+    Raises:
+        SchemaError: rows cannot be sorted as the options say.
+        OptionError, Unsupported: the table's index does not go with it.
+    """
     if not clusters_after_write(table):
         return
-    check_movable(table)
+    rings_to_resize(table)
     ordering = ordering_of(table.options)
     if ordering is not None:
         check_ordering(ordering, sortable(avro))

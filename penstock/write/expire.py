@@ -8,7 +8,7 @@ from penstock.progress import Stages
 from penstock.services.lifetime import expired_partitions
 from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.instant import Action
-from penstock.write.overwrite import groups_in, requested_content
+from penstock.write.overwrite import groups_in, renew_rings, requested_content
 from penstock.write.pipeline import extra_metadata, insert_profile
 from penstock.write.state import Commit
 
@@ -25,6 +25,7 @@ def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
             paths = expired_partitions(table)
             notes.rows = len(paths)
         change.start(insert_profile(_OPERATION, []))
+        renew_rings(table, change.time, paths)
         extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
         schema = table_schema(table) or ""
         metadata = change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=groups_in(table, paths))

@@ -12,9 +12,9 @@ from penstock.index.in_memory import check_remembered
 from penstock.metadata.listing import latest_slices
 from penstock.table import TableState
 from penstock.write.append import appendable_slices
-from penstock.write.ask import ask_index
+from penstock.write.ask import ask_index, check_not_clustered
 from penstock.write.buckets import plan_buckets
-from penstock.write.choose_index import choose_index
+from penstock.write.choose_index import choose_index, kept_index
 from penstock.write.relocate import relocate
 from penstock.write.rules import partition_columns
 from penstock.write.stage import Piece
@@ -26,21 +26,50 @@ def plan(
     write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
 ) -> Work:
     """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
+    if write.options[o.PENSTOCK_INDEX] == "off":
+        return _plan(write, rules, pieces, operation, run, apart=apart)
+    if (why := kept_index(rules.index)) is not None:
+        return replace(_plan(write, rules, pieces, operation, run, apart=apart), why=f"it stays as it is: {why}")
+    slices = located_slices(write, rules, pieces)
+    choice = choose_index(write.table.storage, rules.index, rows_by_path(pieces), slices)
+    chosen = replace(rules, index=choice.index)
+    return replace(_plan_located(write, chosen, pieces, slices, operation, run, apart=apart), why=choice.why)
+
+
+def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
+    """How many rows come for each partition."""
+    found: dict[str, int] = {}
+    for piece in pieces:
+        found[piece.path] = found.get(piece.path, 0) + piece.rows
+    return found
+
+
+def _plan(write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool) -> Work:
+    """The same by the index as it was asked for."""
     if rules.index.entries is not None:
         return _plan_asked(write, rules, pieces, operation, run, apart=apart)
     slices = located_slices(write, rules, pieces)
     if rules.index.buckets is not None:
         unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
         return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
-    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
     if rules.index.remembers:
         check_remembered(write.table.base_path, slices)
-        return plan_work(rules, pieces, slices, operation, run, apart=apart)
-    if write.options[o.PENSTOCK_INDEX] == "off":
-        return plan_work(rules, pieces, slices, operation, run, apart=apart)
-    choice = choose_index(write.table.storage, rules.index, sum(p.rows for p in pieces), slices)
-    work = plan_work(replace(rules, index=choice.index), pieces, slices, operation, run, apart=apart)
-    return replace(work, why=choice.why)
+    return _plan_located(write, rules, pieces, slices, operation, run, apart=apart)
+
+
+def _plan_located(
+    write: Write,
+    rules: Rules,
+    pieces: Sequence[Piece],
+    slices: dict[str, list[FileSlice]],
+    operation: str,
+    run: Callable[..., Any],
+    *,
+    apart: bool,
+) -> Work:
+    """The same by looking into files."""
+    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
+    return plan_work(rules, pieces, slices, operation, run, apart=apart)
 
 
 def _plan_asked(
@@ -53,6 +82,7 @@ def _plan_asked(
     asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
     paths = sorted({p.path for p in pieces} | asked.partitions)
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
+    check_not_clustered(write.table, asked, slices)
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 

@@ -15,7 +15,8 @@ from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.errors import OptionError, Unsupported, WriteConflict
 from penstock.formats.avro import write_container
-from penstock.index.rings import Rings
+from penstock.index import buckets_in
+from penstock.index.rings import Rings, save_changed
 from penstock.metadata.listing import is_partition, list_partitions, merged_slices
 from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_log_compactions
 from penstock.spread import run_tasks
@@ -53,6 +54,7 @@ def delete_partition(write: Write) -> Commit:
             paths = _partitions_to_delete(write, table)
             _check_nothing_planned(table, paths)
         change.start(insert_profile("DELETE_PARTITION", []))
+        renew_rings(table, change.time, paths)
         return complete(write, change, [], "DELETE_PARTITION", replaced=groups_in(table, paths))
 
 
@@ -90,6 +92,13 @@ def _store_buckets(write: Write, change: Change, staging: Staging, pieces: Seque
         stats = stats_of(run(run_bucket, work.tasks))
         note_stats(notes, stats)
     return stats
+
+
+def renew_rings(table: TableState, time: str, partitions: Sequence[str]) -> None:
+    """Where buckets are parts of a ring, give them other file groups: rows that come later do not go to those that are gone."""
+    buckets = buckets_in(table)
+    if isinstance(buckets, Rings):
+        save_changed(table, time, {path: buckets.ring(path).renewed() for path in partitions if path in buckets.stored})
 
 
 def groups_in(table: TableState, partitions: Sequence[str] | None) -> Replaced:

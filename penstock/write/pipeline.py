@@ -22,7 +22,7 @@ from penstock.timeline.instant import Action
 from penstock.write.append import log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
-from penstock.write.buckets import run_bucket
+from penstock.write.buckets import check_rings_stand, run_bucket
 from penstock.write.clustered import check_not_replaced, settle_updates
 from penstock.write.combine import combine
 from penstock.write.fold import fold_pieces
@@ -96,11 +96,13 @@ def _merge(write: Write, operation: str) -> Commit:
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
         staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
-        return _store_work(write.as_of_now(), change, staging, pieces, operation)
+        return _store_work(write, change, staging, pieces, operation)
 
 
 def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> Commit:
     """Locate the keys of staged rows, write every file group that is touched, and publish."""
+    staged, write = write.index.buckets, write.as_of_now()
+    check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
     rules = rules_of(write, change, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     pieces = pieces if rules.adds else fold(write, staging, pieces, rules.merger, run)
@@ -124,7 +126,7 @@ def _into_buckets(write: Write, operation: str) -> Commit:
     with begin(write.table, action_of(write.table)) as change:
         prepared = combine(write.prepared, write.settings, merger_for(write))
         staging, pieces = stage_rows(write, change, prepared, numbered=False)
-        return _store_work(write.as_of_now(), change, staging, pieces, operation)
+        return _store_work(write, change, staging, pieces, operation)
 
 
 def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:

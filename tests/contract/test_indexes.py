@@ -4,7 +4,8 @@ The history has updates, late rows, moves between partitions, deletes by operati
 a batch and several partitions; small batches, which the driver writes, and ones that go through Spark's tasks. At the end every
 index that looks into one partition has given the same table, and every global one another.
 
-A new index joins by a line in `INDEXES`.
+A new index joins by a line in `INDEXES`; one that needs a server, as HBASE does, by a test where that server is running
+(`tests/services/test_hbase.py`).
 """
 
 from __future__ import annotations
@@ -82,10 +83,16 @@ HISTORY: list[tuple[str, dict[str, Any], list[Row]]] = [
 
 @pytest.mark.parametrize(("kind", "table"), RUNS, ids=[f"{kind.name}-{table}" for kind, table in RUNS])
 def test_a_history_gives_the_rows_that_a_dictionary_gives(spark: Any, table_path: str, kind: Kind, table: str) -> None:
+    check_history(spark, table_path, kind, table)
+
+
+def check_history(spark: Any, table_path: str, kind: Kind, table: str) -> None:
+    """Write the history to a table of this kind, with this index, and to a dictionary; both hold the same."""
     model = Model(kind.is_global, kind.is_global, by_ordering=True)
-    options = {INDEX: kind.name, PAYLOAD: DEFAULT_PAYLOAD, TYPE: table, **MANY_GROUPS, **kind.options}
+    options = {INDEX: kind.name, PAYLOAD: DEFAULT_PAYLOAD, TYPE: table, **MANY_GROUPS}
     for operation, where, batch in HISTORY:
-        write(rows(spark, *batch), table_path, {**(UPSERT if operation == "upsert" else DELETE), **options, **where})
+        said = UPSERT if operation == "upsert" else DELETE
+        write(rows(spark, *batch), table_path, {**options, **kind.options, **said, **where})
         getattr(model, operation)(batch)
     expected = sorted((key, ts, fare) for _, key, ts, fare, _ in model.sorted_rows())
     assert sorted((key, ts, fare) for key, _, ts, fare, _ in snapshot(spark, table_path)) == expected

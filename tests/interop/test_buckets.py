@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import penstock
 from penstock.formats.bloom import BloomFilter
-from penstock.index.rings import default_ring, ring_text
+from penstock.index import buckets_in
+from penstock.index.rings import Rings, default_ring, ring_text
+from penstock.table import open_table
 from tests.interop.sides import (
     INDEX,
     OPERATION,
@@ -92,3 +96,59 @@ def test_a_table_with_a_hash_ring_goes_from_hand_to_hand(us: Penstock, hudi015: 
     assert (path / folder / "w" / "00000000000000.hashing_meta").read_text() == ring_text("w", default_ring("w", 3))
     write(us, path, other, RINGS)
     assert us.read(path).num_rows == found.num_rows + 9
+
+
+#: Every bucket is too large, and may become two.
+SPLIT = {"hoodie.parquet.max.file.size": "100", "hoodie.bucket.index.max.num.buckets": "6"}
+FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+
+
+def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
+    us: Penstock, hudi015: Oracle, tmp_path: Path
+) -> None:
+    path = tmp_path / "table"
+    options = {**RINGS, "hoodie.metadata.enable": "false", "hoodie.compact.inline": "false"}
+    write(us, path, rows(0, 40, 1), options)
+    (ours,) = penstock.Table.open(str(path), us.spark).cluster(options=SPLIT)
+    write(hudi015, path, rows(0, 47, 2), options)  # were a key looked for elsewhere, it would be there twice
+    placed = keys_and_groups(assert_all_read(path, us, hudi015, hudi_rs=False))
+    assert len(placed) == 47
+    assert len(json.loads((path / FOLDER / "x" / f"{ours.instant}.hashing_meta").read_text())["nodes"]) == 6
+
+    inline = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+    join = {"hoodie.bucket.index.min.num.buckets": "2", "hoodie.bucket.index.merge.threshold": "0.9"}
+    write(hudi015, path, rows(10, 20, 3), {**options, **inline, **join})
+    theirs = max((path / FOLDER / "x").glob("*.hashing_meta"))
+    assert theirs.name > ours.instant
+    rings = buckets_in(open_table(str(path)))
+    assert isinstance(rings, Rings)
+    assert (len(rings.ring("x").values) < 6, rings.ring("x").changes) == (True, 2)
+    assert ring_text("x", rings.ring("x"), theirs.name.split(".")[0]) == theirs.read_text()
+    write(us, path, rows(0, 47, 4), options)
+    found = assert_all_read(path, us, hudi015, hudi_rs=False)
+    assert len(keys_and_groups(found)) == 47
+    assert set(found["ts"].to_pylist()) == {4}
+
+
+def test_either_side_runs_the_splits_that_the_other_has_planned(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    options = {**RINGS, "hoodie.metadata.enable": "false", "hoodie.compact.inline": "false"}
+    schedule = {"hoodie.clustering.schedule.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+    write(hudi015, path, rows(0, 47, 1), {**options, **schedule, **SPLIT})
+    table = penstock.Table.open(str(path), us.spark)
+    (plan,) = table.pending_clusterings()
+    (done,) = table.cluster(plan.instant, options=options)
+    write(hudi015, path, rows(0, 47, 2), options)
+    assert len(keys_and_groups(assert_all_read(path, us, hudi015, hudi_rs=False))) == 47
+    assert done.files_written == plan.new_files
+
+    join = {"hoodie.bucket.index.min.num.buckets": "1"}
+    planned = table.schedule_clustering(options=join)
+    assert planned is not None
+    told = ",".join(f"{key}={value}" for key, value in options.items() if "operation" not in key)
+    hudi015.sql(f"CALL run_clustering(op => 'execute', path => '{path}', options => '{told}')")
+    assert len(table.pending_clusterings()) == 0
+    write(us, path, rows(0, 47, 3), options)
+    found = assert_all_read(path, us, hudi015, hudi_rs=False)
+    assert len(keys_and_groups(found)) == 47
+    assert set(found["ts"].to_pylist()) == {3}

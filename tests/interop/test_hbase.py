@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.kit.hbase import HBase, running_hbase
+from tests.kit.hbase import MOVES, HBase
 from tests.kit.oracle import Oracle
-from tests.kit.servers import ServerUnavailable
 from tests.table.tables import OPERATION, TRIPS, snapshot, trips, values, write
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 Row = tuple[str, str, int, float]
-
-
-@pytest.fixture(scope="module")
-def hbase() -> Iterator[HBase]:
-    try:
-        with running_hbase() as server:
-            yield server
-    except ServerUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 class Sides:
@@ -33,26 +22,25 @@ class Sides:
         self.spark, self.hudi, self.hbase, self.path = spark, hudi, hbase, path
         self.index = f"both_{kind.lower()}"
         hbase.create(self.index)
-        self.options = {
+        common = {
             **TRIPS,
-            **hbase.options(self.index),
+            **MOVES,
             "hoodie.datasource.write.table.type": kind,
-            "hoodie.hbase.index.update.partition.path": "true",
             "hoodie.metadata.enable": "false",
             "hoodie.compact.inline": "false",
         }
+        self.our_options = {**common, **hbase.our_options(self.index)}
+        self.their_options = {**common, **hbase.options(self.index)}
 
     def theirs(self, operation: str, *rows: Row) -> None:
         columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(SCHEMA)]
-        self.hudi.write(self.path, pa.table(columns, schema=SCHEMA), {**self.options, OPERATION: operation})
+        self.hudi.write(self.path, pa.table(columns, schema=SCHEMA), {**self.their_options, OPERATION: operation})
 
     def ours(self, operation: str, *rows: Row) -> None:
-        options = {**self.options, **self.hbase.gateway_options, OPERATION: operation}
-        write(trips(self.spark, *rows), self.path, options)
+        write(trips(self.spark, *rows), self.path, {**self.our_options, OPERATION: operation})
 
     def our_delete(self, *keys: tuple[str, str]) -> None:
-        options = {**self.options, **self.hbase.gateway_options, OPERATION: "delete"}
-        write(values(self.spark, "id string, city string", *keys), self.path, options)
+        write(values(self.spark, "id string, city string", *keys), self.path, {**self.our_options, OPERATION: "delete"})
 
     def check(self, *expected: Row) -> None:
         """Both see these rows, and the index has an entry for each, where it is."""

@@ -16,6 +16,8 @@ from typing import Any
 from tests.kit.servers import Server, ServerUnavailable, free_port, jars_of
 
 VERSION = "2.6.1"
+#: Rows move to the partition that they come with.
+MOVES = {"hoodie.hbase.index.update.partition.path": "true"}
 #: As an administrator would make the family of an index: misses are common, so blooms pay; old cells serve rollback sync.
 FAMILY = {"max_versions": 3, "bloom_filter_type": "ROW", "block_cache_enabled": True}
 LOGGING = """\
@@ -104,7 +106,7 @@ class HBase:
             connection.table(table).put(key.encode(), {f"_s:{name}".encode(): text.encode() for name, text in cells.items()})
 
     def options(self, table: str) -> dict[str, str]:
-        """What a write is told."""
+        """What a write is told, by Hudi's options; this is all that real Hudi needs."""
         return {
             "hoodie.index.type": "HBASE",
             "hoodie.index.hbase.zkquorum": "127.0.0.1",
@@ -113,10 +115,10 @@ class HBase:
             "hoodie.index.hbase.table": table,
         }
 
-    @property
-    def gateway_options(self) -> dict[str, str]:
-        """Where the gateway is, which only Penstock needs."""
-        return {"penstock.hbase.thrift.host": "127.0.0.1", "penstock.hbase.thrift.port": str(self.thrift_port)}
+    def our_options(self, table: str) -> dict[str, str]:
+        """The same, and where the gateway is, which only Penstock needs."""
+        gateway = {"penstock.hbase.thrift.host": "127.0.0.1", "penstock.hbase.thrift.port": str(self.thrift_port)}
+        return {**self.options(table), **gateway}
 
     def stop(self) -> None:
         """End both processes."""

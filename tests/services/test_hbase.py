@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,19 @@ from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.services.rollback import roll_back_to
 from penstock.table import open_table
+from tests.contract.test_indexes import Kind, check_history
 from tests.kit.counting import counted
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
-from tests.kit.hbase import HBase, running_hbase
-from tests.kit.servers import ServerUnavailable, free_port
+from tests.kit.hbase import MOVES, HBase
+from tests.kit.servers import free_port
 from tests.table.tables import OPERATION, SIX, TRIPS, Trip, base_files, snapshot, timeline, trips, values, write
 
-MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-MOVES = {"hoodie.hbase.index.update.partition.path": "true"}
+TYPE = "hoodie.datasource.write.table.type"
+MOR = {TYPE: "MERGE_ON_READ"}
 SYNC = {"hoodie.index.hbase.rollback.sync": "true"}
 #: Spark tasks for everything, however small.
 SPREAD = {"penstock.small.batch.rows": "0"}
 KINDS = pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
-
-
-@pytest.fixture(scope="module")
-def hbase() -> Iterator[HBase]:
-    try:
-        with running_hbase() as server:
-            yield server
-    except ServerUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 class Trips:
@@ -44,7 +35,7 @@ class Trips:
     def __init__(self, spark: Any, hbase: HBase, path: str, **options: str) -> None:
         self.spark, self.hbase, self.path, self.index = spark, hbase, path, f"trips_{abs(hash(path))}"
         hbase.create(self.index)
-        self.options = {**TRIPS, **hbase.options(self.index), **hbase.gateway_options, **options}
+        self.options = {**TRIPS, **hbase.our_options(self.index), **options}
 
     def write(self, operation: str, *rows: Trip, path: str | None = None, **more: str) -> None:
         write(trips(self.spark, *rows), path or self.path, {**self.options, OPERATION: operation, **more})
@@ -78,6 +69,16 @@ class Trips:
     @property
     def last(self) -> str:
         return max(name.split(".")[0] for name in timeline(self.path))
+
+
+@KINDS
+def test_the_history_of_all_indexes_gives_the_rows_that_a_dictionary_gives(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    """The contract of every index; here, because here is the server."""
+    t = Trips(spark, hbase, table_path, **kind, **MOVES)
+    check_history(spark, table_path, Kind("HBASE", is_global=True, options=t.options), kind.get(TYPE, "COPY_ON_WRITE"))
+    t.check()
 
 
 @KINDS
@@ -286,6 +287,24 @@ def test_an_index_without_entries_is_refused_where_the_table_has_rows(
     t.write("upsert", *SIX[:2])
     assert t.rows == list(SIX[:2])
     t.check()
+
+
+def test_a_clustering_tells_the_index_and_rows_that_one_moved_without_it_are_not_written_twice(
+    spark: Any, hbase: HBase, table_path: str
+) -> None:
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:2])
+    table = penstock.Table.open(table_path, spark)
+    table.cluster(options=t.options)
+    t.write("upsert", ("a", "berlin", 5, 5.0))
+    assert t.rows == [("a", "berlin", 5, 5.0), SIX[1]]
+    table.cluster()
+    before = timeline(table_path)
+    with pytest.raises(OptionError, match="has moved without telling the index"):
+        t.write("upsert", ("a", "berlin", 9, 9.0))
+    assert timeline(table_path) == before
+    t.write("upsert", ("a", "berlin", 9, 9.0), **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+    assert t.rows == [("a", "berlin", 9, 9.0), SIX[1]]
 
 
 def test_what_is_wrong_with_hbase_is_said_and_nothing_is_written(spark: Any, hbase: HBase, table_path: str) -> None:

@@ -37,7 +37,7 @@ def check_movable(table: TableState, file_ids: Iterable[str] = ()) -> None:
     if says or (ids and looks_bucketed(ids)) or has_rings(table):
         raise Unsupported(
             f"{table.base_path} has buckets ({o.INDEX_TYPE.key}=BUCKET): a row belongs into the file group that the hash of its "
-            "key chooses, and clustering would move it to another. Leave clustering out"
+            "key chooses, and clustering would move it to another. Leave clustering out; compact a merge-on-read table instead"
         )
 
 

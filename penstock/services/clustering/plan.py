@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock import options as o
@@ -88,21 +88,22 @@ def by_size(slices: Sequence[FileSlice], bounds: Bounds) -> Iterator[ClusteringG
     for one in sorted(slices, key=lambda each: _counted(each, bounds), reverse=True):
         size = _counted(one, bounds)
         if group and held + size > bounds.group_bytes:
-            yield _group(group, -(-held // bounds.target_file_bytes))
+            yield group_of(group, -(-held // bounds.target_file_bytes))
             group, held = [], 0
         group.append(one)
         held += size
     if len(group) > 1 or (group and bounds.single):
-        yield _group(group, -(-held // bounds.target_file_bytes))
+        yield group_of(group, -(-held // bounds.target_file_bytes))
 
 
 def one_by_one(slices: Sequence[FileSlice], bounds: Bounds) -> Iterator[ClusteringGroup]:
     """Every slice by itself, which becomes one file."""
-    yield from (_group([one], 1) for one in slices)
+    yield from (group_of([one], 1) for one in slices)
 
 
-def _group(slices: Sequence[FileSlice], outputs: int) -> ClusteringGroup:
-    return ClusteringGroup(tuple(slice_named(one) for one in slices), max(1, outputs), _metrics(slices))
+def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str] | None = None) -> ClusteringGroup:
+    """Slices that become so many file groups together."""
+    return ClusteringGroup(tuple(slice_named(one) for one in slices), max(1, outputs), _metrics(slices), extra or {})
 
 
 def slice_named(one: FileSlice) -> ClusteringSlice:
@@ -134,4 +135,5 @@ STRATEGIES: dict[str, Strategy] = {
     f"{_PACKAGE}SparkRecentDaysClusteringPlanStrategy": Strategy(by_size, "RECENT_DAYS"),
     f"{_PACKAGE}SparkSelectedPartitionsClusteringPlanStrategy": Strategy(by_size, "SELECTED_PARTITIONS"),
     f"{_PACKAGE}SparkSingleFileSortPlanStrategy": Strategy(one_by_one),
+    f"{_PACKAGE}SparkConsistentBucketClusteringPlanStrategy": Strategy(one_by_one),  # where it is for, resize.py groups
 }

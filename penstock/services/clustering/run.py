@@ -9,11 +9,11 @@ clustering is refused: its new files would lack that change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,11 +21,12 @@ from penstock import options as o
 from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import CorruptFile, Unsupported, WriteConflict
+from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.markers import read_markers, work_folder
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.view import latest_merged_slices
 from penstock.index import index_of
+from penstock.index.rings import save_changed
 from penstock.metadata.listing import list_groups, visibility
 from penstock.metadata.pending import clustering_plans
 from penstock.options import Options
@@ -35,6 +36,7 @@ from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro
 from penstock.services.clustering.moved import check_movable, noting_keys, tell_after, tell_before
 from penstock.services.clustering.order import check_ordering
 from penstock.services.clustering.plan import slice_named
+from penstock.services.clustering.resize import changed_rings, is_resize, resize, resize_tasks, rings_to_resize
 from penstock.services.clustering.rewrite import RewriteTask, Rewriting, rewrite
 from penstock.services.clustering.schedule import ordering_of, planned_at, schedule_clustering, sortable
 from penstock.services.clustering.split import rewrite_in_parts
@@ -56,6 +58,8 @@ _MB = 1024 * 1024
 _MOST_BYTES, _LEAST_BYTES = 128 * _MB, 32 * _MB
 #: The Java classes whose plans are run: rows sorted into files of some size, or each file by itself.
 _SORT_AND_SIZE, _SINGLE_FILE = "SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy"
+#: Runs a kernel over task descriptions and gives the results.
+Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,9 @@ def run_clustering(spark: SparkSession, table: TableState, time: str, stages: St
     """
     table = turn_off_metadata_table(reloaded(table))
     instant, plan = planned_at(table, time)
-    check_runner(table, time, plan)
-    check_movable(table, (one.file_id for one in plan.slices))
+    if not is_resize(plan):
+        check_runner(table, time, plan)
+        check_movable(table, (one.file_id for one in plan.slices))
     if earlier := writes_before(table, time):
         raise WriteConflict(
             f"write {earlier[0].file_name} of {table.base_path} began before clustering {time} was planned and is not finished; "
@@ -121,21 +126,14 @@ def _run(
     rewriting = rewriting_of(table, change.time, plan, schema)
     rewriting = replace(rewriting, settings=noting_keys(rewriting.settings, index))
     run = partial(run_tasks, spark, here=is_small(table, [one for its in slices for one in its]))
-    most = bytes_per_task(slices, cores(spark.conf) if spark else None)
-    groups = list(zip(plan.groups, slices, strict=True))
-    large = [(g, its) for g, its in groups if rewriting.ordering and len(its) > 1 and _bytes(its) > most]
-    small = [(g, its) for g, its in groups if (g, its) not in large]
-    parts = sorted((part for group, its in small for part in _parts(rewriting, its, group.outputs)), key=_bytes, reverse=True)
-    tasks = [RewriteTask(rewriting, tuple(part), number) for number, part in enumerate(parts)]
-    numbers = accumulate((group.outputs for group, _ in large), initial=len(tasks))
     expected = sum(group.outputs for group in plan.groups)
     begun = Tasks(expected, lambda: len(read_markers(table.storage, table.base_path, change.time)))
     with stages.run("cluster", f"clustering {sum(map(len, slices))} file groups", begun) as notes:
-        found = [stat for stats in run(rewrite, tasks) for stat in stats]
-        for number, (group, its) in zip(numbers, large, strict=False):
-            folder = join(work_folder(table.base_path, change.time), f"cluster-{number}")
-            ranges = max(group.outputs, -(-_bytes(its) // most))
-            found += rewrite_in_parts(rewriting, its, group.outputs, ranges, folder, run, number)
+        if is_resize(plan):
+            found = _resize(table, change.time, plan, rewriting, slices, run)
+        else:
+            most = bytes_per_task(slices, cores(spark.conf) if spark else None)
+            found = _rewrite(table, change.time, plan, rewriting, slices, run, most)
         stats = [WriteStat(**stat) for stat in found]
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     tell_before(table, index, change.time, stats, run)
@@ -144,6 +142,51 @@ def _run(
     metadata = change.complete(stats, operation=OPERATION, schema=schema, extra=extra, replaced=replaced_by(plan))
     tell_after(table, index, stats)
     return Clustered(change.time, metadata)
+
+
+def _rewrite(
+    table: TableState,
+    time: str,
+    plan: ClusteringPlan,
+    rewriting: Rewriting,
+    slices: Sequence[Sequence[FileSlice]],
+    run: Run,
+    most: int,
+) -> list[dict[str, Any]]:
+    """The groups of a plan to new file groups: one task each, or several where more bytes than `most` have to be sorted."""
+    groups = list(zip(plan.groups, slices, strict=True))
+    large = [(g, its) for g, its in groups if rewriting.ordering and len(its) > 1 and _bytes(its) > most]
+    small = [(g, its) for g, its in groups if (g, its) not in large]
+    parts = sorted((part for group, its in small for part in _parts(rewriting, its, group.outputs)), key=_bytes, reverse=True)
+    tasks = [RewriteTask(rewriting, tuple(part), number) for number, part in enumerate(parts)]
+    numbers = accumulate((group.outputs for group, _ in large), initial=len(tasks))
+    found = [stat for stats in run(rewrite, tasks) for stat in stats]
+    for number, (group, its) in zip(numbers, large, strict=False):
+        folder = join(work_folder(table.base_path, time), f"cluster-{number}")
+        ranges = max(group.outputs, -(-_bytes(its) // most))
+        found += rewrite_in_parts(rewriting, its, group.outputs, ranges, folder, run, number)
+    return found
+
+
+def _resize(
+    table: TableState,
+    time: str,
+    plan: ClusteringPlan,
+    rewriting: Rewriting,
+    slices: Sequence[Sequence[FileSlice]],
+    run: Run,
+) -> list[dict[str, Any]]:
+    """The groups of a plan to other buckets, and the rings that say so, which count when the clustering is completed."""
+    rings = rings_to_resize(table)
+    if rings is None:
+        raise OptionError(
+            f"clustering {time} splits or joins buckets of {table.base_path}; run it with {o.INDEX_TYPE.key}=BUCKET and "
+            f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING, as the table was written"
+        )
+    changed = changed_rings(plan, rings, time)
+    found = run(resize, resize_tasks(rewriting, plan, slices, rings, changed, time))
+    save_changed(table, time, changed)
+    return [stat for stats in found for stat in stats]
 
 
 def rewriting_of(table: TableState, time: str, plan: ClusteringPlan, schema: str) -> Rewriting:

@@ -8,12 +8,16 @@ no plan while such a write is under way; the timeline is looked at once more whe
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock import options as o
 from penstock.errors import OptionError
+from penstock.filegroup.model import FileSlice
 from penstock.filegroup.rows import KEY_COLUMN, body_of
+from penstock.index.rings import Rings, drop_changed
 from penstock.metadata.listing import list_groups, list_partitions, visibility
 from penstock.metadata.pending import (
     clustering_of,
@@ -23,15 +27,17 @@ from penstock.metadata.pending import (
     pending_log_compactions,
 )
 from penstock.options import Options
+from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, arrow_of_avro
 from penstock.services.clustering.moved import check_movable
 from penstock.services.clustering.order import Layout, Ordering, check_ordering
 from penstock.services.clustering.partitions import choose_partitions, selection_of
-from penstock.services.clustering.plan import bounds_of, eligible_slices, group_slices, strategy_of
+from penstock.services.clustering.plan import Bounds, Strategy, bounds_of, eligible_slices, group_slices, strategy_of
+from penstock.services.clustering.resize import RUNNER, is_resize, limits_of, resize_groups, rings_to_resize
 from penstock.services.compaction.run import start_over
 from penstock.services.compaction.schedule import store_content, writes_under_way
 from penstock.table import TableState, reloaded, table_schema
-from penstock.timeline.clusterings import OPERATION, ClusteringPlan, write_clustering
+from penstock.timeline.clusterings import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
 
@@ -102,7 +108,7 @@ def _is_clustering(table: TableState, instant: Instant) -> bool:
 
 def make_plan(table: TableState) -> ClusteringPlan:
     """What a clustering of the table would do now; nothing is written."""
-    options, strategy, bounds = table.options, strategy_of(table.options), bounds_of(table.options)
+    options, strategy, rings = table.options, strategy_of(table.options), rings_to_resize(table)
     ordering = ordering_of(options)
     schema = table_schema(table)
     if schema is None:
@@ -110,15 +116,33 @@ def make_plan(table: TableState) -> ClusteringPlan:
     if ordering is not None:
         check_ordering(ordering, sortable(schema))
     paths = choose_partitions(list_partitions(table), selection_of(options, strategy.mode))
-    busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
-    slices = eligible_slices(list_groups(table, paths), visibility(table), busy, bounds)
-    check_movable(table, (one.file_id for its in slices.values() for one in its))
     return ClusteringPlan(
-        groups=group_slices([slices[path] for path in paths if path in slices], strategy, bounds),
-        runner=options[o.CLUSTERING_EXECUTION_STRATEGY],
+        groups=_groups(table, paths, strategy) if rings is None else _resizes(table, paths, rings),
+        runner=options[o.CLUSTERING_EXECUTION_STRATEGY] if rings is None else RUNNER,
         parameters=_parameters(options),
         preserves_meta=options[o.CLUSTERING_PRESERVE_META],
     )
+
+
+def _groups(table: TableState, paths: Sequence[str], strategy: Strategy) -> tuple[ClusteringGroup, ...]:
+    bounds = bounds_of(table.options)
+    slices = _eligible(table, paths, bounds)
+    check_movable(table, (one.file_id for its in slices.values() for one in its))
+    return group_slices([slices[path] for path in paths if path in slices], strategy, bounds)
+
+
+def _resizes(table: TableState, paths: Sequence[str], rings: Rings) -> tuple[ClusteringGroup, ...]:
+    """The groups of a plan that splits and joins buckets; a partition that has such a plan already waits for its end."""
+    bounds, limits = replace(bounds_of(table.options), small_file_limit=LONG_MAX), limits_of(table.options, rings.count)
+    planned = {path for path, _ in pending_clusterings(table)}
+    slices = _eligible(table, [path for path in paths if path not in planned], bounds)
+    found = (group for path, its in slices.items() for group in resize_groups(its, rings.ring(path), limits))
+    return tuple(group for _, group in zip(range(bounds.groups), found, strict=False))
+
+
+def _eligible(table: TableState, paths: Sequence[str], bounds: Bounds) -> dict[str, list[FileSlice]]:
+    busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
+    return eligible_slices(list_groups(table, paths), visibility(table), busy, bounds)
 
 
 def sortable(schema: str) -> pa.Schema:
@@ -164,6 +188,8 @@ def unschedule_clustering(table: TableState, time: str) -> None:
         WriteConflict: another process runs it.
     """
     table = reloaded(table)
-    instant, _ = planned_at(table, time)
+    instant, plan = planned_at(table, time)
     table = start_over(table, instant)
+    if is_resize(plan):
+        drop_changed(table, time)
     table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))

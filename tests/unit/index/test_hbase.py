@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
+from collections.abc import Iterator
 
 import pytest
 
 from penstock import options as o
-from penstock.errors import OptionError
+from penstock.errors import OptionError, StorageError
 from penstock.index import index_of
 from penstock.index.entries import put_batch, standing
-from penstock.index.hbase import Entry, _Pace, hbase_settings
+from penstock.index.hbase import Entry, _Pace, hbase_settings, open_entries
 from penstock.options import read_options
 from penstock.timeline.timeline import Timeline
 
@@ -89,3 +92,29 @@ def test_rows_pass_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(slept) == 3, "what was not used is not saved up beyond a second"
     pace.take(50)
     assert slept[3:] == [0.5]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port at which somebody listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_quorum_that_does_not_answer_is_an_error_in_time_that_names_it(silent_port: int) -> None:
+    pytest.importorskip("happybase", reason="needs the client of HBase (make setup)")
+    hurry = {o.HBASE_SESSION_TIMEOUT.key: "300", o.HBASE_CONNECTION_TIMEOUT.key: "300"}
+    told = {**NEEDED, **hurry, o.HBASE_QUORUM.key: "127.0.0.1,zk2", o.HBASE_THRIFT_PORT.key: str(silent_port)}
+    began = time.monotonic()
+    with (
+        pytest.raises(StorageError, match=r"did not answer in time.*the first host of hoodie.index.hbase.zkquorum=127.0.0.1,zk2"),
+        open_entries(hbase_settings(read_options(told))) as entries,
+    ):
+        entries.check()
+    gateway = {**told, o.HBASE_THRIFT_HOST.key: "nobody.invalid"}
+    with (
+        pytest.raises(StorageError, match=r"cannot be reached.*penstock.hbase.thrift.host=nobody.invalid"),
+        open_entries(hbase_settings(read_options(gateway))),
+    ):
+        pass
+    assert time.monotonic() - began < 5

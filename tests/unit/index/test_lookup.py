@@ -18,7 +18,7 @@ from penstock.filegroup import write as filegroup_write
 from penstock.filegroup.model import BaseFile
 from penstock.index import index_of, lookup
 from penstock.index.lookup import Keys, Pruning, look_up, may_hold
-from penstock.options import Options
+from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
 from tests.unit.write.engine import settings_at, trips, write_base
 
@@ -194,6 +194,13 @@ def test_the_options_of_an_index_are_its_own() -> None:
     assert made("GLOBAL_BLOOM", **{o.BLOOM_PRUNE_BY_RANGES.key: "false"}).pruning == BLOOMS
     with pytest.raises(Unsupported, match=r"hoodie\.index\.type=FLINK_STATE"):
         made("FLINK_STATE")
+
+
+def test_the_record_index_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(Unsupported, match="instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays"):
+        read_options({o.INDEX_TYPE.key: "RECORD_INDEX"})
+    with pytest.raises(Unsupported, match=r"hoodie\.metadata\.record\.index\.enable.*GLOBAL_BLOOM"):
+        read_options({"hoodie.metadata.record.index.enable": "true"})
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import CorruptFile, OptionError, Unsupported
+from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.rings import Rings, default_ring, has_rings, load_rings, ring_text, save_rings
+from penstock.index.rings import Rings, default_ring, drop_changed, has_rings, load_rings, ring_text, save_changed, save_rings
 from penstock.options import Options
 from penstock.storage import LocalStorage
 from penstock.table import TableConfig, TableState
@@ -70,12 +70,31 @@ def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_pa
     assert len(load_rings(table, rings).ring("x").values) == 8
 
 
+def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path: Path) -> None:
+    rings = Rings(4, ("id",))
+    save_rings(state(tmp_path), rings, ["x"])
+    first = rings.ring("x")
+    split = first.changed(first.split(0) or ())
+    save_changed(state(tmp_path), "002", {"x": split})
+    later = state(tmp_path, Instant("005", Action.DELTA_COMMIT, State.COMPLETED))
+    assert load_rings(later, rings).ring("x") == first, "no file group of it is there: the clustering was given up"
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / f"{first.prefixes[2]}-0_0-1-1_001.parquet").touch()
+    assert load_rings(later, rings).ring("x") == first, "both rings have this one"
+    (tmp_path / "x" / f"{split.prefixes[0]}-0_0-1-1_002.parquet").touch()
+    assert load_rings(later, rings).ring("x") == split
+    between = state(tmp_path, Instant("001", Action.DELTA_COMMIT, State.COMPLETED))
+    assert load_rings(between, rings).ring("x") == first, "the timeline goes back far enough to know it, and does not"
+    pending = state(tmp_path, Instant("002", Action.REPLACE_COMMIT, State.INFLIGHT))
+    assert load_rings(pending, rings).ring("x") == first
+    drop_changed(later, "002")
+    assert [p.name for p in (tmp_path / FOLDER / "x").iterdir()] == ["00000000000000.hashing_meta"]
+
+
 def test_what_does_not_fit_a_ring_is_refused(tmp_path: Path) -> None:
     table, rings = state(tmp_path), Rings(4, ("id",))
     with pytest.raises(OptionError, match="in no part of its ring"):
         rings.number_of(FileSlice("x", "00000000-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "001"))
-    with pytest.raises(Unsupported, match="a clustering of .* is pending"):
-        load_rings(state(tmp_path, Instant("002", Action.REPLACE_COMMIT, State.REQUESTED)), rings)
     save_rings(table, rings, ["x"])
     (tmp_path / FOLDER / "x" / "00000000000000.hashing_meta").write_text("{}")
     with pytest.raises(CorruptFile, match="is not the ring of a partition"):
