@@ -1,4 +1,4 @@
-"""How time grows: an upsert against batch size, table size, number of file groups, columns, and commits on the timeline.
+"""How time grows: an upsert against batch size, table size, number of file groups, columns, and commits before it.
 
     python -m bench.growth --engines limit,penstock43 --axes batch,commits --out bench/out/growth
 
@@ -34,6 +34,7 @@ from bench.data import CITIES, Maker, WideMaker, load_by_city, load_groups
 from bench.engines import ENGINES, open_engine, why_not
 from bench.meter import Meter
 from bench.workload import TABLES, Engine, TableSpec
+from bench.years import measure_years, years_table
 
 TABLE = "growing"
 SAMPLES = 3
@@ -46,13 +47,17 @@ SIZES = {
     "groups": [1, 5, 20, 50, 100, 200],
     "columns": [12, 50, 100, 200, 500],
     "commits": [10, 100, 1_000, 5_000],
+    "years": [50, 500, 1_000, 2_000, 5_000],
 }
+#: Axes that ask for what only we do, or that would take others days.
+OURS = ("commits", "years")
 LABELS = {
     "batch": "rows in the batch (nine tenths updates, over all files)",
     "table": "rows in the table, in partitions of 100,000; the batch is 10,000 rows of one partition",
     "groups": "file groups, all in one partition and all touched by the batch",
     "columns": "columns",
     "commits": "commits on the timeline; the batch is 1,000 rows of one partition",
+    "years": "commits made before, each with cleaning and archiving after it; the batch is 100 rows of one partition",
 }
 
 
@@ -114,6 +119,14 @@ def make_commits_input(folder: Path, size: int, rows: int) -> Input:
     return _input(make, [make.update(base, tiny, CITIES[:1]) for _ in range(SAMPLES)], len(base), cities=(CITIES[0],))
 
 
+def make_years_input(folder: Path, size: int, rows: int) -> Input:
+    """Batches of 100 rows for one partition of a small table, to be taken in turns."""
+    make = Maker(folder, seed=53)
+    base = load_by_city(make, "base", min(rows, 10_000))
+    tiny = min(100, len(base) // len(CITIES))
+    return _input(make, [make.update(base, tiny, CITIES[:1]) for _ in range(8)], len(base), cities=(CITIES[0],))
+
+
 def _input(make: Maker, batches: Sequence[pa.Table], rows: int, groups: int = 0, cities: tuple[str, ...] | None = None) -> Input:
     fresh = 0
     for number, batch in enumerate(batches):
@@ -129,6 +142,7 @@ MAKERS: dict[str, Callable[[Path, int, int], Input]] = {
     "groups": make_groups_input,
     "columns": make_columns_input,
     "commits": make_commits_input,
+    "years": make_years_input,
 }
 
 
@@ -160,7 +174,9 @@ def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog="python -m bench.growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument("--engines", default="limit,penstock43", help=f"of {', '.join(ENGINES)}; commits are penstock's only")
+    p.add_argument(
+        "--engines", default="limit,penstock43", help=f"of {', '.join(ENGINES)}; {' and '.join(OURS)} are penstock's only"
+    )
     p.add_argument("--axes", default=",".join(SIZES), help=f"of {', '.join(SIZES)}")
     p.add_argument("--rows", type=int, default=1_000_000, help="of the table, where that is not what grows")
     for axis, sizes in SIZES.items():
@@ -184,7 +200,7 @@ def arguments() -> argparse.Namespace:
 
 def point_folder(a: argparse.Namespace, axis: str, size: int) -> Path:
     """Where a point's input is; all numbers of commits share one."""
-    return Path(a.data, f"{axis}-{0 if axis == 'commits' else size}-{a.rows}")
+    return Path(a.data, f"{axis}-{0 if axis in OURS else size}-{a.rows}")
 
 
 def prepare(a: argparse.Namespace, axis: str, size: int) -> None:
@@ -206,9 +222,10 @@ def run_child(a: argparse.Namespace) -> None:
     engine = open_engine(name, root, a.codec)
     with Path(a.out, "growth.jsonl").open("a") as file:
         for axis in a.axes:
-            if axis == "commits" and not name.startswith("penstock"):
+            if axis in OURS and not name.startswith("penstock"):
                 continue
-            for number, record in enumerate(measure_axis(a, engine, axis, meter)):
+            measure = measure_marks if axis == "years" else measure_axis
+            for number, record in enumerate(measure(a, engine, axis, meter)):
                 line = {"engine": name, "axis": axis, "number": number, "versions": versions(), **record}
                 file.write(json.dumps(line) + "\n")
                 file.flush()
@@ -222,8 +239,7 @@ def measure_axis(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter)
     sizes = a.sizes[axis]
     for turn, size in enumerate([sizes[0], *sizes]):
         folder = point_folder(a, axis, size)
-        raw = json.loads((folder / "input.json").read_text())
-        given = Input(**{**raw, "batches": tuple(raw["batches"])})
+        given = read_input(folder)
         TABLES[TABLE] = TableSpec("", groups=given.groups)
         engine.run = f"{axis}-{turn}"
         engine.bulk_insert(TABLE, str(folder / given.base))
@@ -241,6 +257,20 @@ def measure_axis(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter)
             _, measured = meter.measure(lambda: engine.count(TABLE, f"city = '{CITIES[0]}'"))
             yield {"size": size, "what": "count", **measured}
         shutil.rmtree(f"{engine.root}/{engine.run}", ignore_errors=True)
+
+
+def measure_marks(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter) -> Iterator[dict[str, Any]]:
+    """The samples of an axis on which one table goes on."""
+    folder = point_folder(a, axis, 0)
+    given = read_input(folder)
+    TABLES[TABLE] = TableSpec("")
+    yield from measure_years(engine, TABLE, folder, given.base, given.batches, sorted(a.sizes[axis]), meter)
+
+
+def read_input(folder: Path) -> Input:
+    """What `prepare` has made."""
+    raw = json.loads((folder / "input.json").read_text())
+    return Input(**{**raw, "batches": tuple(raw["batches"])})
 
 
 def add_commits(path: str, count: int) -> None:
@@ -267,6 +297,7 @@ def write_report(out: str, publish: str | None = None) -> None:
     for axis, by_name in curves.items():
         plot_growth(axis, LABELS[axis], by_name, Path(out, f"growth-{axis}.svg"))
         parts += [f"## {axis}", LABELS[axis].capitalize() + ".", growth_table(by_name), f"![{axis}](growth-{axis}.svg)"]
+        parts += [years_table(records)] if axis == "years" else []
     Path(out, "growth.md").write_text("\n\n".join(parts) + "\n")
     Path(out, "growth.json").write_text(json.dumps({"conditions": facts, "curves": curves}, indent=1))
     print(Path(out, "growth.md").read_text())

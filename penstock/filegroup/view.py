@@ -55,7 +55,9 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
             )
     slices: dict[str, list[FileSlice]] = {}
     for file_id, instant in sorted(bases.keys() | logs.keys(), reverse=True):
-        ordered = sorted(logs.get((file_id, instant), ()), key=lambda f: (f.version, f.write_token))
+        ordered = logs.get((file_id, instant), [])
+        if len(ordered) > 1:
+            ordered.sort(key=lambda f: (f.version, f.write_token))
         slices.setdefault(file_id, []).append(
             FileSlice(partition_path, file_id, instant, bases.get((file_id, instant)), tuple(ordered))
         )
@@ -89,5 +91,5 @@ def _merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
         if seen.awaits_compaction(one.base_instant):
             waiting = replace(one, base_file=None, log_files=(*one.log_files, *later))
         elif seen.sees_time(one.base_instant):
-            return replace(one, log_files=(*one.log_files, *later))
+            return replace(one, log_files=(*one.log_files, *later)) if later else one
     return waiting if waiting and waiting.log_files else None

@@ -34,12 +34,19 @@ _STRING: AvroType = {"type": "string", "avro.java.string": "String"}
 
 def write_container(name: str, record: Mapping[str, Any]) -> bytes:
     """A file with this one record of the schema `name`; fields left out get their defaults."""
-    out, body = io.BytesIO(), io.BytesIO()
-    schema = _parsed(name)
-    fastavro.schemaless_writer(body, schema, record, strict_allow_default=True)
-    marker = hashlib.blake2b(body.getvalue(), digest_size=16, key=name.encode()).digest()
-    fastavro.writer(out, schema, [record], codec="null", sync_marker=marker)
-    return out.getvalue()
+    head, body = io.BytesIO(), encode_record(name, record)
+    marker = hashlib.blake2b(body, digest_size=16, key=name.encode()).digest()
+    fastavro.writer(head, _parsed(name), [], codec="null", sync_marker=marker)
+    return b"".join((head.getvalue(), _long(1), _long(len(body)), body, marker))
+
+
+def _long(value: int) -> bytes:
+    """A number that is not negative, as Avro writes it."""
+    out, rest = bytearray(), value << 1
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes((*out, rest))
 
 
 def read_container(data: bytes) -> dict[str, Any]:
@@ -84,6 +91,8 @@ def decode_record(data: bytes, schema: str) -> dict[str, Any]:
 
 def _complete(kind: AvroType, value: Any) -> Any:
     """`value` with every field that `kind` knows, at any depth."""
+    if not isinstance(value, (dict, list)):
+        return value
     match kind, value:
         case [_, branch], _:  # the other branch, where it is not "null", has no fields
             return _complete(branch, value)
@@ -92,10 +101,15 @@ def _complete(kind: AvroType, value: Any) -> Any:
         case {"values": values}, dict():
             return {key: _complete(values, item) for key, item in value.items()}
         case str(), dict() if kind in _RECORDS:
-            known = {field["name"]: field for field in _RECORDS[kind]}
+            known = _fields(kind)
             filled = {**{name: copy(field.get("default")) for name, field in known.items()}, **value}
             return {key: _complete(known[key]["type"], item) if key in known else item for key, item in filled.items()}
     return value
+
+
+@functools.cache
+def _fields(name: str) -> Mapping[str, Any]:
+    return {field["name"]: field for field in _RECORDS[name]}
 
 
 def _array(items: AvroType) -> AvroType:

@@ -6,7 +6,7 @@ partitions asked for are listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileGroup, FileSlice
@@ -47,6 +47,12 @@ def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> l
     else:
         listed = ((p, table.storage.list(join(table.base_path, p))) for p in partitions)
     return [group for path, files in listed for group in group_files(path, files)]
+
+
+def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]]) -> list[FileGroup]:
+    """File groups of the partitions that are chosen of all there are, in that order. Each folder is listed once."""
+    listed = dict(walk_partitions(table.storage, table.base_path))
+    return [group for path in choose(list(listed)) for group in group_files(path, listed[path])]
 
 
 def latest_slices(

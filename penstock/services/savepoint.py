@@ -15,7 +15,8 @@ from contextlib import suppress
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.metadata.listing import list_partitions, merged_slices, visibility
+from penstock.filegroup.view import group_files, latest_merged_slices
+from penstock.metadata.listing import visibility, walk_partitions
 from penstock.metadata.savepoints import savepoint_times
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import load_archive
@@ -106,12 +107,12 @@ def _listed(times: Iterable[str]) -> str:
 
 def _files_at(table: TableState, time: str) -> Files:
     """The files of the slices that a reader as of a commit uses, log files with them; every partition is named."""
-    slices = merged_slices(table, as_of=time)
-    names = {
-        path: tuple(f.path.rpartition("/")[2] for one in its for f in (one.base_file, *one.log_files) if f is not None)
-        for path, its in slices.items()
+    seen = visibility(table, time)
+    return {
+        path: tuple(f.name for one in slices for f in (one.base_file, *one.log_files) if f is not None)
+        for path, files in walk_partitions(table.storage, table.base_path)
+        for slices in [latest_merged_slices(group_files(path, files), seen)]
     }
-    return {path: names.get(path, ()) for path in list_partitions(table)}
 
 
 def _check_not_cleaned(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> None:

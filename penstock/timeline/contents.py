@@ -149,6 +149,30 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
 
 
+def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
+    """The partitions that a commit wrote to, or replaced file groups of; and whether it made an older version of any.
+
+    Write stats, of which there may be many, are looked at only as far as is needed.
+
+    Raises:
+        CorruptFile: the file is empty, torn, or not commit metadata.
+    """
+    content = _parsed(data, file_name)
+    try:
+        by_path = content.get("partitionToWriteStats") or {}
+        compacted = bool(content.get("compacted"))
+        found = {path: bool(stats) and (compacted or any(map(_is_next_version, stats))) for path, stats in by_path.items()}
+        return found | dict.fromkeys(content.get("partitionToReplaceFileIds") or (), True)
+    except (AttributeError, TypeError) as e:
+        raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
+
+
+def _is_next_version(stat: Mapping[str, Any]) -> bool:
+    """Whether a write stat is of a base file that took the place of another."""
+    in_log = (stat.get("path") or "").rpartition("/")[2].startswith(".")
+    return not in_log and stat.get("prevCommit") not in ("null", "", None)
+
+
 def _parsed(data: bytes, file_name: str) -> Any:
     if not data:
         raise CorruptFile(

@@ -73,19 +73,28 @@ def choose(table: TableState) -> list[Instant]:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     going = archivable(table.timeline, table.options, now, merge_on_read=table.is_merge_on_read)
-    held = next((i for i in going if i.action is Action.REPLACE_COMMIT and _has_files(table, i)), None)
+    listed: dict[str, frozenset[str]] = {}
+    held = next((i for i in going if i.action is Action.REPLACE_COMMIT and _has_files(table, i, listed)), None)
     return [i for i in going if held is None or i.time < held.time or i.action in (Action.CLEAN, Action.ROLLBACK)]
 
 
-def _has_files(table: TableState, instant: Instant) -> bool:
-    """Whether a file group that a replace commit took out is still there; it would come back without that commit."""
+def _has_files(table: TableState, instant: Instant, listed: dict[str, frozenset[str]]) -> bool:
+    """Whether a file group that a replace commit took out is still there; it would come back without that commit.
+
+    Args:
+        listed: file ids of the partitions that were looked at, which this adds to; others may have replaced groups of them too.
+    """
     for path, ids in (read_metadata(table.storage, table.base_path, instant).replaced or {}).items():
-        gone = set(ids)
-        for file in table.storage.list(join(table.base_path, path)) if gone else ():
-            name = parse_base_name(file.name) or parse_log_name(file.name)
-            if name is not None and name.file_id in gone:
-                return True
+        if ids and path not in listed:
+            listed[path] = _file_ids(table, path)
+        if ids and not listed[path].isdisjoint(ids):
+            return True
     return False
+
+
+def _file_ids(table: TableState, path: str) -> frozenset[str]:
+    names = (parse_base_name(f.name) or parse_log_name(f.name) for f in table.storage.list(join(table.base_path, path)))
+    return frozenset(name.file_id for name in names if name is not None)
 
 
 def _archive(table: TableState, files: dict[str, FileInfo], instants: Sequence[Instant]) -> Archived:

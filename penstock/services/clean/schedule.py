@@ -2,7 +2,8 @@
 
 Cleaning is incremental. What the last clean left can only have grown old where a commit since then wrote another version of
 a file group, or replaced some; the commits say where, and only those partitions are listed. Without a last clean, and where
-the commits before are in the archive, all are. A plan that deletes nothing is not kept.
+the commits before are in the archive, all are. A plan that deletes nothing is not kept, but for one in a while: it tells the
+next clean where to begin, before archiving takes the commits that would.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_result, write_clean_plan
-from penstock.timeline.contents import CommitMetadata
+from penstock.timeline.contents import read_partitions
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, read_metadata, request
+from penstock.timeline.store import instant_path, request
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
@@ -37,7 +38,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     if not (due or is_due(table, last)):
         return None
     plan = make_clean_plan(table, last)
-    if not plan.files:
+    if not plan.files and (due or not _says_enough(table, last, plan)):
         return None
     content = write_clean_plan(plan, table.base_path)
     instant = request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
@@ -45,6 +46,15 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
         return None
     return instant
+
+
+def _says_enough(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
+    """Whether a plan without files is kept: it has looked at so many commits that archiving may soon take them."""
+    if plan.earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
+        return False
+    since = max(last.earliest if last else "", table.timeline.start or "")
+    looked_at = sum(since <= i.time < plan.earliest.time for i in table.timeline.writes)
+    return looked_at >= max(1, table.options[o.KEEP_MAX_COMMITS] - table.options[o.KEEP_MIN_COMMITS])
 
 
 def last_clean(table: TableState) -> CleanResult | None:
@@ -129,18 +139,10 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
     found = {path for path, one in last.partitions.items() if one.failed} if last else set()
     for instant in table.timeline.writes:
         if since <= instant.time < earliest.time or instant.time in freed:
-            metadata = read_metadata(table.storage, table.base_path, instant)
-            found |= set(metadata.by_partition()) if instant.time in freed else set(_made_old(metadata))
+            content = table.storage.read(instant_path(table.base_path, instant))
+            written = read_partitions(content, instant.file_name)
+            found |= {path for path, made_old in written.items() if made_old or instant.time in freed}
     return sorted(found)
-
-
-def _made_old(metadata: CommitMetadata) -> Iterator[str]:
-    """Partitions in which a commit wrote another version of a file group, or replaced one."""
-    yield from metadata.replaced or ()
-    for stat in metadata.stats:
-        in_log = (stat.path or "").rpartition("/")[2].startswith(".")
-        if metadata.compacted or (not in_log and stat.prev_commit not in ("null", "", None)):
-            yield stat.partition_path or ""
 
 
 def _listed(table: TableState, partitions: list[str] | None) -> Iterator[tuple[str, list[str]]]:

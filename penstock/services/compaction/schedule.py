@@ -15,8 +15,9 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
-from penstock.metadata.listing import list_groups, list_partitions, visibility
+from penstock.metadata.listing import choose_groups, visibility
 from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_plans, plan_of
+from penstock.metadata.savepoints import savepoints
 from penstock.services.compaction.plan import plan_compaction, slices_with_logs
 from penstock.services.compaction.strategies import strategy_of
 from penstock.services.compaction.triggers import is_due
@@ -24,6 +25,7 @@ from penstock.storage import join
 from penstock.table import MERGE_ON_READ, TableState, reloaded
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, format_time
 from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.savepoints import Savepoint
 from penstock.timeline.store import instant_path, load_timeline, request
 
 _ATTEMPTS = 3
@@ -66,7 +68,7 @@ def make_plan(table: TableState) -> CompactionPlan:
     """What a compaction of the table would do now; nothing is written."""
     strategy, bounds = strategy_of(table.options)
     busy = pending_compactions(table).keys() | pending_clusterings(table).keys()
-    groups = list_groups(table, strategy.partitions(list_partitions(table), bounds))
+    groups = choose_groups(table, lambda paths: strategy.partitions(paths, bounds))
     slices = slices_with_logs(groups, visibility(table), busy)
     return plan_compaction(slices, strategy, bounds, table.options[o.MAX_FILE_SIZE])
 
@@ -105,7 +107,7 @@ def unschedule(table: TableState, time: str) -> None:
     No other writer may be at work on the table.
 
     Raises:
-        OptionError: there is no such plan, or its run has begun.
+        OptionError: there is no such plan, its run has begun, or a savepoint holds log files that would get other names.
         WriteConflict: a write is under way.
     """
     check_type(table)
@@ -113,6 +115,11 @@ def unschedule(table: TableState, time: str) -> None:
     instant = pending_at(table, time)
     if instant.state is not State.REQUESTED:
         raise OptionError(f"compaction {time} of {table.base_path} has begun; run it to its end with compact(), it cannot go")
+    if held := next((one.instant for one in savepoints(table) if _holds_logs_on(one, time)), None):
+        raise OptionError(
+            f"savepoint {held} of {table.base_path} holds log files on top of compaction {time}; run it with compact(), or "
+            f"let go of them first with delete_savepoint({held!r})"
+        )
     if under_way := writes_under_way(table):
         raise WriteConflict(
             f"write {under_way[0].file_name} of {table.base_path} is under way, and may count on compaction {time}; "
@@ -124,6 +131,11 @@ def unschedule(table: TableState, time: str) -> None:
     marked = replace(plan, extra={**plan.extra, _LEAVING: "true"})
     table.storage.replace(instant_path(table.base_path, instant), write_plan(marked))
     _take_off(table, instant, marked)
+
+
+def _holds_logs_on(savepoint: Savepoint, base: str) -> bool:
+    names = (parse_log_name(name) for names in savepoint.files.values() for name in names)
+    return any(name is not None and name.base_instant == base for name in names)
 
 
 def finish_unscheduling(table: TableState) -> TableState:

@@ -17,6 +17,7 @@ from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
 from penstock.timeline.contents import CommitMetadata, write_commit
 from penstock.timeline.plans import read_plan
+from penstock.timeline.savepoints import Savepoint, write_savepoint
 from penstock.timeline.store import load_timeline
 
 BASE = "f-0_0-0-0_1.parquet"
@@ -230,3 +231,18 @@ def test_repair_says_which_file_of_a_plan_is_missing() -> None:
     state.storage.delete("/t/p/.f-0_1.log.2_0-0-0")
     with pytest.raises(CorruptFile, match=r"/t/p/\.f-0_1\.log\.2_0-0-0 is missing, which a compaction plan names"):
         repair(state, time)
+
+
+def test_a_plan_stays_as_long_as_a_savepoint_names_log_files_on_top_of_it() -> None:
+    state = table()
+    instant = schedule(state, due=True)
+    assert instant is not None
+    log = f".f-0_{instant.time}.log.1_0-0-0"
+    state.storage.write_new(f"/t/p/{log}", b"")
+    state.storage.write_new("/t/.hoodie/3.savepoint", write_savepoint(Savepoint("3", {"p": (BASE, log)})))
+    with pytest.raises(OptionError, match=r"savepoint 3 of /t holds log files.*delete_savepoint\('3'\)"):
+        unschedule(state, instant.time)
+    assert log in data_files(state)
+    state.storage.delete("/t/.hoodie/3.savepoint")
+    unschedule(state, instant.time)
+    assert plans(state) == []
