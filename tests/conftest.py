@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import penstock
 from tests.kit.hbase import HBase, running_hbase
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
 from tests.kit.sessions import SessionUnavailable, make_session
+from tests.kit.templates import Templates
 
 MARKS = {
     "oracle": "asks real Hudi, in a process of its own",
@@ -22,6 +24,7 @@ MARKS = {
     "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
     "slow": "takes more than half a minute",
 }
+LEAST_EXAMPLES = 20
 ORACLES = {"hudi015": "0.15.0", "hudi12": "1.2.0"}
 
 
@@ -31,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks the oracle, and skip what needs another kind of session than this run has."""
+    """Mark what asks the oracle, skip what needs another kind of session than this run has, and try as many examples as it says."""
+    _scale_examples(items, float(os.environ.get("PENSTOCK_TEST_EXAMPLES") or 1))
     kind = _session_kind()
     for item in items:
         if ORACLES.keys() & set(getattr(item, "fixturenames", ())):
@@ -40,6 +44,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=MARKS["connect"]))
         if item.get_closest_marker("cluster") and kind not in ("local-cluster", "standalone"):
             item.add_marker(pytest.mark.skip(reason=MARKS["cluster"]))
+
+
+def _scale_examples(items: list[pytest.Item], share: float) -> None:
+    """Try properties with a share of their examples. Profiles of Hypothesis do not reach tests that say how many they want."""
+    tests: set[Any] = (
+        {getattr(item, "obj", None) for item in items} if share != 1 else set()
+    )  # once each, whatever its parameters
+    for test in tests:
+        wanted = getattr(test, "_hypothesis_internal_use_settings", None)
+        if wanted is not None and wanted.max_examples > LEAST_EXAMPLES:
+            fewer = max(LEAST_EXAMPLES, round(share * wanted.max_examples))
+            test._hypothesis_internal_use_settings = settings(wanted, max_examples=fewer)
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +81,12 @@ def spark(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def table_path(tmp_path: Path) -> str:
     """A path where a table can be; nothing is there yet."""
     return str(tmp_path / "table")
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    """Tables that are written once and copied."""
+    return Templates(tmp_path_factory.mktemp("templates"))
 
 
 @pytest.fixture(scope="session")

@@ -34,13 +34,17 @@ SPARK_CONF = {
         [
             # A process that lives for minutes: the optimising compiler costs more than it gives (half of all CPU time).
             "-XX:TieredStopAtLevel=1",
+            # Without it Java has a fifth of the usual room for compiled code, and Hudi needs more.
+            "-XX:ReservedCodeCacheSize=240m",
             "-XX:+UseSerialGC",
+            "-XX:MetaspaceSize=200m",
             # File system views answer with Java streams, which py4j may only walk when they are opened to it.
             "--add-opens=java.base/java.util.stream=ALL-UNNAMED",
         ]
     ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",

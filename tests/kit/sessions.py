@@ -26,7 +26,8 @@ from penstock.spark.java import use_java
 KINDS = ("classic", "connect", "local-cluster", "standalone")
 START_SECONDS_MAX = 120
 # Processes that live for minutes: the optimising compiler costs more than it gives (half of all CPU time was measured).
-SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Without it Java has a fifth of the usual room for compiled code, which a suite fills; and classes are many from the start.
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=200m"
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -58,6 +59,10 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "WARN",
+        # Every test asks much the same of Spark: what was compiled for one serves the next. By default 100 are kept.
+        "spark.sql.codegen.cache.maxEntries": "5000",
+        # Six more calls of the JVM for each function of a column, to name its line in an error.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.pyspark.python": sys.executable,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.session.timeZone": "UTC",

@@ -14,6 +14,7 @@ import penstock
 from penstock import Table
 from penstock.api import DataFile, HistoryEntry
 from penstock.errors import OptionError, SchemaError, TableExists, TableNotFound, Unsupported
+from tests.kit.templates import Templates
 from tests.table.tables import (
     BULK,
     HIVE_STYLE,
@@ -37,11 +38,13 @@ COLUMNS = {"name": "trips", "record_key": "id", "partition_by": "city", "orderin
 
 
 @pytest.fixture
-def table(spark: Any, table_path: str) -> Table:
+def table(spark: Any, table_path: str, templates: Templates) -> Table:
     """Six trips in three cities."""
-    made = Table.create(table_path, DDL, spark=spark, **COLUMNS)
-    made.insert(trips(spark, *SIX))
-    return made
+
+    def make(path: str) -> None:
+        Table.create(path, DDL, spark=spark, **COLUMNS).insert(trips(spark, *SIX))
+
+    return Table.open(templates.copy("created", make, table_path), spark)
 
 
 def rows_of(frame: Any) -> list[tuple[Any, ...]]:

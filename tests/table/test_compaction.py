@@ -22,6 +22,7 @@ from penstock.services.compaction.run import compact, run_plan
 from penstock.table import open_table
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
+from tests.kit.templates import Templates
 from tests.table.handmade import HandMade
 from tests.table.tables import (
     OPERATION,
@@ -83,11 +84,14 @@ def instants(path: str, end: str) -> list[str]:
 
 
 @pytest.fixture
-def path(spark: Any, table_path: str) -> str:
+def path(spark: Any, table_path: str, templates: Templates) -> str:
     """A table with six rows, two of them with newer versions in log files."""
-    write(trips(spark, *SIX), table_path, {**APART, OPERATION: "insert"})
-    upsert(spark, table_path, *CHANGES)
-    return table_path
+
+    def make(path: str) -> None:
+        write(trips(spark, *SIX), path, {**APART, OPERATION: "insert"})
+        upsert(spark, path, *CHANGES)
+
+    return templates.copy("two-rows-in-logs", make, table_path)
 
 
 @pytest.fixture

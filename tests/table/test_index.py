@@ -9,6 +9,7 @@ import pytest
 
 from penstock.storage import LocalStorage
 from tests.kit.model import Model, Row
+from tests.kit.templates import Templates
 from tests.table.tables import INSERT, TRIPS, base_files, commits, snapshot, spoil, trips, write
 from tests.table.upserts import (
     DEFAULT_PAYLOAD,
@@ -78,10 +79,10 @@ def test_a_history_gives_what_a_dictionary_gives(
 
 
 @pytest.fixture
-def in_three(spark: Any, table_path: str) -> str:
+def in_three(spark: Any, table_path: str, templates: Templates) -> str:
     """Partitions x, y and z with two keys each."""
-    write(trips(spark, *((k, p, 10, 1.0) for p, ks in (("x", "ab"), ("y", "cd"), ("z", "ef")) for k in ks)), table_path, INSERT)
-    return table_path
+    six = [(k, p, 10, 1.0) for p, ks in (("x", "ab"), ("y", "cd"), ("z", "ef")) for k in ks]
+    return templates.copy("three-partitions", lambda path: write(trips(spark, *six), path, INSERT), table_path)
 
 
 @pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])

@@ -13,6 +13,7 @@ from penstock.errors import OptionError, Unsupported
 from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
 from tests.kit.plain import plain_rows
 from tests.kit.readers import hudi_rs_rows
+from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, SIX, TRIPS, Trip, base_files, commits, properties, stats, timeline, trips, values, write
 from tests.table.upserts import DEFAULT_PAYLOAD, EMPTY_PAYLOAD, IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, rows
 
@@ -38,10 +39,10 @@ def table(made: str, table_path: str) -> str:
 
 
 @pytest.fixture
-def flagged(spark: Any, table_path: str) -> str:
+def flagged(spark: Any, table_path: str, templates: Templates) -> str:
     """The same with a column that says what is deleted."""
-    write(rows(spark, *((*trip, False) for trip in SIX)), table_path, INSERT)
-    return table_path
+    six = [(*trip, False) for trip in SIX]
+    return templates.copy("six-with-a-flag", lambda path: write(rows(spark, *six), path, INSERT), table_path)
 
 
 def log_files(path: str) -> list[Path]:

@@ -11,6 +11,7 @@ import penstock
 from penstock.formats.log_blocks import scan_blocks
 from penstock.read import merged
 from penstock.storage import LocalStorage
+from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, load, sorted_rows, write
 from tests.table.upserts import DELETE, INDEX, MANY_GROUPS, MOVES, PAYLOAD, UPSERT, rows
 
@@ -39,12 +40,16 @@ def both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture
-def table(spark: Any, table_path: str) -> str:
+def table(spark: Any, table_path: str, templates: Templates) -> str:
     """Two partitions with base files, and what a first upsert said about them in logs."""
     first = [(k, c, 1, 1.0, False) for c in ("x", "y") for k in (f"{c}1", f"{c}2", f"{c}3", f"{c}4")]
-    write(rows(spark, *first).coalesce(1), table_path, {**OPTIONS, OPERATION: "bulk_insert"})
-    write(rows(spark, ("x2", "x", 2, 2.0, False), ("x4", "x", 2, None, True), ("y1", "y", 2, 2.0, False)), table_path, OPTIONS)
-    return table_path
+    second = [("x2", "x", 2, 2.0, False), ("x4", "x", 2, None, True), ("y1", "y", 2, 2.0, False)]
+
+    def make(path: str) -> None:
+        write(rows(spark, *first).coalesce(1), path, {**OPTIONS, OPERATION: "bulk_insert"})
+        write(rows(spark, *second), path, OPTIONS)
+
+    return templates.copy("positions", make, table_path)
 
 
 def test_updates_and_deletes_are_where_their_blocks_say(spark: Any, table: str, both: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, TableNotFound, WriteConflict
+from tests.kit.templates import Templates
 from tests.table.tables import BULK, OPERATION, SIX, TRIPS, base_files, load, snapshot, state_of, timeline, trips, write
 from tests.table.upserts import UPSERT
 
@@ -28,11 +29,14 @@ def kind(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def table(spark: Any, table_path: str, kind: dict[str, str]) -> str:
+def table(spark: Any, table_path: str, kind: dict[str, str], templates: Templates) -> str:
     """Three partitions with two rows each, one of them updated."""
-    write(trips(spark, *SIX).coalesce(1), table_path, {**BULK, **kind})
-    write(trips(spark, ("a", "berlin", 7, 7.5)), table_path, {**UPSERT, **kind})
-    return table_path
+
+    def make(path: str) -> None:
+        write(trips(spark, *SIX).coalesce(1), path, {**BULK, **kind})
+        write(trips(spark, ("a", "berlin", 7, 7.5)), path, {**UPSERT, **kind})
+
+    return templates.copy(f"one-row-updated-{len(kind)}", make, table_path)
 
 
 def of(operation: str, **more: str) -> dict[str, str]:
