@@ -249,9 +249,11 @@ def test_a_table_with_buckets_is_refused_however_that_is_known() -> None:
     kept = replace(bucketed, config=replace(bucketed.config, raw={**bucketed.config.raw, "hoodie.index.type": "BUCKET"}))
     ringed = history("MERGE_ON_READ")
     ringed.storage.write_new("/t/.hoodie/.bucket_index/consistent_hashing_metadata/p/0.hashing_meta", b"{}")
-    for table in (bucketed, said, kept, ringed.table()):
+    for table in (bucketed, said, kept):
         with pytest.raises(Unsupported, match="/t has buckets .* Leave clustering out"):
             schedule_clustering(table, due=True)
+    with pytest.raises(OptionError, match="/t was written with hoodie.index.bucket.engine=CONSISTENT_HASHING; cluster it with that"):
+        schedule_clustering(ringed.table(), due=True)
 
 
 @pytest.mark.parametrize(
