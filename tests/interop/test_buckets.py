@@ -117,7 +117,7 @@ def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
 
     inline = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
     join = {"hoodie.bucket.index.min.num.buckets": "2", "hoodie.bucket.index.merge.threshold": "0.9"}
-    write(hudi015, path, rows(10, 20, 3), {**options, **inline, **join})
+    write(hudi015, path, rows(12, 21, 3), {**options, **inline, **join})
     theirs = max((path / FOLDER / "x").glob("*.hashing_meta"))
     assert theirs.name > ours.instant
     rings = buckets_in(open_table(str(path)))
@@ -143,7 +143,7 @@ def test_either_side_runs_the_splits_that_the_other_has_planned(us: Penstock, hu
     assert done.files_written == plan.new_files
 
     join = {"hoodie.bucket.index.min.num.buckets": "1"}
-    planned = table.schedule_clustering(options=join)
+    planned = table.schedule_clustering(options={**options, **join})
     assert planned is not None
     told = ",".join(f"{key}={value}" for key, value in options.items() if "operation" not in key)
     hudi015.sql(f"CALL run_clustering(op => 'execute', path => '{path}', options => '{told}')")
