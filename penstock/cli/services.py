@@ -17,7 +17,9 @@ from rich.console import Console
 import penstock
 from penstock import clock
 from penstock.errors import OptionError
+from penstock.options import read_options
 from penstock.table import open_table
+from penstock.write.due import needs_spark
 
 _STOPPED = 130
 #: How often a wait looks whether it is over.
@@ -33,6 +35,7 @@ def commands() -> typer.Typer:
     app.command("run")(run)
     app.command("list")(list_pending)
     app.command("health")(health)
+    app.command("check")(check)
     return app
 
 
@@ -45,12 +48,11 @@ def run(
     """Run the services that are due; safe beside a running writer. Ctrl-C ends it without harm."""
     given, console = _options(option), Console()
     signal.signal(signal.SIGTERM, _stop)
-    table, is_working = None, True
+    is_working = True
     try:
-        table = _open(path, given)
         while True:
             is_working = True
-            failed = _round(table, console)
+            failed = _round(_open(path, given), console)
             if once:
                 sys.exit(1 if failed else 0)
             is_working = False
@@ -75,9 +77,16 @@ def health(path: str = _PATH, option: list[str] = _OPTION) -> None:
     console.print(penstock.Table.open(path, options=_options(option)).health())
 
 
+def check(path: str = _PATH) -> None:
+    """Show files that are missing, or that nobody answers for; exit code 1 if there are any. While nobody writes."""
+    found = penstock.Table.open(path).check_files()
+    Console().print(found if found else "every file is explained, and none is missing", soft_wrap=True)
+    sys.exit(1 if found else 0)
+
+
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """The table; with a session if its services need one."""
-    spark: Any = penstock.session() if open_table(path).is_merge_on_read else None
+    """The table; with a session, the same each time, if its services may need one."""
+    spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
 

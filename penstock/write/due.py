@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
+from penstock.metadata.pending import clustering_plans
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
+from penstock.services.clustering.run import cluster, run_clustering
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.table import TableState
@@ -27,9 +29,11 @@ class DueService:
     """A table service that decides by the options whether there is anything to do."""
 
     name: str
-    #: Gives what was done in a few words; None where nothing was due. Spark is there for merge-on-read tables.
+    #: Gives what was done in a few words; None where nothing was due.
     run: Callable[[SparkSession | None, TableState, Stages], str | None]
     is_for: Callable[[TableState], bool] = lambda _: True
+    #: Whether it may have work for Spark's tasks; others are given no session.
+    uses_spark: bool = False
 
 
 def _clean(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
@@ -52,6 +56,19 @@ def _join(spark: Any, table: TableState, stages: Stages) -> str | None:
     return f"{len(done):,} plans run" if done else None
 
 
+def _cluster(spark: Any, table: TableState, stages: Stages) -> str | None:
+    """Plans that wait are run whatever the options say; new ones are made only where they ask for it."""
+    if _asks_for_clustering(table):
+        done = cluster(spark, table, stages)
+    else:
+        done = [run_clustering(spark, table, instant.time, stages) for instant, _ in clustering_plans(table)]
+    return f"{len(done):,} plans run" if done else None
+
+
+def _asks_for_clustering(table: TableState) -> bool:
+    return table.options[o.CLUSTERING_INLINE] or table.options[o.CLUSTERING_ASYNC]
+
+
 def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
     done = expire_partitions(table, stages)
     return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
@@ -61,7 +78,20 @@ def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> st
 DUE = (
     DueService("clean", _clean),
     DueService("archive", _archive),
-    DueService("compact", _compact, lambda table: table.is_merge_on_read),
-    DueService("join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]),
+    DueService("compact", _compact, lambda table: table.is_merge_on_read, uses_spark=True),
+    DueService(
+        "join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE], uses_spark=True
+    ),
+    DueService("cluster", _cluster, lambda table: _asks_for_clustering(table) or bool(clustering_plans(table)), uses_spark=True),
     DueService("old partitions", _expire, lambda table: table.options[o.TTL_INLINE]),
 )
+
+
+def services_for(table: TableState) -> list[DueService]:
+    """Those that the options, and the kind of the table, ask to look at."""
+    return [service for service in DUE if service.is_for(table)]
+
+
+def needs_spark(table: TableState) -> bool:
+    """Whether a service that is to be looked at may have work for Spark's tasks."""
+    return any(service.uses_spark for service in services_for(table))

@@ -66,6 +66,7 @@ def check(oracle: Oracle, path: str, spark: Any) -> None:
     last = next(one for one in reversed(commits(path)) if one["operationType"] == "CLUSTER")
     assert {p: len(ids) for p, ids in last["partitionToReplaceFileIds"].items()} == {"berlin": 2, "paris": 1}
     assert pending(path) == []
+    assert list(penstock.Table.open(path).check_files()) == []
 
 
 def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str, spark: Any, options: dict[str, Any]) -> None:
@@ -103,3 +104,4 @@ def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str
     assert read(hudi015, table_path) == AFTER
     assert {row["id"]: row["_hoodie_commit_time"] for row in hudi015.read(table_path, {}).to_pylist()}["c"] == times["c"]
     assert again.files_written == 3
+    assert list(table.check_files()) == []
