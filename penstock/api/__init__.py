@@ -4,7 +4,7 @@
 through the same pipeline as `df.write.format("hudi")`. `reports.py` has what they give back: frozen values that print as tables.
 """
 
-from penstock.api.care import Health, ServiceRun, ServiceRuns
+from penstock.api.care import FileProblems, Health, ServiceRun, ServiceRuns
 from penstock.api.reports import (
     Cleaned,
     Commit,
@@ -27,6 +27,7 @@ __all__ = [
     "Cleaned",
     "Commit",
     "DataFile",
+    "FileProblems",
     "Files",
     "Health",
     "History",

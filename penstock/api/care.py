@@ -15,10 +15,11 @@ from penstock.api.reports import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError, PenstockError
 from penstock.progress import Stages
+from penstock.services.files import FileProblem, check_files
 from penstock.services.health import Finding, check_health
 from penstock.services.rollback import roll_back_failed
 from penstock.spread import named_jobs
-from penstock.write.due import DUE, needs_spark
+from penstock.write.due import services_for
 from penstock.write.expire import expire_partitions
 
 
@@ -37,6 +38,19 @@ class Health(Report[Finding]):
         Column("suggestion", lambda f: f.suggestion or "fine"),
     )
     schema = pa.schema([("measure", pa.string()), ("value", pa.string()), ("suggestion", pa.string())])
+
+
+class FileProblems(Report[FileProblem]):
+    """Files that are needed and missing, or that nobody answers for.
+
+    Example:
+        >>> len(table.check_files())
+        0
+    """
+
+    title = "Files"
+    columns = (Column("path", lambda f: str(f.path)), Column("problem", lambda f: str(f.problem)))
+    schema = pa.schema([("path", pa.string()), ("problem", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,25 @@ class CareVerbs(Opened):
         state = self._state(options or {})
         return Health(check_health(state), state.config.name)
 
+    def check_files(self) -> FileProblems:
+        """Whether files and timeline agree: what commits, savepoints and plans need is there, and each data file is explained.
+
+        Old versions and replaced file groups are no problem: cleaning takes them. Rows are not read. Nobody may write or clean
+        meanwhile, or what they do may look wrong.
+
+        Returns:
+            What is wrong; nothing, if all is well.
+
+        Raises:
+            CorruptFile: a commit, savepoint or plan cannot be read.
+
+        Example:
+            >>> list(table.check_files())
+            []
+        """
+        state = self._state({})
+        return FileProblems(check_files(state), state.config.name)
+
     def expire_partitions(self, options: Mapping[str, object] | None = None) -> Commit | None:
         """Take partitions out of the table whose time is over, as one commit. Their files stay until they are cleaned.
 
@@ -144,19 +177,18 @@ class CareVerbs(Opened):
             archive  not due     ...
         """
         state = self._state(options or {})
-        spark = self._reader() if needs_spark(state) else None
         runs = []
-        for service in DUE:
-            if service.is_for(state):
-                began = clock.monotonic_s()
+        for service in services_for(state):
+            began = clock.monotonic_s()
+            done, error = None, None
+            try:
+                spark = self._reader() if service.uses_spark else None
                 around = partial(named_jobs, spark) if spark else None
                 stages = Stages(f"{service.name} {state.config.name}", state.options[o.PROGRESS], around)
-                done, error = None, None
-                try:
-                    done = service.run(spark, state.reload(), stages)
-                except PenstockError as e:
-                    error = str(e)
-                runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))
-                if told:
-                    told(runs[-1])
+                done = service.run(spark, state.reload(), stages)
+            except PenstockError as e:
+                error = str(e)
+            runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))
+            if told:
+                told(runs[-1])
         return ServiceRuns(runs, state.config.name)

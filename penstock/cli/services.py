@@ -35,6 +35,7 @@ def commands() -> typer.Typer:
     app.command("run")(run)
     app.command("list")(list_pending)
     app.command("health")(health)
+    app.command("check")(check)
     return app
 
 
@@ -76,8 +77,15 @@ def health(path: str = _PATH, option: list[str] = _OPTION) -> None:
     console.print(penstock.Table.open(path, options=_options(option)).health())
 
 
+def check(path: str = _PATH) -> None:
+    """Show files that are missing, or that nobody answers for; exit code 1 if there are any. While nobody writes."""
+    found = penstock.Table.open(path).check_files()
+    Console().print(found if found else "every file is explained, and none is missing", soft_wrap=True)
+    sys.exit(1 if found else 0)
+
+
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """The table; with a session if its services need one now."""
+    """The table; with a session, the same each time, if its services may need one."""
     spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 

@@ -29,16 +29,11 @@ class DueService:
     """A table service that decides by the options whether there is anything to do."""
 
     name: str
-    #: Gives what was done in a few words; None where nothing was due. There may be no Spark, unless one is needed.
+    #: Gives what was done in a few words; None where nothing was due.
     run: Callable[[SparkSession | None, TableState, Stages], str | None]
     is_for: Callable[[TableState], bool] = lambda _: True
-    #: Whether it cannot do without Spark.
-    needs_spark: bool = False
-
-
-def needs_spark(table: TableState) -> bool:
-    """Whether a service that looks at the table needs a session."""
-    return any(service.needs_spark for service in DUE if service.is_for(table))
+    #: Whether it may have work for Spark's tasks; others are given no session.
+    uses_spark: bool = False
 
 
 def _clean(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
@@ -85,10 +80,20 @@ def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> st
 DUE = (
     DueService("clean", _clean),
     DueService("archive", _archive),
-    DueService("compact", _compact, lambda table: table.is_merge_on_read, needs_spark=True),
+    DueService("compact", _compact, lambda table: table.is_merge_on_read, uses_spark=True),
     DueService(
-        "join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE], needs_spark=True
+        "join logs", _join, lambda table: table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE], uses_spark=True
     ),
-    DueService("cluster", _cluster, _may_cluster, needs_spark=True),
+    DueService("cluster", _cluster, _may_cluster, uses_spark=True),
     DueService("old partitions", _expire, lambda table: table.options[o.TTL_INLINE]),
 )
+
+
+def services_for(table: TableState) -> list[DueService]:
+    """Those that the options, and the kind of the table, ask to look at."""
+    return [service for service in DUE if service.is_for(table)]
+
+
+def needs_spark(table: TableState) -> bool:
+    """Whether a service that is to be looked at may have work for Spark's tasks."""
+    return any(service.uses_spark for service in services_for(table))

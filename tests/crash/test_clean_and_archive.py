@@ -155,10 +155,10 @@ def test_a_crash_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
         check(folder / "table", f"{fault.value} {plan.calls[number]}")
 
 
-@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
+@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED])
 def test_an_error_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
     for number in range(count(folder)):
         plan = FaultPlan(str(folder / "plan"), number, fault)
-        with suppress(PenstockError):
+        with suppress(PenstockError, KeyboardInterrupt):
             play(folder, plan)
         check(folder / "table", f"{fault.value} {plan.calls[number]}")

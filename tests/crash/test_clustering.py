@@ -70,6 +70,7 @@ ERRORS = (
     (CLUSTER, Fault.FAILS),
     (CLUSTER, Fault.FAILS_AFTER),
     (CLUSTER, Fault.TWICE),
+    (CLUSTER, Fault.INTERRUPTED),
     (AGAIN, Fault.FAILS),
     (UNSCHEDULE, Fault.FAILS),
 )
@@ -141,6 +142,6 @@ def test_a_crash_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Pat
 def test_an_error_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
     for at in range(count(scene, written, folder)):
         plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with suppress(PenstockError, OSError):
+        with suppress(PenstockError, OSError, KeyboardInterrupt):
             play(scene, written, plan, path)
         check(path, f"{fault.value} {plan.calls[at]}")

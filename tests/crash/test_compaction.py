@@ -134,10 +134,10 @@ def test_a_crash_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Pat
         check(path, f"{fault.value} {plan.calls[at]}")
 
 
-@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
+@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED])
 def test_an_error_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
     for at in range(count(scene, written, folder)):
         plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with suppress(PenstockError, OSError):
+        with suppress(PenstockError, OSError, KeyboardInterrupt):
             play(scene, written, plan, path)
         check(path, f"{fault.value} {plan.calls[at]}")

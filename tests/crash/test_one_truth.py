@@ -1,12 +1,13 @@
 """Random histories on a copy-on-write table, a merge-on-read table and a dictionary: after every step all three say the same.
 
-Writes, deletes, crashes at any storage call, compactions planned, run and taken back, rollbacks. Ordering values go up, because
-with the default payload the two kinds of table differ, as Hudi's do, for rows that come late.
+Writes, deletes, overwritten and deleted partitions; cleans, archiving, compactions planned, run and taken back, clusterings,
+savepoints, restores and rollbacks; crashes of writes and services at any storage call. After each step, files and timeline agree.
+Ordering values go up, because with the default payload the two kinds of table differ, as Hudi's do, for rows that come late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -23,16 +24,24 @@ from penstock.filegroup.log_scan import positions_touched
 from penstock.filegroup.merged import log_rows, merged_rows
 from penstock.metadata.listing import latest_slices, merged_slices
 from penstock.metadata.merging import merged_rules
+from penstock.metadata.savepoints import savepoint_times
 from penstock.options import read_options
 from penstock.progress import Stages
+from penstock.services.archive.run import archive
+from penstock.services.clean.run import clean
+from penstock.services.clustering.run import cluster
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule, unschedule
+from penstock.services.files import check_files
+from penstock.services.restore import restore
 from penstock.services.rollback import roll_back_to
+from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.table import TableState, open_table, table_schema
+from penstock.timeline.instant import Action
 from tests.crash.scenes import MERGE_ON_READ, Runner, Step
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
-from tests.kit.plain import orphans, plain_rows
+from tests.kit.plain import leftovers, plain_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -40,7 +49,19 @@ KEYS = [f"k{n}" for n in range(8)]
 COLUMNS = ("id", "city", "ts", "fare")
 #: Base files stay as they are when new rows come, or are filled up.
 SIZES: tuple[dict[str, Any], ...] = ({"hoodie.parquet.small.file.limit": 0}, {})
+#: Services after each write have something to do: two commits stay readable, and three or four on the timeline.
+KEEP = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
+KEEP_LESS = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 1}
 NOTHING: Any = None  # no Spark: what there is to do is little, and done here
+QUIET = Stages("", "off")
+SERVICES: dict[str, Callable[[TableState], object]] = {
+    "clean": lambda table: clean(NOTHING, table, QUIET, due=True),
+    "archive": archive,
+    "cluster": lambda table: cluster(NOTHING, table, QUIET, due=True),
+    "compact": lambda table: compact(NOTHING, table, QUIET, due=True) if table.is_merge_on_read else None,
+    "restore": lambda table: restore(NOTHING, table, savepoint_times(table)[0], QUIET),
+}
 
 Rows = dict[str, tuple[Any, ...]]
 batches = st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True)
@@ -53,10 +74,16 @@ class History(RuleBasedStateMachine):
         super().__init__()
         self._folder = TemporaryDirectory(dir=folder)
         root = Path(self._folder.name)
-        self._tables = {root / "cow": {**sizes}, root / "mor": {**sizes, **MERGE_ON_READ}}
+        self._tables = {root / "cow": {**sizes, **KEEP}, root / "mor": {**sizes, **KEEP, **MERGE_ON_READ}}
         self._runner, self._time, self._faults = runner, 0, 0
+        #: The newest state last; those before it can be gone back to.
         self._states: list[Rows] = [{}]
+        #: What the savepoint holds, if there is one.
+        self._saved: Rows | None = None
+        #: Whether a service may have left something for the next write to tidy up.
+        self._is_untidy = False
         self._write("insert", KEYS[:4])
+        self._forget()
 
     def teardown(self) -> None:
         self._folder.cleanup()
@@ -69,22 +96,34 @@ class History(RuleBasedStateMachine):
         """A write, and what the table holds after it."""
         self._time += 1
         rows = {key: (key, "xy"[int(key[1:]) % 2], self._time, float(self._time)) for key in keys}
-        now = self._states[-1]
-        after = {k: v for k, v in now.items() if k not in rows} if operation == "delete" else {**now, **rows}
+        cities, now = {row[1] for row in rows.values()}, self._states[-1]
+        if operation in ("insert_overwrite", "delete_partition"):
+            now = {k: v for k, v in now.items() if v[1] not in cities}
+        elif operation == "delete":
+            now = {k: v for k, v in now.items() if k not in rows}
+        after = now if operation.startswith("delete") else {**now, **rows}
         return Step(operation, tuple(rows.values())), after
+
+    def _forget(self) -> None:
+        """There is no way back from here, or it differs between the tables."""
+        self._states = self._states[-1:]
 
     def _write(self, operation: str, keys: list[str]) -> None:
         step, after = self._step(operation, keys)
         for path, options in self._tables.items():
             self._runner.run(Step(step.operation, step.rows, options=options), str(path))
-        self._states.append(after)
+        self._states, self._is_untidy = [self._states[-1], after], False
+
+    def _serve(self, service: Callable[[TableState], object], options: dict[str, Any]) -> None:
+        for path, mine in self._tables.items():
+            service(open_table(str(path), read_options(mine | options)))
 
     def _open(self, **options: str) -> TableState:
         return open_table(str(self._mor), read_options(options))
 
     @property
     def _waits(self) -> list[str]:
-        return [i.time for i in self._open().timeline.pending]
+        return [i.time for i in self._open().timeline.of(Action.COMPACTION) if not i.is_completed]
 
     @rule(keys=batches)
     def upsert(self, keys: list[str]) -> None:
@@ -100,9 +139,18 @@ class History(RuleBasedStateMachine):
         if any(key in self._states[-1] for key in keys):
             self._write("delete", keys)
 
+    @rule(keys=batches)
+    def insert_overwrite(self, keys: list[str]) -> None:
+        self._write("insert_overwrite", keys)
+
+    @precondition(lambda self: not self._waits)
+    @rule(key=st.sampled_from(KEYS[:2]))
+    def delete_partition(self, key: str) -> None:
+        self._write("delete_partition", [key])
+
     @rule(
         keys=batches,
-        operation=st.sampled_from(["upsert", "delete"]),
+        operation=st.sampled_from(["upsert", "delete", "insert_overwrite"]),
         at=st.integers(0, 60),
         fault=st.sampled_from([Fault.BEFORE, Fault.TORN, Fault.AFTER]),
     )
@@ -119,7 +167,62 @@ class History(RuleBasedStateMachine):
                 self._runner.run(mine, f"crash:{path}")
             assert plain_rows(path) in (rows_of(self._states[-1]), rows_of(after))
             self._runner.run(mine, str(path))
-        self._states = [after]  # what the newest commit is differs now
+        self._states, self._is_untidy = [after], False  # what the newest commit is differs now
+
+    @rule(keep=st.sampled_from([KEEP, KEEP_LESS, VERSIONS]))
+    def clean(self, keep: dict[str, Any]) -> None:
+        self._serve(SERVICES["clean"], keep)
+        self._forget()
+
+    @rule()
+    def archive(self) -> None:
+        self._serve(SERVICES["archive"], KEEP_LESS)
+
+    @rule()
+    def cluster(self) -> None:
+        self._serve(SERVICES["cluster"], {})
+        self._forget()
+
+    @precondition(lambda self: self._saved is None)
+    @rule()
+    def save(self) -> None:
+        self._serve(create_savepoint, {})
+        self._forget()
+        self._saved = self._states[-1]
+
+    @precondition(lambda self: self._saved is not None)
+    @rule()
+    def let_go(self) -> None:
+        self._serve(lambda table: delete_savepoint(table, savepoint_times(table)[0]), {})
+        self._saved = None
+
+    @precondition(lambda self: self._saved is not None)
+    @rule()
+    def restore(self) -> None:
+        self._serve(SERVICES["restore"], {})
+        assert self._saved is not None
+        self._states = [self._saved]
+
+    @rule(
+        name=st.sampled_from(list(SERVICES)),
+        at=st.integers(0, 25),
+        fault=st.sampled_from([Fault.BEFORE, Fault.TORN, Fault.AFTER]),
+    )
+    def crash_service(self, name: str, at: int, fault: Fault) -> None:
+        """A service dies. What cleaning and archiving leave waits for whoever comes next; others are run again."""
+        if name == "restore" and self._saved is None:
+            return
+        after = self._saved if name == "restore" and self._saved is not None else self._states[-1]
+        for path, options in self._tables.items():
+            self._faults += 1
+            plan = FaultPlan(f"{self._folder.name}/fault-{self._faults}", at, fault)
+            Path(plan.folder).mkdir()
+            with injected(plan), suppress(Crash):
+                SERVICES[name](open_table(f"crash:{path}", read_options(options | KEEP_LESS)))
+            assert plain_rows(path) in (rows_of(self._states[-1]), rows_of(after))
+            if name not in ("clean", "archive"):
+                SERVICES[name](open_table(str(path), read_options(options)))
+        self._states, self._is_untidy = [after], True
 
     @precondition(lambda self: not self._waits)
     @rule()
@@ -128,13 +231,13 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        compact(NOTHING, self._open(), Stages("", "off"), due=True)
-        self._states = self._states[-1:]
+        compact(NOTHING, self._open(), QUIET, due=True)
+        self._forget()
         bases = [s.base_file for its in latest_slices(self._open()).values() for s in its]
         found = [row for f in bases if f for row in pq.ParquetFile(f.path).read(columns=list(COLUMNS)).to_pylist()]
         assert sorted((tuple(row.values()) for row in found), key=repr) == rows_of(self._states[-1])
 
-    @precondition(lambda self: self._waits)
+    @precondition(lambda self: self._waits and self._saved is None)
     @rule()
     def take_plan_back(self) -> None:
         unschedule(self._open(), self._waits[0])
@@ -142,10 +245,10 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: not self._waits)
     @rule()
     def join_logs(self) -> None:
-        join_logs(NOTHING, self._open(**{"hoodie.log.compaction.blocks.threshold": "2"}), Stages("", "off"))
-        self._states = self._states[-1:]
+        join_logs(NOTHING, self._open(**{"hoodie.log.compaction.blocks.threshold": "2"}), QUIET)
+        self._forget()
 
-    @precondition(lambda self: len(self._states) > 2 and not self._waits)
+    @precondition(lambda self: len(self._states) > 1 and not self._waits)
     @rule()
     def roll_back(self) -> None:
         self._states.pop()
@@ -159,8 +262,9 @@ class History(RuleBasedStateMachine):
         expected = rows_of(self._states[-1])
         for path in self._tables:
             assert plain_rows(path) == expected, path.name
+            assert check_files(open_table(str(path))) == [], path.name
         assert by_position(self._open()) == expected
-        assert orphans(next(iter(self._tables))) == []
+        assert self._is_untidy or leftovers(next(iter(self._tables))) == []
 
 
 def rows_of(state: Rows) -> list[Any]:
@@ -199,6 +303,11 @@ def test_both_kinds_of_table_and_a_dictionary_agree(spark: Any, folder: str, siz
     run_state_machine_as_test(
         lambda: History(runner, folder, sizes),
         settings=settings(
-            max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+            max_examples=12,
+            stateful_step_count=12,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a history smaller takes too long
         ),
     )

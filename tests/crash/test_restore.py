@@ -102,10 +102,10 @@ def test_a_fault_at_any_call_leaves_what_a_second_run_finishes(scene: Scene, wri
     check(scene, path, "nothing went wrong")
     calls = len(plan.calls)
     assert calls >= scene.calls_min
-    for fault in (Fault.BEFORE, Fault.TORN, Fault.AFTER, Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE):
+    for fault in (Fault.BEFORE, Fault.TORN, Fault.AFTER, Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED):
         for at in range(calls):
             plan = FaultPlan(str(folder / "plan"), at, fault)
-            with suppress(PenstockError, OSError, Crash):
+            with suppress(PenstockError, OSError, Crash, KeyboardInterrupt):
                 play(scene, written, plan, path)
             what = f"{fault.value} {plan.calls[at]}"
             assert plain_rows(path) in (ROWS, SAVED), what

@@ -66,6 +66,7 @@ def check(oracle: Oracle, path: str, spark: Any) -> None:
     last = next(one for one in reversed(commits(path)) if one["operationType"] == "CLUSTER")
     assert {p: len(ids) for p, ids in last["partitionToReplaceFileIds"].items()} == {"berlin": 2, "paris": 1}
     assert pending(path) == []
+    assert list(penstock.Table.open(path).check_files()) == []
 
 
 def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str, spark: Any, options: dict[str, Any]) -> None:
@@ -115,3 +116,4 @@ def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str
     after = sorted([row for row in AFTER if row[0] != "g"] + [("g", "tokyo", 3, 0.5)])
     assert read(hudi015, table_path) == after
     assert plain_rows(table_path) == sorted(after, key=repr)
+    assert list(table.check_files()) == []

@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.services.files import check_files
+from penstock.table import open_table
 from tests.interop.sides import OPERATION, TRIPS, Penstock, assert_all_read, assert_same_files
 from tests.kit.oracle import Oracle
 
@@ -30,6 +32,7 @@ def test_both_replace_what_the_other_wrote(us: Penstock, hudi015: Oracle, table_
         found = assert_all_read(table_path, us, hudi015, hudi_rs=not kind)
         assert found.num_rows == seen, (side, operation)
         assert_same_files(table_path, hudi015, hudi_rs=False)
+        assert check_files(open_table(table_path)) == [], (side, operation)
 
     step(us, "bulk_insert", rows("rome", "oslo", "bern"), 9)
     step(hudi015, "upsert", rows("rome", "oslo", ts=2), 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 import penstock
 from penstock.options import read_options
 from penstock.services.clean.schedule import schedule_clean
+from penstock.services.files import check_files
 from penstock.table import open_table
 from penstock.timeline.archive import key_of, load_archive
-from tests.kit.oracle import Oracle
+from tests.kit.oracle import TABLE_VERSION_6, Oracle
 from tests.kit.plain import plain_rows
-from tests.table.tables import OPERATION, TRIPS, base_files, timeline
+from tests.table.tables import OPERATION, TRIPS, base_files, commits, timeline
 
 pytestmark = pytest.mark.oracle
 
@@ -56,6 +58,7 @@ class Sides:
         found = self.hudi.read(path, {}).select(COLUMNS)
         assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True)) == list(trips(number))
         assert plain_rows(path) == list(trips(number))
+        assert check_files(open_table(path)) == []
 
     def archived(self, path: str) -> list[str]:
         """Commits that Hudi finds in the archive."""
@@ -141,3 +144,32 @@ def test_what_a_savepoint_of_hudi_holds_stays(hudi015: Oracle, spark: Any, table
     assert load_archive(*located(table_path)) == []
     assert penstock.Table.open(table_path, spark).read(as_of=open_table(table_path).timeline.writes[-1].time).count() == 2
     sides.check(table_path, 7)
+
+
+def test_both_let_the_same_partitions_go(hudi12: Oracle, spark: Any, tmp_path: Path) -> None:
+    """By a table that Hudi wrote years ago. Hudi has lifetimes of partitions since 1.0."""
+    ours, theirs = (old_table(tmp_path / name) for name in ("ours", "theirs"))
+    before = penstock.Table.open(ours, spark).read().count()
+    done = penstock.Table.open(ours, spark).expire_partitions(
+        {"hoodie.partition.ttl.strategy.days.retain": 1, "hoodie.partition.ttl.strategy.partition.selected": "10,30"}
+    )
+    assert done is not None
+    hudi12.sql(f"CREATE TABLE old_trips USING hudi LOCATION '{theirs}'")
+    settings = {**TABLE_VERSION_6, "hoodie.metadata.enable": "false", "hoodie.partition.ttl.strategy.partition.selected": "10,30"}
+    listed = ",".join(f"{key}={value}" for key, value in settings.items() if "," not in value)
+    hudi12.sql("SET hoodie.partition.ttl.strategy.partition.selected=10,30")
+    hudi12.sql(f"CALL run_ttl(table => 'old_trips', retain_days => 1, options => '{listed}')")
+    replaced = [commits(path)[-1]["partitionToReplaceFileIds"] for path in (ours, theirs)]
+    assert replaced[0] == replaced[1]
+    assert set(replaced[0]) == {"10", "30"}
+    counts = [penstock.Table.open(path, spark).read().count() for path in (ours, theirs)]
+    assert counts[0] == counts[1] == hudi12.read(ours).num_rows < before
+    assert [list(penstock.Table.open(path).check_files()) for path in (ours, theirs)] == [[], []]
+
+
+def old_table(folder: Path) -> str:
+    """A table of 2024, with partitions 10, 20 and 30."""
+    file = Path(__file__).parents[1] / "data" / "tables" / "cow_v6_simplekeygen_nonhivestyle.zip"
+    with zipfile.ZipFile(file) as packed:
+        packed.extractall(folder, [name for name in packed.namelist() if not name.startswith("__")])
+    return str(next(folder.rglob("hoodie.properties")).parents[1])

@@ -50,6 +50,8 @@ class Fault(str, Enum):
     #: The storage reports an error, without or after having done what was asked; the process lives on.
     FAILS = "fails"
     FAILS_AFTER = "fails after"
+    #: Somebody presses Ctrl-C just before the call. The process lives on and may tidy up.
+    INTERRUPTED = "interrupted"
     #: The process is really dead; or the executor that it works for is, and all its workers with it.
     KILLED = "killed"
     EXECUTOR_KILLED = "executor killed"
@@ -130,6 +132,8 @@ class FaultyStorage:
             _kill_executor()
         if plan.fault is Fault.FAILS:
             raise StorageError(5, "the storage failed", path)
+        if plan.fault is Fault.INTERRUPTED:
+            raise KeyboardInterrupt
         if plan.fault is Fault.TORN and tear is not None:
             tear()
         if plan.fault in (Fault.BEFORE, Fault.TORN):

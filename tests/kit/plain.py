@@ -65,10 +65,16 @@ def orphans(path: str | Path) -> list[str]:
         for stat in stats
     }
     data = {str(p.relative_to(root)) for p in root.rglob("*.parquet") if ".hoodie" not in p.relative_to(root).parts}
+    return sorted([*(data - named), *leftovers(path)])
+
+
+def leftovers(path: str | Path) -> list[str]:
+    """What is left in the folders for temporary files, and beside the table."""
+    root = Path(path)
     temporary = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".temp").rglob("*")]
     beside = [p.name for p in root.parent.glob(f".{root.name}.*")]
     heartbeats = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".heartbeat").rglob("*")]
-    return sorted([*(data - named), *temporary, *beside, *heartbeats])
+    return sorted([*temporary, *beside, *heartbeats])
 
 
 def damaged_metafiles(path: str | Path) -> list[str]:

@@ -47,6 +47,11 @@ def test_one_round_runs_what_is_due_and_the_reports_are_tables(path: str) -> Non
     assert (code, [line.split(":")[0] for line in text.splitlines()]) == (0, ["clean", "archive"]), text
     code, text = said("services", "health", path)
     assert (code, "small files" in text, "days since the last clean" in text) == (0, True, True), text
+    code, text = said("services", "check", path)
+    assert (code, "every file is explained" in text) == (0, True), text
+    min(Path(path).rglob("*_20240418172804498.parquet")).unlink()
+    code, text = said("services", "check", path)
+    assert (code, "is missing" in text) == (1, True), text
     code, text = said("services", "list", path)
     assert (code, bool(re.search("nothing of .* waits", text))) == (0, True), text
 

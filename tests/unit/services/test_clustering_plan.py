@@ -252,7 +252,9 @@ def test_a_table_with_buckets_is_refused_however_that_is_known() -> None:
     for table in (bucketed, said, kept):
         with pytest.raises(Unsupported, match="/t has buckets .* Leave clustering out"):
             schedule_clustering(table, due=True)
-    with pytest.raises(OptionError, match="/t was written with hoodie.index.bucket.engine=CONSISTENT_HASHING; cluster it with that"):
+    with pytest.raises(
+        OptionError, match="/t was written with hoodie.index.bucket.engine=CONSISTENT_HASHING; cluster it with that"
+    ):
         schedule_clustering(ringed.table(), due=True)
 
 

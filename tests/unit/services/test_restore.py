@@ -14,7 +14,7 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
-from penstock.services.savepoint import create_savepoint, delete_savepoint
+from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
 from penstock.table import TableState
 from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
@@ -163,3 +163,14 @@ def test_a_write_that_begins_while_the_plan_is_made_keeps_the_restore_from_begin
         go_back(history.table(), 1)
     assert not load_timeline(history.storage, "/t").pending
     assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
+
+
+def test_a_commit_is_savepointed_although_a_group_was_cleaned_that_an_archived_commit_had_replaced() -> None:
+    history = History().commit(1, ["p/a-0", "q/b-0"]).commit(2, ["p/c-0"], action="replacecommit", replaced={"p": ("a-0",)})
+    history.commits(range(3, 6), "q/b-0")
+    keep = {"cleaner_commits_retained": 1, "keep_min_commits": 2, "keep_max_commits": 3}
+    assert clean(None, history.table(**keep), Stages("", "off"))
+    assert archive(history.table(**keep)) is not None
+    assert not any(name.startswith(at(2)) for name in history.instants())
+    assert lost_since(history.table(), at(4)) is None
+    assert create_savepoint(history.table()).files == {"p": (base("c-0", 2),), "q": (base("b-0", 5),)}

@@ -12,7 +12,7 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering.schedule import schedule_clustering
 from penstock.table import TableState, open_table
-from penstock.write.due import DUE, needs_spark
+from penstock.write.due import DUE, needs_spark, services_for
 from tests.kit.plain import pending, plain_rows
 from tests.table.handmade import HandMade
 
@@ -33,7 +33,7 @@ def opened(made: HandMade, options: dict[str, str] | None = None) -> TableState:
 
 
 def looking(table: TableState) -> list[str]:
-    return [service.name for service in DUE if service.is_for(table)]
+    return [service.name for service in services_for(table)]
 
 
 def cluster(table: TableState) -> str | None:
@@ -66,3 +66,8 @@ def test_a_torn_plan_is_an_error_of_the_service_that_runs_it(made: HandMade) -> 
     assert "cluster" in looking(opened(made))
     with pytest.raises(CorruptFile, match="cannot be read as the plan of a clustering"):
         cluster(opened(made))
+
+
+def test_compaction_is_for_tables_with_logs(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "t").base(1, "berlin", *ROWS).instant(1)
+    assert looking(opened(made, {"hoodie.log.compaction.inline": "true"})) == ["clean", "archive", "compact", "join logs"]
