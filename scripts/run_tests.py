@@ -8,12 +8,17 @@ done. The exit code is 0 only when nothing failed. Standard library only.
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +28,8 @@ REPORTS = ROOT / ".cache" / "tests"
 #: Suites side by side. Each is a Spark session, which mostly waits.
 MOST_AT_ONCE = 3
 NEWEST, SPARK35 = ".venv", ".venv-spark35"
+#: Where tables lie while tests run, if it has that much room: a disk would add nothing but waiting for what is synced to it.
+MEMORY, ROOM_BYTES = "/dev/shm", 4 << 30
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,10 @@ class Suite:
     paths: tuple[str, ...]
     environment: str = NEWEST
     session: str = "classic"
+    #: The share of Hypothesis' examples that are tried: fewer where another suite tries them all.
+    examples: float = 1.0
+    #: The module that fetches the largest thing that a test of the suite would wait for.
+    fetches: str | None = None
 
 
 @dataclass
@@ -57,25 +68,54 @@ def every_other(folder: str, first: int) -> tuple[str, ...]:
 
 
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
-#: The longest first.
+#: The longest first, so that the last to end are short.
 SUITES = (
+    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2),
     Suite("interop-even", every_other("tests/interop", 0)),
-    Suite("interop-odd", every_other("tests/interop", 1)),
+    Suite("services", ("tests/services", "tests/crash", "tests/bench"), fetches="tests.kit.hbase"),
     Suite("table", ("tests/table", "tests/docs")),
-    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35),
-    Suite("services", ("tests/services", "tests/crash", "tests/bench")),
+    Suite("interop-odd", every_other("tests/interop", 1)),
     Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py")),
-    Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
-    Suite("standalone", ON_EVERY_SESSION, session="standalone"),
-    Suite("connect", ON_EVERY_SESSION, session="connect"),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
+    Suite("standalone", ON_EVERY_SESSION, session="standalone"),
+    Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
+    Suite("connect", ON_EVERY_SESSION, session="connect"),
 )
 #: What runs when no suite is named.
 BY_DEFAULT = tuple(suite.name for suite in SUITES)
 
 
-def run(suite: Suite, arguments: list[str], *, alone: bool) -> Outcome:
-    """Run one suite."""
+@contextmanager
+def folder_for_tables() -> Iterator[str]:
+    """A folder for temporary files of all suites, gone afterwards; in memory where there is room."""
+    has_room = os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
+    with tempfile.TemporaryDirectory(
+        prefix="penstock-tests-", dir=MEMORY if has_room else None, ignore_cleanup_errors=True
+    ) as folder:
+        yield folder
+
+
+@contextmanager
+def fetching(suites: list[Suite]) -> Iterator[None]:
+    """Have suites fetch what they need while others run: who waits for it holds a place."""
+    modules = sorted({suite.fetches for suite in suites if suite.fetches})
+    processes = [_start(ROOT / NEWEST / "bin" / "python", "-m", module) for module in modules]
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+
+
+def _start(*command: str | Path) -> subprocess.Popen[bytes]:
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=ROOT, stdout=nowhere, stderr=nowhere, start_new_session=True)
+
+
+def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outcome:
+    """Run one suite, with temporary files in a folder."""
     python = ROOT / suite.environment / "bin" / "python"
     outcome = Outcome(suite.name)
     if not (ROOT / suite.environment / ".ready").exists():
@@ -86,7 +126,12 @@ def run(suite: Suite, arguments: list[str], *, alone: bool) -> Outcome:
     print(f"===== {suite.name}: {suite.environment}, {suite.session} session", flush=True)
     began = time.monotonic()
     command = [str(python), "-m", "pytest", *suite.paths, f"--junitxml={report}", *arguments]
-    environment = {**os.environ, "PENSTOCK_TEST_SESSION": suite.session}
+    environment = {
+        **os.environ,
+        "PENSTOCK_TEST_SESSION": suite.session,
+        "PENSTOCK_TEST_EXAMPLES": str(suite.examples),
+        "TMPDIR": folder,
+    }
     with log.open("wb") as sink:
         output = None if alone else sink
         code = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False).returncode
@@ -155,8 +200,9 @@ def main() -> None:
     REPORTS.mkdir(parents=True, exist_ok=True)
     chosen = [suite for suite in SUITES if suite.name in (names or BY_DEFAULT)]
     at_once = min(len(chosen), MOST_AT_ONCE, 1 + (os.cpu_count() or 1))
-    with ThreadPoolExecutor(at_once) as pool:
-        outcomes = list(pool.map(partial(run, arguments=arguments, alone=len(chosen) == 1), chosen))
+    alone = len(chosen) == 1
+    with fetching(chosen), folder_for_tables() as folder, ThreadPoolExecutor(at_once) as pool:
+        outcomes = list(pool.map(partial(run, arguments=arguments, folder=folder, alone=alone), chosen))
     show(outcomes)
     sys.exit(1 if any(outcome.failed for outcome in outcomes) else 0)
 

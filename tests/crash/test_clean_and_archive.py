@@ -6,19 +6,14 @@ partition it is in.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import spread
 from penstock.errors import PenstockError
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, partition_metafile
 from penstock.options import read_options
@@ -29,7 +24,8 @@ from penstock.storage import LocalStorage
 from penstock.table import TableState, open_table, write_config
 from penstock.timeline.archive import archive_files, key_of, read_entries
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
-from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
+from tests.kit.faults import Fault
 from tests.kit.plain import pending, plain_rows
 from tests.table.tables import base_files, timeline
 
@@ -81,12 +77,10 @@ def make_table(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    memory = "/dev/shm"
-    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
-        make_table(Path(made, "made"))
-        with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
-            yield Path(made)
+def rehearsal(folder: Path) -> Iterator[Rehearsal]:
+    make_table(folder / "made")
+    with calls_in_one_order():
+        yield Rehearsal(folder / "made", folder, serve, check, calls_min=40)
 
 
 def serve(path: str) -> None:
@@ -97,16 +91,6 @@ def serve(path: str) -> None:
 
     clean(None, table(), Stages("", "off"))
     archive(table())
-
-
-def play(folder: Path, plan: FaultPlan) -> Path:
-    path = folder / "table"
-    shutil.rmtree(path, ignore_errors=True)
-    shutil.copytree(folder / "made", path)
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    with injected(plan):
-        serve(f"crash:{path}")
-    return path
 
 
 def files(path: Path) -> list[str]:
@@ -139,26 +123,11 @@ def check(path: Path, what: str) -> None:
     assert {key[0] for key in keys} >= {at(n) for n in range(1, COMMITS - 2)}, what
 
 
-def count(folder: Path) -> int:
-    plan = FaultPlan(str(folder / "count"))
-    check(play(folder, plan), "nothing went wrong")
-    assert len(plan.calls) >= 40
-    return len(plan.calls)
+@pytest.mark.parametrize("fault", CRASHES)
+def test_a_crash_at_any_call_loses_nothing(rehearsal: Rehearsal, fault: Fault) -> None:
+    rehearsal.fail_at_every_call(fault)
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
-def test_a_crash_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
-    for number in range(count(folder)):
-        plan = FaultPlan(str(folder / "plan"), number, fault)
-        with pytest.raises(Crash):
-            play(folder, plan)
-        check(folder / "table", f"{fault.value} {plan.calls[number]}")
-
-
-@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED])
-def test_an_error_at_any_call_loses_nothing(folder: Path, fault: Fault) -> None:
-    for number in range(count(folder)):
-        plan = FaultPlan(str(folder / "plan"), number, fault)
-        with suppress(PenstockError, KeyboardInterrupt):
-            play(folder, plan)
-        check(folder / "table", f"{fault.value} {plan.calls[number]}")
+@pytest.mark.parametrize("fault", ERRORS)
+def test_an_error_at_any_call_loses_nothing(rehearsal: Rehearsal, fault: Fault) -> None:
+    rehearsal.fail_at_every_call(fault)

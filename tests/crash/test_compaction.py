@@ -5,27 +5,21 @@ The calls are those of a whole round: a plan, the run that it gets, logs joined,
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from penstock import spread
-from penstock.errors import PenstockError
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule, unschedule
 from penstock.table import TableState, open_table
-from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
+from tests.kit.faults import Fault
 from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.tables import OPERATION, TRIPS, trips, write
 
@@ -71,13 +65,6 @@ SCENES = (
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    memory = "/dev/shm"
-    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="module")
 def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
     """A table with updates and a delete in logs; and the same with a plan, and the delete on top of it."""
     plain, planned = folder / "plain", folder / "planned"
@@ -86,23 +73,18 @@ def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
             if path is planned and operation == "delete":
                 assert schedule(open_table(str(path), read_options({})), due=True) is not None
             write(trips(spark, *rows), str(path), {**OPTIONS, OPERATION: operation})
-    with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
+    with calls_in_one_order():
         yield plain, planned
 
 
 @pytest.fixture(params=SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
-def scene(request: pytest.FixtureRequest) -> Scene:
-    found: Scene = request.param
-    return found
+def rehearsal(request: pytest.FixtureRequest, written: tuple[Path, Path], folder: Path) -> Rehearsal:
+    scene: Scene = request.param
 
+    def work(path: str) -> None:
+        scene.run(open_table(path, read_options(BLOCKS)))
 
-def play(scene: Scene, written: tuple[Path, Path], plan: FaultPlan, path: Path) -> None:
-    """Run the scene on a fresh copy of its table."""
-    shutil.rmtree(path, ignore_errors=True)
-    shutil.copytree(written[scene.is_planned], path)
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    with injected(plan):
-        scene.run(open_table(f"crash:{path}", read_options(BLOCKS)))
+    return Rehearsal(written[scene.is_planned], folder, work, check, scene.calls_min)
 
 
 def check(path: Path, what: str) -> None:
@@ -117,27 +99,11 @@ def check(path: Path, what: str) -> None:
     assert [file for file in orphans(path) if file.endswith(".parquet")] == [], what
 
 
-def count(scene: Scene, written: tuple[Path, Path], folder: Path) -> int:
-    plan = FaultPlan(str(folder / "count"))
-    play(scene, written, plan, folder / "table")
-    check(folder / "table", "nothing went wrong")
-    assert len(plan.calls) >= scene.calls_min
-    return len(plan.calls)
+@pytest.mark.parametrize("fault", CRASHES)
+def test_a_crash_at_any_call_loses_no_row(rehearsal: Rehearsal, fault: Fault) -> None:
+    rehearsal.fail_at_every_call(fault)
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
-def test_a_crash_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
-    for at in range(count(scene, written, folder)):
-        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with pytest.raises(Crash):
-            play(scene, written, plan, path)
-        check(path, f"{fault.value} {plan.calls[at]}")
-
-
-@pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED])
-def test_an_error_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
-    for at in range(count(scene, written, folder)):
-        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with suppress(PenstockError, OSError, KeyboardInterrupt):
-            play(scene, written, plan, path)
-        check(path, f"{fault.value} {plan.calls[at]}")
+@pytest.mark.parametrize("fault", ERRORS)
+def test_an_error_at_any_call_loses_no_row(rehearsal: Rehearsal, fault: Fault) -> None:
+    rehearsal.fail_at_every_call(fault)

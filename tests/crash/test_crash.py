@@ -5,7 +5,6 @@ And each time the next write, which knows nothing of what happened, succeeds, gi
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -38,10 +37,9 @@ def runner(spark: Any) -> Runner:
 
 
 @pytest.fixture(scope="module", params=SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
-def stage(request: pytest.FixtureRequest, runner: Runner) -> Iterator[Stage]:
-    memory = "/dev/shm"  # where the machine has it: thousands of tables, and nothing that a disk would add
-    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as folder:
-        yield Stage(request.param, runner, Path(folder, "stage"))
+def stage(request: pytest.FixtureRequest, runner: Runner, folder: Path) -> Iterator[Stage]:
+    with TemporaryDirectory(dir=folder) as made:
+        yield Stage(request.param, runner, Path(made, "stage"))
 
 
 @pytest.fixture(scope="module")

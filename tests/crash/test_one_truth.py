@@ -7,7 +7,7 @@ Ordering values go up, because with the default payload the two kinds of table d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,7 +70,7 @@ batches = st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True)
 class History(RuleBasedStateMachine):
     """One history on both tables."""
 
-    def __init__(self, runner: Runner, folder: str, sizes: dict[str, Any]) -> None:
+    def __init__(self, runner: Runner, folder: Path, sizes: dict[str, Any]) -> None:
         super().__init__()
         self._folder = TemporaryDirectory(dir=folder)
         root = Path(self._folder.name)
@@ -289,16 +289,8 @@ def by_position(table: TableState) -> list[Any]:
     return sorted(found, key=repr)
 
 
-@pytest.fixture(scope="module")
-def folder() -> Iterator[str]:
-    """Where tables are made: in memory, if the machine has such a place."""
-    memory = "/dev/shm"
-    with TemporaryDirectory(dir=memory if Path(memory).is_dir() else None) as made:
-        yield made
-
-
 @pytest.mark.parametrize("sizes", SIZES, ids=["new groups", "small files"])
-def test_both_kinds_of_table_and_a_dictionary_agree(spark: Any, folder: str, sizes: dict[str, Any]) -> None:
+def test_both_kinds_of_table_and_a_dictionary_agree(spark: Any, folder: Path, sizes: dict[str, Any]) -> None:
     runner = Runner(spark)
     run_state_machine_as_test(
         lambda: History(runner, folder, sizes),

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from penstock import spread
-from penstock.errors import PenstockError
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.run import compact
@@ -23,7 +17,7 @@ from penstock.services.restore import restore
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.table import TableState, open_table
 from penstock.timeline.instant import Action
-from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.tables import OPERATION, TRIPS, trips, write
 
@@ -75,13 +69,6 @@ SCENES = (
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    memory = "/dev/shm"
-    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="module")
 def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
     """A table with a commit that may be restored to, and writes and a compaction after it; and the same with a savepoint."""
     plain, saved = folder / "plain", folder / "saved"
@@ -90,36 +77,23 @@ def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
     assert compact(spark, open_table(str(plain), read_options({})), Stages("", "off"), due=True)
     shutil.copytree(plain, saved)
     create_savepoint(open_table(str(saved)), _time(open_table(str(saved))))
-    with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
+    with calls_in_one_order():
         yield plain, saved
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
 def test_a_fault_at_any_call_leaves_what_a_second_run_finishes(scene: Scene, written: tuple[Path, Path], folder: Path) -> None:
-    path = folder / "table"
-    plan = FaultPlan(str(folder / "count"))
-    play(scene, written, plan, path)
-    check(scene, path, "nothing went wrong")
-    calls = len(plan.calls)
-    assert calls >= scene.calls_min
-    for fault in (Fault.BEFORE, Fault.TORN, Fault.AFTER, Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED):
-        for at in range(calls):
-            plan = FaultPlan(str(folder / "plan"), at, fault)
-            with suppress(PenstockError, OSError, Crash, KeyboardInterrupt):
-                play(scene, written, plan, path)
-            what = f"{fault.value} {plan.calls[at]}"
-            assert plain_rows(path) in (ROWS, SAVED), what
-            scene.run(open_table(str(path), read_options({})))
-            check(scene, path, what)
+    def run(path: str) -> None:
+        scene.run(open_table(path, read_options({})))
 
+    def run_again(path: Path, what: str) -> None:
+        assert plain_rows(path) in (ROWS, SAVED), what
+        run(str(path))
+        check(scene, path, what)
 
-def play(scene: Scene, written: tuple[Path, Path], plan: FaultPlan, path: Path) -> None:
-    """Run the scene on a fresh copy of its table."""
-    shutil.rmtree(path, ignore_errors=True)
-    shutil.copytree(written[scene.is_saved], path)
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    with injected(plan):
-        scene.run(open_table(f"crash:{path}", read_options({})))
+    rehearsal = Rehearsal(written[scene.is_saved], folder, run, run_again, scene.calls_min)
+    for fault in (*CRASHES, *ERRORS):
+        rehearsal.fail_at_every_call(fault)
 
 
 def check(scene: Scene, path: Path, what: str) -> None:

@@ -33,7 +33,12 @@ TRIPS = {NAME: "trips", KEY: "id", PARTITION: "city", ORDERING: "ts"}
 #: Filters sized for a handful of rows: they grow while keys are added, and a file stays small.
 SMALL_FILTERS = {"hoodie.index.bloom.num_entries": "4", "hoodie.bloom.index.filter.dynamic.max.entries": "16"}
 
+#: The columns of a trip; and with one that says whether it is a delete.
+TRIP = pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64()})
+DELETABLE = TRIP.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
 Options = Mapping[str, Any]
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,25 @@ class Penstock:
 def texts(options: Options) -> dict[str, str]:
     """Options as a user writes them."""
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+
+
+def trips(*rows: Row) -> pa.Table:
+    """Trips as a table."""
+    return _table_of(TRIP, rows)
+
+
+def deletable_trips(*rows: Row) -> pa.Table:
+    """Trips as a table, each with whether it is a delete."""
+    return _table_of(DELETABLE, rows)
+
+
+def _table_of(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    return pa.table([pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)], schema=schema)
+
+
+def trips_of(table: pa.Table) -> list[Row]:
+    """The trips in a table, in order, as they were given."""
+    return sorted(zip(*(table[name].to_pylist() for name in TRIP.names), strict=True))
 
 
 def assert_rows(found: pa.Table, expected: Sequence[Mapping[str, Any]], who: str) -> None:

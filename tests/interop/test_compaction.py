@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import penstock
@@ -16,14 +15,15 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.run import compact
 from penstock.table import open_table
+from tests.interop.sides import Row, trips, trips_of
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.oracle import Oracle
 from tests.kit.plain import pending, plain_rows
+from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, TRIPS, base_files, commits, stats, timeline
 
 pytestmark = pytest.mark.oracle
 
-COLUMNS = ["id", "city", "ts", "fare"]
 MOR = {
     **TRIPS,
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -31,7 +31,6 @@ MOR = {
     "hoodie.compact.inline": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
-Row = tuple[Any, ...]
 
 FIRST: tuple[Row, ...] = (("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5), ("d", "paris", 4, 4.5))
 CHANGES: tuple[Row, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5))
@@ -41,36 +40,34 @@ LATER: tuple[Row, ...] = (("a", "berlin", 10, 10.5), ("e", "tokyo", 1, 0.5))
 ALL: tuple[Row, ...] = (*LATER, *COMPACTED[1:])
 
 
-def rows(*trips: Row) -> pa.Table:
-    return pa.table({name: list(values) for name, values in zip(COLUMNS, zip(*trips, strict=True), strict=True)})
-
-
 @pytest.fixture(params=["0.15.0", "penstock"])
 def writer(request: pytest.FixtureRequest, hudi015: Oracle, spark: Any) -> Any:
     """Who writes the table."""
 
-    def ours(path: str, trips: Sequence[Row], operation: str) -> None:
-        frame = spark.createDataFrame(rows(*trips))
+    def ours(path: str, rows: Sequence[Row], operation: str) -> None:
+        frame = spark.createDataFrame(trips(*rows))
         frame.write.format("hudi").options(**{**MOR, OPERATION: operation}).mode("append").save(path)
 
-    def theirs(path: str, trips: Sequence[Row], operation: str) -> None:
-        hudi015.write(path, rows(*trips), {**MOR, OPERATION: operation})
+    def theirs(path: str, rows: Sequence[Row], operation: str) -> None:
+        hudi015.write(path, trips(*rows), {**MOR, OPERATION: operation})
 
     return ours if request.param == "penstock" else theirs
 
 
 @pytest.fixture
-def path(writer: Any, table_path: str) -> str:
+def path(writer: Any, table_path: str, templates: Templates) -> str:
     """A table with updates and a delete in log files."""
-    writer(table_path, FIRST, "insert")
-    writer(table_path, CHANGES, "upsert")
-    writer(table_path, GONE, "delete")
-    return table_path
+
+    def make(path: str) -> None:
+        writer(path, FIRST, "insert")
+        writer(path, CHANGES, "upsert")
+        writer(path, GONE, "delete")
+
+    return templates.copy(f"to-compact-{writer.__name__}", make, table_path)
 
 
 def read(oracle: Oracle, path: str, kind: str = "snapshot") -> list[Row]:
-    found = oracle.read(path, {"hoodie.datasource.query.type": kind}).select(COLUMNS)
-    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    return trips_of(oracle.read(path, {"hoodie.datasource.query.type": kind}))
 
 
 def call(oracle: Oracle, op: str, path: str, **more: str) -> list[dict[str, Any]]:
@@ -107,7 +104,7 @@ def test_we_run_what_hudi_has_planned(hudi015: Oracle, writer: Any, path: str, s
     assert (commit.operation, commit.rows_updated, commit.rows_deleted) == ("compact", 2, 1)
     assert read(hudi015, path) == sorted(ALL)
     assert read(hudi015, path, "read_optimized") == sorted((*COMPACTED, LATER[1]))
-    hudi015.write(path, rows(("d", "paris", 11, 11.5)), {**MOR, OPERATION: "upsert"})
+    hudi015.write(path, trips(("d", "paris", 11, 11.5)), {**MOR, OPERATION: "upsert"})
     assert read(hudi015, path) == sorted((*ALL[:-1], ("d", "paris", 11, 11.5)))
 
 
@@ -188,8 +185,7 @@ def test_hudi_reads_and_compacts_logs_that_we_have_joined(
     (commit,) = penstock.Table.open(path, spark).compact_logs({"hoodie.log.compaction.blocks.threshold": 2})
     assert commit.operation == "log_compact"
     options = {"hoodie.optimized.log.blocks.scan.enable": optimized}
-    found = hudi015.read(path, options).select(COLUMNS)
-    assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True)) == sorted(ALL)
+    assert trips_of(hudi015.read(path, options)) == sorted(ALL)
     writer(path, (("a", "berlin", 12, 12.5),), "upsert")
     expected = sorted((("a", "berlin", 12, 12.5), *ALL[1:]))
     assert read(hudi015, path) == expected
@@ -198,10 +194,10 @@ def test_hudi_reads_and_compacts_logs_that_we_have_joined(
 
 
 def test_we_read_and_compact_logs_that_hudi_has_joined(hudi015: Oracle, path: str, spark: Any) -> None:
-    hudi015.write(path, rows(*LATER), {**MOR, OPERATION: "upsert", **JOINING})
+    hudi015.write(path, trips(*LATER), {**MOR, OPERATION: "upsert", **JOINING})
     assert "LOG_COMPACT" in [commit["operationType"] for commit in commits(path)]
     assert plain_rows(path) == sorted(ALL, key=repr)
-    hudi015.write(path, rows(("a", "berlin", 12, 12.5)), {**MOR, OPERATION: "upsert"})
+    hudi015.write(path, trips(("a", "berlin", 12, 12.5)), {**MOR, OPERATION: "upsert"})
     expected = sorted((("a", "berlin", 12, 12.5), *ALL[1:]))
     assert plain_rows(path) == sorted(expected, key=repr)
     penstock.Table.open(path, spark).compact()

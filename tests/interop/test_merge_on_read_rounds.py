@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from tests.interop.sides import INDEX, OPERATION, TRIPS, Penstock, timeline
+from tests.interop.sides import INDEX, OPERATION, TRIPS, Penstock, Row, timeline, trips, trips_of
 from tests.kit.faults import Crash, FaultPlan, injected
 from tests.kit.oracle import TABLE_VERSION_6, Oracle
 from tests.kit.plain import pending
@@ -32,19 +32,11 @@ MOR = {
     INDEX: "SIMPLE",
 }
 BLOCKS = "hoodie.logfile.data.block.format"
-COLUMNS = {"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64()}
 VIEWS = ("snapshot", "read_optimized")
-Row = tuple[Any, ...]
-
-
-def trips(*rows: Row) -> pa.Table:
-    columns = [[row[at] for row in rows] for at in range(len(COLUMNS))]
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, COLUMNS.values(), strict=True)], list(COLUMNS))
 
 
 def found_by(read: Callable[[dict[str, str]], pa.Table], view: str) -> list[Row]:
-    table = read({"hoodie.datasource.query.type": view}).select(list(COLUMNS))
-    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return trips_of(read({"hoodie.datasource.query.type": view}))
 
 
 @dataclass

@@ -16,7 +16,21 @@ import pytest
 from penstock.formats.avro import read_container
 from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
 from tests.crash.scenes import CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
-from tests.interop.sides import INDEX, KEY, NAME, OPERATION, ORDERING, PARTITION, TRIPS, Penstock, timeline
+from tests.interop.sides import (
+    INDEX,
+    KEY,
+    NAME,
+    OPERATION,
+    ORDERING,
+    PARTITION,
+    TRIPS,
+    Penstock,
+    Row,
+    deletable_trips,
+    timeline,
+    trips,
+    trips_of,
+)
 from tests.kit.faults import Crash, FaultPlan, injected
 from tests.kit.oracle import Oracle
 from tests.kit.plain import plain_rows
@@ -29,27 +43,17 @@ MOR = {
 }
 BLOCKS = "hoodie.logfile.data.block.format"
 OPTIMIZED = {"hoodie.datasource.query.type": "read_optimized"}
-COLUMNS = {"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64(), "_hoodie_is_deleted": pa.bool_()}
 FORMATS = pytest.mark.parametrize("kind", ["avro", "parquet"])
-
-Row = tuple[Any, ...]
-
-
-def table_of(*rows: Row) -> pa.Table:
-    """Trips: id, city, time, fare, and whether it is a delete."""
-    columns = [[row[i] for row in rows] for i in range(len(COLUMNS))]
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, COLUMNS.values(), strict=True)], list(COLUMNS))
-
 
 #: (operation, rows). Times go up, so that every reader means the same.
 HISTORY: list[tuple[str, pa.Table]] = [
-    ("bulk_insert", table_of(*((f"k{i}", "xyz"[i % 3], 1, float(i), False) for i in range(9)))),
-    ("upsert", table_of(("k0", "x", 2, 10.0, False), ("k3", "x", 2, None, True), ("k1", "y", 2, 11.0, False))),
+    ("bulk_insert", deletable_trips(*((f"k{i}", "xyz"[i % 3], 1, float(i), False) for i in range(9)))),
+    ("upsert", deletable_trips(("k0", "x", 2, 10.0, False), ("k3", "x", 2, None, True), ("k1", "y", 2, 11.0, False))),
     # The same key twice, and a new row that has the small file of z rewritten with it.
-    ("upsert", table_of(("k2", "z", 3, 12.0, False), ("k2", "z", 2, 99.0, False), ("n1", "z", 3, 1.0, False))),
-    ("insert", table_of(("n2", "z", 3, 1.0, False), ("n3", "w", 3, 1.0, False))),
-    ("delete", table_of(("k4", "y", 0, None, False), ("zz", "y", 0, None, False))),
-    ("upsert", table_of(("k4", "y", 5, 5.0, False), ("k6", "x", 5, 6.0, False), ("n3", "w", 4, 1.0, True))),
+    ("upsert", deletable_trips(("k2", "z", 3, 12.0, False), ("k2", "z", 2, 99.0, False), ("n1", "z", 3, 1.0, False))),
+    ("insert", deletable_trips(("n2", "z", 3, 1.0, False), ("n3", "w", 3, 1.0, False))),
+    ("delete", deletable_trips(("k4", "y", 0, None, False), ("zz", "y", 0, None, False))),
+    ("upsert", deletable_trips(("k4", "y", 5, 5.0, False), ("k6", "x", 5, 6.0, False), ("n3", "w", 4, 1.0, True))),
 ]
 EXPECTED = [
     ("k0", "x", 2, 10.0),
@@ -68,10 +72,6 @@ IN_BASE_FILES = [
     *(row for row in EXPECTED if row[0] in ("k2", "n1", "n2")),
     ("n3", "w", 3, 1.0),
 ]
-
-
-def trips_of(table: pa.Table) -> list[Row]:
-    return sorted(tuple(row[name] for name in ("id", "city", "ts", "fare")) for row in table.to_pylist())
 
 
 def deltacommits(path: Path) -> list[dict[str, Any]]:
@@ -243,18 +243,13 @@ def fail(runner: Runner, path: str) -> str:
     return max(name.split(".")[0] for name in timeline(path))
 
 
-def rows_of(*trips: Row) -> pa.Table:
-    names = ["id", "city", "ts", "fare"]
-    return pa.table({name: list(values) for name, values in zip(names, zip(*trips, strict=True), strict=True)})
-
-
 UPSERT = {**TRIPS, **MOR, OPERATION: "upsert", INDEX: "SIMPLE"}
 
 
 def test_hudi_undoes_what_a_dead_write_of_ours_left_in_logs(hudi015: Oracle, runner: Runner, table_path: str) -> None:
     runner.run(Step("insert", FIRST, options=MOR), table_path)
     failed = fail(runner, table_path)
-    hudi015.write(table_path, rows_of(*LATER), UPSERT)
+    hudi015.write(table_path, trips(*LATER), UPSERT)
     rollback = next(name for name in timeline(table_path) if name.endswith(".rollback"))
     result = read_container(Path(table_path, ".hoodie", rollback).read_bytes())
     assert result["commitsRollback"] == [failed]
@@ -268,7 +263,7 @@ def test_hudi_goes_on_after_a_rollback_of_ours(hudi015: Oracle, runner: Runner, 
     fail(runner, table_path)
     runner.run(Step("upsert", LATER), table_path)
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
-    hudi015.write(table_path, rows_of(*CHANGES), UPSERT)
+    hudi015.write(table_path, trips(*CHANGES), UPSERT)
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path)
 
 
@@ -280,7 +275,7 @@ def test_hudi_finishes_a_rollback_of_ours_that_died(hudi015: Oracle, runner: Run
     with injected(plan), pytest.raises(Crash):
         runner.run(Step("upsert", LATER, options={"hoodie.rollback.using.markers": by_markers}), f"crash:{table_path}")
     (ours,) = {name.split(".")[0] for name in timeline(table_path) if "rollback" in name}
-    hudi015.write(table_path, rows_of(*LATER), UPSERT)
+    hudi015.write(table_path, trips(*LATER), UPSERT)
     result = read_container(Path(table_path, ".hoodie", f"{ours}.rollback").read_bytes())
     assert result["commitsRollback"] == [failed]
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
@@ -288,12 +283,12 @@ def test_hudi_finishes_a_rollback_of_ours_that_died(hudi015: Oracle, runner: Run
 
 def test_we_undo_what_a_dead_write_of_hudi_left_in_logs(hudi015: Oracle, runner: Runner, table_path: str) -> None:
     """Its completed file is taken away; markers are gone by then, so files are found by listing."""
-    hudi015.write(table_path, rows_of(*FIRST), {**UPSERT, OPERATION: "insert"})
-    hudi015.write(table_path, rows_of(*CHANGES), UPSERT)
+    hudi015.write(table_path, trips(*FIRST), {**UPSERT, OPERATION: "insert"})
+    hudi015.write(table_path, trips(*CHANGES), UPSERT)
     failed = max(name for name in timeline(table_path) if name.endswith(".deltacommit"))
     for name in (failed, f".{failed}.crc"):
         Path(table_path, ".hoodie", name).unlink(missing_ok=True)
     runner.run(Step("upsert", LATER, options={"hoodie.rollback.using.markers": "false"}), table_path)
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
-    hudi015.write(table_path, rows_of(*CHANGES), UPSERT)
+    hudi015.write(table_path, trips(*CHANGES), UPSERT)
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock.formats.avro import read_container
 from tests.crash.scenes import CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
+from tests.interop.sides import trips, trips_of
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.oracle import Oracle
-from tests.kit.plain import Row, orphans, pending, plain_rows, rows_of_columns
+from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.tables import OPERATION, TRIPS, base_files, timeline
 
 pytestmark = pytest.mark.oracle
 
-COLUMNS = ["id", "city", "ts", "fare"]
 UPSERT = {**TRIPS, OPERATION: "upsert", "hoodie.metadata.enable": "false"}
 
 
@@ -30,14 +29,6 @@ def oracle(request: pytest.FixtureRequest) -> Oracle:
 @pytest.fixture(scope="module")
 def runner(spark: Any) -> Runner:
     return Runner(spark)
-
-
-def rows(*trips: Row) -> pa.Table:
-    return pa.table({name: list(values) for name, values in zip(COLUMNS, zip(*trips, strict=True), strict=True)})
-
-
-def read(oracle: Oracle, path: str) -> list[Row]:
-    return sorted(rows_of_columns([oracle.read(path).select(COLUMNS)]), key=repr)
 
 
 def fail(runner: Runner, path: str, step: Step, match: str, fault: Fault = Fault.BEFORE) -> str:
@@ -57,13 +48,13 @@ def test_hudi_rolls_back_what_a_dead_write_of_ours_left(
 ) -> None:
     runner.run(Step("insert", FIRST), table_path)
     failed = fail(runner, table_path, Step("upsert", CHANGES), match, fault)
-    oracle.write(table_path, rows(*LATER), UPSERT)
-    assert read(oracle, table_path) == plain_rows(table_path) == with_later(FIRST)
+    oracle.write(table_path, trips(*LATER), UPSERT)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
     assert [file for file in base_files(table_path) if failed in file.name] == []
     assert pending(table_path) == []
     runner.run(Step("upsert", CHANGES), table_path)
     assert orphans(table_path) == []
-    assert read(oracle, table_path) == plain_rows(table_path)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path)
 
 
 def test_hudi_finishes_a_rollback_of_ours_that_died(oracle: Oracle, runner: Runner, table_path: str) -> None:
@@ -71,10 +62,10 @@ def test_hudi_finishes_a_rollback_of_ours_that_died(oracle: Oracle, runner: Runn
     failed = fail(runner, table_path, Step("upsert", CHANGES), PUBLISHING)
     fail(runner, table_path, Step("upsert", LATER), r"^write_new .*rollback\.requested$", Fault.AFTER)
     (ours,) = {name.split(".")[0] for name in timeline(table_path) if "rollback" in name}
-    oracle.write(table_path, rows(*LATER), UPSERT)
+    oracle.write(table_path, trips(*LATER), UPSERT)
     result = read_container(Path(table_path, ".hoodie", f"{ours}.rollback").read_bytes())
     assert result["commitsRollback"] == [failed]
-    assert read(oracle, table_path) == plain_rows(table_path) == with_later(FIRST)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
     assert [file for file in base_files(table_path) if failed in file.name] == []
 
 
@@ -84,21 +75,21 @@ def test_hudi_goes_on_after_a_rollback_of_ours(oracle: Oracle, runner: Runner, t
     runner.run(Step("upsert", LATER), table_path)
     seen = [(instant.action, instant.state) for instant in oracle.commits(table_path)]
     assert seen == [("commit", "COMPLETED"), ("rollback", "COMPLETED"), ("commit", "COMPLETED")]
-    assert read(oracle, table_path) == plain_rows(table_path) == with_later(FIRST)
-    oracle.write(table_path, rows(*CHANGES), UPSERT)
-    assert read(oracle, table_path) == plain_rows(table_path)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
+    oracle.write(table_path, trips(*CHANGES), UPSERT)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path)
 
 
 def test_we_roll_back_what_a_dead_write_of_hudi_left(oracle: Oracle, runner: Runner, table_path: str) -> None:
     """Its completed file is taken away; markers are gone by then, so files are found by listing."""
-    oracle.write(table_path, rows(*FIRST), {**UPSERT, OPERATION: "insert"})
-    oracle.write(table_path, rows(*CHANGES), UPSERT)
+    oracle.write(table_path, trips(*FIRST), {**UPSERT, OPERATION: "insert"})
+    oracle.write(table_path, trips(*CHANGES), UPSERT)
     failed = max(name for name in timeline(table_path) if name.endswith(".commit"))
     Path(table_path, ".hoodie", failed).unlink()
     Path(table_path, ".hoodie", f".{failed}.crc").unlink(missing_ok=True)
     assert pending(table_path)
     runner.run(Step("upsert", LATER, options={"hoodie.rollback.using.markers": "false"}), table_path)
-    assert read(oracle, table_path) == plain_rows(table_path) == with_later(FIRST)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
     assert (orphans(table_path), pending(table_path)) == ([], [])
-    oracle.write(table_path, rows(*CHANGES), UPSERT)
-    assert read(oracle, table_path) == plain_rows(table_path)
+    oracle.write(table_path, trips(*CHANGES), UPSERT)
+    assert trips_of(oracle.read(table_path)) == plain_rows(table_path)

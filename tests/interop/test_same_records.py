@@ -28,32 +28,23 @@ from tests.interop.sides import (
     assert_rows,
     assert_same_files,
     commit_json,
+    deletable_trips,
     rows_of,
     timeline,
 )
 from tests.kit.oracle import Oracle
 from tests.kit.readers import META_COLUMNS
 
-Row = tuple[Any, ...]
-COLUMNS = {"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64(), "_hoodie_is_deleted": pa.bool_()}
-
-
-def table_of(*rows: Row) -> pa.Table:
-    """Trips: id, city, time, fare, and whether it is a delete."""
-    columns = [[row[i] for row in rows] for i in range(len(COLUMNS))]
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, COLUMNS.values(), strict=True)], list(COLUMNS))
-
-
 #: (operation, index, rows)
 HISTORY: list[tuple[str, str, pa.Table]] = [
-    ("bulk_insert", "SIMPLE", table_of(*((f"k{i}", "xyz"[i % 3], 1, float(i), False) for i in range(9)))),
+    ("bulk_insert", "SIMPLE", deletable_trips(*((f"k{i}", "xyz"[i % 3], 1, float(i), False) for i in range(9)))),
     # Into a small file, into a new partition, and a key that is there already.
-    ("insert", "SIMPLE", table_of(("n1", "x", 2, 1.0, False), ("n2", "new", 2, 2.0, False), ("k1", "y", 2, 3.0, False))),
+    ("insert", "SIMPLE", deletable_trips(("n1", "x", 2, 1.0, False), ("n2", "new", 2, 2.0, False), ("k1", "y", 2, 3.0, False))),
     # An update, inserts, the same key twice, deletes of a known and of an unknown key.
     (
         "upsert",
         "SIMPLE",
-        table_of(
+        deletable_trips(
             ("k0", "x", 3, 1.0, False),
             ("k3", "x", 3, None, True),
             ("no", "x", 3, None, True),
@@ -63,10 +54,14 @@ HISTORY: list[tuple[str, str, pa.Table]] = [
         ),
     ),
     # k2 moves from z to x, k5 stays, n5 is new.
-    ("upsert", "GLOBAL_SIMPLE", table_of(("k2", "x", 5, 1.0, False), ("k5", "z", 5, 1.0, False), ("n5", "z", 5, 1.0, False))),
-    ("delete", "SIMPLE", table_of(("k5", "z", 6, None, False), ("k8", "z", 6, None, False), ("no", "z", 6, None, False))),
-    ("delete", "SIMPLE", table_of(("no", "z", 6, None, False))),
-    ("upsert", "SIMPLE", table_of().slice(0, 0)),
+    (
+        "upsert",
+        "GLOBAL_SIMPLE",
+        deletable_trips(("k2", "x", 5, 1.0, False), ("k5", "z", 5, 1.0, False), ("n5", "z", 5, 1.0, False)),
+    ),
+    ("delete", "SIMPLE", deletable_trips(("k5", "z", 6, None, False), ("k8", "z", 6, None, False), ("no", "z", 6, None, False))),
+    ("delete", "SIMPLE", deletable_trips(("no", "z", 6, None, False))),
+    ("upsert", "SIMPLE", deletable_trips()),
 ]
 #: What differs from one write to the next, whoever writes.
 MEASURED = "runtimeStats"
@@ -187,7 +182,7 @@ def test_where_hudi_keeps_an_empty_file_for_the_delete_of_an_unknown_row_we_keep
     us: Penstock, hudi015: Oracle, tmp_path: Path
 ) -> None:
     """In a partition that has no file: the rows are the same."""
-    first, second = HISTORY[0][2], table_of(("k0", "x", 3, 1.0, False), ("no", "void", 3, None, True))
+    first, second = HISTORY[0][2], deletable_trips(("k0", "x", 3, 1.0, False), ("no", "void", 3, None, True))
     for who, side in (("us", us), ("hudi", hudi015)):
         side.write(tmp_path / who, first, {**TRIPS, OPERATION: "bulk_insert"}, mode="overwrite")
         side.write(tmp_path / who, second, {**TRIPS, OPERATION: "upsert"})

@@ -1,6 +1,7 @@
 """A real HBase for tests: one process with master, region server and ZooKeeper, and one with the Thrift gateway.
 
 Everything is below one folder and on free ports of this machine. `HBase.start` returns when the gateway answers.
+`python -m tests.kit.hbase` fetches what it needs, and starts nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class HBase:
             import happybase  # noqa: F401
         except ImportError:
             raise ServerUnavailable("HBase needs the package happybase (make setup)") from None
-        jars = jars_of("org.apache.hbase", "hbase-thrift", VERSION)
+        jars = fetch()
         zookeeper, thrift = free_port(), free_port()
         conf = folder / "conf"
         conf.mkdir(parents=True)
@@ -126,6 +127,15 @@ class HBase:
         self.master.end()
 
 
+def fetch() -> str:
+    """The class path of the server.
+
+    Raises:
+        ServerUnavailable: Maven Central cannot be reached.
+    """
+    return jars_of("org.apache.hbase", "hbase-thrift", VERSION)
+
+
 @contextmanager
 def running_hbase() -> Iterator[HBase]:
     """An HBase in a temporary folder, until the block ends."""
@@ -158,3 +168,7 @@ def _site(folder: Path, zookeeper_port: int) -> str:
     }
     lines = "\n".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in settings.items())
     return f'<?xml version="1.0"?>\n<configuration>\n{lines}\n</configuration>\n'
+
+
+if __name__ == "__main__":
+    fetch()

@@ -31,7 +31,7 @@ def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts",
     if table.is_merge_on_read:
         return sorted(rows_of_columns(_merged(table, columns)), key=repr)
     files = [s.base_file for its in latest_slices(table).values() for s in its]
-    parts = [pq.ParquetFile(f.path).read(columns=list(columns)) for f in files if f is not None]
+    parts = [pq.ParquetFile(f.path).read(columns=list(columns), use_threads=False) for f in files if f is not None]
     return sorted(rows_of_columns(parts), key=repr)
 
 
