@@ -18,14 +18,14 @@ from tests.interop.sides import (
     INDEX,
     OPERATION,
     SMALL_FILTERS,
-    TRIPS,
+    TRIPS_AND_METADATA,
     Penstock,
     assert_all_read,
     assert_same_files,
 )
 from tests.kit.oracle import Oracle
 
-BUCKET = {**TRIPS, **SMALL_FILTERS, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+BUCKET = {**TRIPS_AND_METADATA, **SMALL_FILTERS, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 RINGS = {**BUCKET, "hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 #: Plain keys that the bucket index takes apart, and some that it does not.
 KEYS = [*(f"k{n}" for n in range(40)), "a,b", "a,", "k:1", "id:7,x", "é", "😀", "id:__null__"]

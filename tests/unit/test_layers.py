@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def level_of(part: str) -> int:
     return next((level for level, parts in enumerate(LAYERS) if part in parts), -1)
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
@@ -68,11 +70,11 @@ def imports_of(tree: ast.AST, *, typing: bool = False) -> Iterator[tuple[int, st
             yield from imports_of(node, typing=typing)
 
 
-def calls_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+@cache
+def calls_of(tree: ast.AST) -> Sequence[tuple[int, str]]:
     """Lines and dotted names of what is called."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            yield node.lineno, ast.unparse(node.func)
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute))
+    return [(node.lineno, ast.unparse(node.func)) for node in calls]
 
 
 def name_of(path: Path) -> str:
