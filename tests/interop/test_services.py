@@ -155,10 +155,10 @@ def test_both_let_the_same_partitions_go(hudi12: Oracle, spark: Any, tmp_path: P
     )
     assert done is not None
     hudi12.sql(f"CREATE TABLE old_trips USING hudi LOCATION '{theirs}'")
-    settings = {**TABLE_VERSION_6, "hoodie.metadata.enable": "false", "hoodie.partition.ttl.strategy.partition.selected": "10,30"}
-    listed = ",".join(f"{key}={value}" for key, value in settings.items() if "," not in value)
+    settings = ",".join(f"{key}={value}" for key, value in (TABLE_VERSION_6 | {"hoodie.metadata.enable": "false"}).items())
     hudi12.sql("SET hoodie.partition.ttl.strategy.partition.selected=10,30")
-    hudi12.sql(f"CALL run_ttl(table => 'old_trips', retain_days => 1, options => '{listed}')")
+    hudi12.sql(f"CALL run_ttl(table => 'old_trips', retain_days => 1, options => '{settings}')")
+    hudi12.sql("RESET hoodie.partition.ttl.strategy.partition.selected")
     replaced = [commits(path)[-1]["partitionToReplaceFileIds"] for path in (ours, theirs)]
     assert replaced[0] == replaced[1]
     assert set(replaced[0]) == {"10", "30"}
