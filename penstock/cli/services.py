@@ -16,15 +16,12 @@ from rich.console import Console
 
 import penstock
 from penstock import clock
-from penstock.errors import OptionError
+from penstock.cli.given import OPTION, PATH, options_of
 from penstock.table import open_table
 
 _STOPPED = 130
 #: How often a wait looks whether it is over.
 _TICK_S = 0.2
-
-_PATH = typer.Argument(help="The table's folder.")
-_OPTION = typer.Option(None, "--option", "-o", help="An option for the services, as key=value; may be given again.")
 
 
 def commands() -> typer.Typer:
@@ -37,13 +34,13 @@ def commands() -> typer.Typer:
 
 
 def run(
-    path: str = _PATH,
+    path: str = PATH,
     once: bool = typer.Option(False, "--once", help="Run what is due, then end."),
     interval: float = typer.Option(60.0, "--interval", min=0.1, help="Seconds between the end of one round and the next."),
-    option: list[str] = _OPTION,
+    option: list[str] = OPTION,
 ) -> None:
     """Run the services that are due; safe beside a running writer. Ctrl-C ends it without harm."""
-    given, console = _options(option), Console()
+    given, console = options_of(option), Console()
     signal.signal(signal.SIGTERM, _stop)
     table, is_working = None, True
     try:
@@ -61,7 +58,7 @@ def run(
         sys.exit(_STOPPED if is_working else 0)
 
 
-def list_pending(path: str = _PATH) -> None:
+def list_pending(path: str = PATH) -> None:
     """Show plans and writes that are not done yet."""
     table = penstock.Table.open(path)
     history = table.history()
@@ -69,10 +66,10 @@ def list_pending(path: str = _PATH) -> None:
     Console().print(type(history)(waiting, table.name) if waiting else f"nothing of {table.name} waits")
 
 
-def health(path: str = _PATH, option: list[str] = _OPTION) -> None:
+def health(path: str = PATH, option: list[str] = OPTION) -> None:
     """Show how a table is doing, with what to do where something is wrong."""
     console = Console()
-    console.print(penstock.Table.open(path, options=_options(option)).health())
+    console.print(penstock.Table.open(path, options=options_of(option)).health())
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
@@ -91,16 +88,6 @@ def _round(table: penstock.Table, console: Console) -> bool:
             console.print(f"{run.service}: {run.done or 'not due'} ({run.seconds:.1f} s)", highlight=False)
 
     return any(run.error for run in table.run_due(told=tell))
-
-
-def _options(given: list[str] | None) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for one in given or ():
-        key, equals, value = one.partition("=")
-        if not equals or not key.strip():
-            raise OptionError(f"--option {one!r} is not key=value")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def _wait(seconds: float) -> None:
