@@ -2,15 +2,18 @@
 
     python -m bench.payloads --rows 1000000 --batch 200000 --repeat 3 --out bench/out/payloads
 
-Every payload gets a table of its own, made by the same bulk_insert, and the same batch: newer rows of known keys, some of them
-with nulls, a few deletes, a few new keys. The figure is the median time of the upsert, and how many times the default
-payload's it is; the goal is at most 1.2.
+One table is made by bulk_insert. Every upsert goes into a copy of it, whose data files are links, with the same batch: newer
+rows of known keys, some of them with nulls, a few deletes, a few new keys. Rounds are interleaved: every payload once, then every
+one again, so that a slow minute of the machine is nobody's own. A first upsert, which warms Spark up, does not count. Every
+upsert is a line; at the end comes a line for each payload with the median time and how many times the default payload's it is,
+the goal being at most 1.2.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -46,6 +49,7 @@ HOODIE = {
     "hoodie.datasource.write.precombine.field": "ts",
     "penstock.progress": "off",
 }
+TABLE = "table"
 OPERATION, PAYLOAD = "hoodie.datasource.write.operation", "hoodie.datasource.write.payload.class"
 
 
@@ -61,24 +65,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     spark = penstock.session(master=f"local[{asked.cores}]")
     asked.out.mkdir(parents=True, exist_ok=True)
-    inputs = make_inputs(spark, asked.out, asked.rows, asked.batch)
+    batch = make_inputs(spark, asked.out, asked.rows, asked.batch)
     names = list(dict.fromkeys([DEFAULT, *asked.payloads.split(",")]))
-    times = {name: measure(spark, name, inputs, asked.out, asked.repeat) for name in names}
+    times = measure(spark, names, batch, asked.out, asked.repeat)
     spark.stop()
-    found = {name: {"seconds": round(s, 3), "times_default": round(s / times[DEFAULT], 2)} for name, s in times.items()}
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    found = {name: {"seconds": round(s, 3), "times_default": round(s / medians[DEFAULT], 2)} for name, s in medians.items()}
     (asked.out / "payloads.json").write_text(json.dumps(found, indent=2) + "\n")
+    _say(f"\nmedian of {asked.repeat}")
     for name, figures in found.items():
-        sys.stdout.write(f"{name:45} {figures['seconds']:8.3f} s  {figures['times_default']:5.2f}x\n")
+        _say(f"{name:45} {figures['seconds']:8.3f} s  {figures['times_default']:5.2f}x")
     return int(any(figures["times_default"] > GOAL for figures in found.values()))
 
 
-def make_inputs(spark: Any, folder: Path, rows: int, batch: int) -> tuple[str, str]:
-    """Files with the table's rows and with the batch."""
+def make_inputs(spark: Any, folder: Path, rows: int, batch: int) -> str:
+    """The table that is copied, and a file with the batch, whose name is given back."""
     stored, incoming = str(folder / "stored"), str(folder / "incoming")
     trips(spark, 0, rows, 1).write.mode("overwrite").parquet(stored)
     first = max(0, rows - batch * 9 // 10)
     trips(spark, first, first + batch, 2).write.mode("overwrite").parquet(incoming)
-    return stored, incoming
+    shutil.rmtree(folder / TABLE, ignore_errors=True)
+    _write(spark, stored, folder / TABLE, {**HOODIE, OPERATION: "bulk_insert"})
+    return incoming
 
 
 def trips(spark: Any, first: int, end: int, ts: int) -> Any:
@@ -99,18 +107,37 @@ def trips(spark: Any, first: int, end: int, ts: int) -> Any:
     )
 
 
-def measure(spark: Any, payload: str, inputs: tuple[str, str], folder: Path, repeat: int) -> float:
-    """The median time of an upsert, each into a new table."""
-    options = {**HOODIE, PAYLOAD: payload, **PAYLOADS[payload]}
-    taken = []
-    for _ in range(repeat):
-        path = folder / "table"
-        shutil.rmtree(path, ignore_errors=True)
-        _write(spark, inputs[0], path, {**options, OPERATION: "bulk_insert"})
-        began = time.perf_counter()
-        _write(spark, inputs[1], path, {**options, OPERATION: "upsert"})
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
+def measure(spark: Any, names: Sequence[str], batch: str, folder: Path, repeat: int) -> dict[str, list[float]]:
+    """Times of upserts with each payload, each into a copy of the table."""
+    times: dict[str, list[float]] = {name: [] for name in names}
+    _say(f"{'warm-up':9} {DEFAULT:45} {_upsert(spark, DEFAULT, batch, folder):8.3f} s")
+    for number in range(1, repeat + 1):
+        for name in names:
+            times[name].append(_upsert(spark, name, batch, folder))
+            _say(f"round {number:<3} {name:45} {times[name][-1]:8.3f} s")
+    return times
+
+
+def _upsert(spark: Any, payload: str, batch: str, folder: Path) -> float:
+    copy = folder / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder / TABLE, copy, copy_function=_link)
+    began = time.perf_counter()
+    _write(spark, batch, copy, {**HOODIE, PAYLOAD: payload, **PAYLOADS[payload], OPERATION: "upsert"})
+    return time.perf_counter() - began
+
+
+def _link(source: str, target: str) -> None:
+    """Data files are never written to again, so that a copy may share them."""
+    if source.endswith(".parquet"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _write(spark: Any, source: str, path: Path, options: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
 from penstock.progress import human_bytes
 from penstock.timeline.contents import CommitMetadata
 from penstock.write.explain_merge import KeyMerge
@@ -50,6 +51,9 @@ class Commit:
     bytes_written: int = 0
     #: How long the write took; None where that is not known.
     seconds: float | None = None
+    #: How old the newest and the oldest of its rows were when it was committed, by `hoodie.payload.event.time.field`.
+    freshness_ms: int | None = None
+    latency_ms: int | None = None
     #: Table services after the write that failed, with the reason. The write stands; the next one tries them again.
     failed_services: tuple[str, ...] = ()
 
@@ -66,6 +70,8 @@ class Commit:
             files_written=sum(s.path is not None for s in stats),
             bytes_written=metadata.bytes_written,
             seconds=seconds,
+            freshness_ms=_whole(metadata.extra.get(FRESHNESS_MS)),
+            latency_ms=_whole(metadata.extra.get(LATENCY_MS)),
         )
 
     def __repr__(self) -> str:
@@ -77,6 +83,10 @@ class Commit:
 
     def _repr_html_(self) -> str:
         return _html(f"Commit {self.instant}", _COMMIT_COLUMNS, [self])
+
+
+def _whole(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ def main() -> None:
         sys.exit("the command line needs typer: install penstock[cli]")
     from rich.console import Console
 
-    from penstock.cli import services
+    from penstock.cli import merges, services
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
     app.callback()(_together)
+    app.command("explain-merge")(merges.explain_merge)
     app.add_typer(services.commands(), name="services")
     try:
         app()

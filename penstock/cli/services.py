@@ -16,7 +16,7 @@ from rich.console import Console
 
 import penstock
 from penstock import clock
-from penstock.errors import OptionError
+from penstock.cli.given import OPTION, PATH, options_of
 from penstock.options import read_options
 from penstock.table import open_table
 from penstock.write.due import needs_spark
@@ -24,9 +24,6 @@ from penstock.write.due import needs_spark
 _STOPPED = 130
 #: How often a wait looks whether it is over.
 _TICK_S = 0.2
-
-_PATH = typer.Argument(help="The table's folder.")
-_OPTION = typer.Option(None, "--option", "-o", help="An option for the services, as key=value; may be given again.")
 
 
 def commands() -> typer.Typer:
@@ -40,13 +37,13 @@ def commands() -> typer.Typer:
 
 
 def run(
-    path: str = _PATH,
+    path: str = PATH,
     once: bool = typer.Option(False, "--once", help="Run what is due, then end."),
     interval: float = typer.Option(60.0, "--interval", min=0.1, help="Seconds between the end of one round and the next."),
-    option: list[str] = _OPTION,
+    option: list[str] = OPTION,
 ) -> None:
     """Run the services that are due; safe beside a running writer. Ctrl-C ends it without harm."""
-    given, console = _options(option), Console()
+    given, console = options_of(option), Console()
     signal.signal(signal.SIGTERM, _stop)
     is_working = True
     try:
@@ -63,7 +60,7 @@ def run(
         sys.exit(_STOPPED if is_working else 0)
 
 
-def list_pending(path: str = _PATH) -> None:
+def list_pending(path: str = PATH) -> None:
     """Show plans and writes that are not done yet."""
     table = penstock.Table.open(path)
     history = table.history()
@@ -71,13 +68,13 @@ def list_pending(path: str = _PATH) -> None:
     Console().print(type(history)(waiting, table.name) if waiting else f"nothing of {table.name} waits")
 
 
-def health(path: str = _PATH, option: list[str] = _OPTION) -> None:
+def health(path: str = PATH, option: list[str] = OPTION) -> None:
     """Show how a table is doing, with what to do where something is wrong."""
     console = Console()
-    console.print(penstock.Table.open(path, options=_options(option)).health())
+    console.print(penstock.Table.open(path, options=options_of(option)).health())
 
 
-def check(path: str = _PATH) -> None:
+def check(path: str = PATH) -> None:
     """Show files that are missing, or that nobody answers for; exit code 1 if there are any. While nobody writes."""
     found = penstock.Table.open(path).check_files()
     Console().print(found if found else "every file is explained, and none is missing", soft_wrap=True)
@@ -100,16 +97,6 @@ def _round(table: penstock.Table, console: Console) -> bool:
             console.print(f"{run.service}: {run.done or 'not due'} ({run.seconds:.1f} s)", highlight=False)
 
     return any(run.error for run in table.run_due(told=tell))
-
-
-def _options(given: list[str] | None) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for one in given or ():
-        key, equals, value = one.partition("=")
-        if not equals or not key.strip():
-            raise OptionError(f"--option {one!r} is not key=value")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def _wait(seconds: float) -> None:

@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from penstock import clock
 from penstock import options as o
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup import markers
 from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
+from penstock.merge.event_time import EventTimes
 from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, request, require_pending, transition
+
+#: What the extra metadata of a commit says of its rows' event times.
+FRESHNESS_MS, LATENCY_MS = "penstock.freshness.ms", "penstock.latency.ms"
 
 
 class Change:
@@ -83,7 +88,7 @@ class Change:
         metadata = CommitMetadata(
             stats=tuple(stats),
             operation=operation,
-            extra={**(extra or {}), "schema": schema},
+            extra={**(extra or {}), **_ages(stats), "schema": schema},
             replaced=replaced,
             compacted=compacted,
         )
@@ -186,6 +191,16 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
         raise
     finally:
         heartbeat.stop()
+
+
+def _ages(stats: Sequence[WriteStat]) -> dict[str, str]:
+    """How old the newest and the oldest row are that a commit changes, by their event times; nothing where none has one."""
+    times = EventTimes()
+    for stat in stats:
+        times = times.with_more(EventTimes(stat.min_event_time, stat.max_event_time))
+    now = clock.now_ms()
+    ages = {FRESHNESS_MS: times.freshness_ms(now), LATENCY_MS: times.latency_ms(now)}
+    return {key: str(age) for key, age in ages.items() if age is not None}
 
 
 def _check_not_restoring(table: TableState) -> None:

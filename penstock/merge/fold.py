@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.merge.gather import Positions, take_rows
 from penstock.merge.mergers import Merger, ignores_ordering
@@ -60,11 +61,11 @@ def fold_batch(
         column: what the ordering column is called, for the message.
         arrival: numbers that tell which row came later, where the rows do not stand in that order.
     """
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return Batch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
     order, lengths = _side_by_side(keys, arrival)
     ends = np.cumsum(lengths) - 1
     several = np.repeat(lengths > 1, lengths)
-    if not several.any():
-        return Batch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
     members, lengths_of_several = order[several], lengths[lengths > 1]
     runs = Runs(
         take_rows(rows, members),

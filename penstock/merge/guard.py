@@ -70,7 +70,7 @@ class Guard:
     def failed(self, problem: str, rows: pa.Table, at: int, more: str = "") -> PayloadError:
         """The error to raise about a row."""
         where = f" for key {self.key_of(rows, at)}" if rows.num_rows else ""
-        return PayloadError(f"{self.what} {problem}{where}; nothing is written" + (f"\n{more}" if more else ""))
+        return PayloadError(f"{self.what} {problem}{where}" + (f"\n{more}" if more else ""))
 
     def key_of(self, rows: pa.Table, at: int) -> str:
         """The key of a row, as its columns say it."""

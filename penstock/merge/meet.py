@@ -30,7 +30,7 @@ class Making(Protocol):
 
 @dataclass(frozen=True)
 class Meeting:
-    """Pairs of rows, and what becomes of each. The caller may overrule the choices, but not make new ones BUILD."""
+    """Pairs of rows, and what becomes of each. The caller may ask for some of the rows only, but not make new ones BUILD."""
 
     choices: Choices
     _merger: Merger

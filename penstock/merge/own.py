@@ -8,6 +8,7 @@ says the same as copy-on-write and as merge-on-read, if the function is associat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from penstock.merge.change_streams import operation_deletes
 from penstock.merge.gather import Positions, take_rows
 from penstock.merge.guard import Guard
 from penstock.merge.mergers import BUILD, DELETE, Choices, delete_flags
-from penstock.merge.runs import Flags, Folded, Runs, fresh_rows, gone_rows, plain
+from penstock.merge.runs import GONE, Flags, Folded, Runs, fresh_rows, gone_rows, made_rows, plain
 from penstock.registry import Kind, Registered
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
@@ -34,8 +35,12 @@ class Own:
     #: Whether `_hoodie_operation` counts.
     operation: bool = False
     needs: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
     ignores_ordering: bool = True
+    keeps_partition: ClassVar[bool] = True
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (GONE, OPERATION_COLUMN) if self.operation else (GONE,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return self.make(old, new)[0]
@@ -58,11 +63,16 @@ class Own:
         return np.where(gone, DELETE, BUILD).astype(np.int8), rows
 
     def begin(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Which rows are stored where they meet nobody, and how."""
-        kept = ~self.is_delete(new)
-        begun = self._begin(_taken(plain(new), np.flatnonzero(kept)))
-        kept[np.flatnonzero(kept)[begun.gone]] = False
-        return kept, begun.rows
+        """Which rows are stored where they meet nobody, and how. One that was made elsewhere does not begin anew."""
+        kept, made = ~self.is_delete(new), made_rows(new)
+        new, at = plain(new), np.flatnonzero(kept & ~made)
+        begun = self._begin(_taken(new, at))
+        kept[at[begun.gone]] = False
+        if not made.any():
+            return kept, begun.rows
+        stay, there = at[~begun.gone], np.flatnonzero(kept & made)
+        order = np.argsort(np.concatenate([stay, there]))
+        return kept, take_rows(pa.concat_tables([begun.rows, take_rows(new, there)]), order)
 
     def fold(self, runs: Runs) -> Folded:
         """Neighbours are joined until one row of each run is left: few rounds, however long the longest run is."""

@@ -24,6 +24,8 @@ Flags = npt.NDArray[np.bool_]
 FRESH = "_penstock_fresh"
 #: Likewise: the rows of its batch, made one, came to nothing; the key is to be deleted.
 GONE = "_penstock_gone"
+#: Likewise: it has met the stored row already, in the partition that it leaves; it is stored as it is.
+MADE = "_penstock_made"
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,11 @@ def gone_rows(rows: pa.Table) -> Flags:
     return _flagged(rows, GONE)
 
 
+def made_rows(rows: pa.Table) -> Flags:
+    """Which incoming rows are merged ones that come from another partition."""
+    return _flagged(rows, MADE)
+
+
 def _flagged(rows: pa.Table, column: str) -> Flags:
     if column not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
@@ -187,5 +194,5 @@ def _flagged(rows: pa.Table, column: str) -> Flags:
 
 def plain(rows: pa.Table) -> pa.Table:
     """The rows without what only mergers look at."""
-    own = [name for name in (FRESH, GONE) if name in rows.column_names]
+    own = [name for name in (FRESH, GONE, MADE) if name in rows.column_names]
     return rows.drop_columns(own) if own else rows

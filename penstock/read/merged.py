@@ -21,11 +21,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import options as o
+from penstock.errors import PenstockError
 from penstock.filegroup.log_scan import positions_touched
 from penstock.filegroup.merged import MergedRules, log_rows, merged_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.fit import fit
+from penstock.keys.failures import read_error
 from penstock.merge.gather import Positions
 from penstock.metadata.merging import merged_rules
 from penstock.read.partition_values import PartitionColumns
@@ -160,5 +162,13 @@ def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> It
     for batch in batches:
         for part in batch.column(0).to_pylist():  # numbers of parts, not records
             for slice_ in work.slices[part::parts]:
-                for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
-                    yield from fit(rows, work.schema).to_batches()
+                yield from _rows_of_slice(work, slice_)
+
+
+def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+    try:
+        for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
+            yield from fit(rows, work.schema).to_batches()
+    except PenstockError as e:
+        place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"
+        raise read_error(e, place) from None  # what led to it is in its text

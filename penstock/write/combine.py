@@ -1,7 +1,7 @@
 """Stage 3 of inserts: one row per key, where the options ask for it.
 
 A Spark aggregation over whole rows. Upserts and deletes need no shuffle for this: they combine in the task that already
-holds all rows of a key (`merge/`).
+holds all rows of a key (`merge/`). A payload that makes one row of several needs the rows staged (`fold.py`).
 """
 
 from __future__ import annotations
@@ -29,22 +29,16 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
         Unsupported: the payload makes a row of several.
     """
     layout, options = prepared.layout, settings.options
-    drops = options[o.INSERT_DROP_DUPLICATES] and not settings.operation.startswith("insert_overwrite")
-    wanted = options[o.COMBINE_BEFORE_INSERT] or drops
-    if not wanted or layout.key is None:
+    if not wants_one_row(prepared, settings) or layout.key is None:
         return prepared
     if isinstance(merger, Folding):
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes one row of several of a key, which "
-            f"{settings.operation} does not do; use upsert, or set {o.COMBINE_BEFORE_INSERT.key} and "
-            f"{o.INSERT_DROP_DUPLICATES.key} to false"
+            f"{settings.operation} does not do, since it writes rows as they come; use insert or upsert, or set "
+            f"{o.COMBINE_BEFORE_INSERT.key} and {o.INSERT_DROP_DUPLICATES.key} to false"
         )
     ordering = settings.ordering_field
-    if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:
-        raise SchemaError(
-            f"Pre-combine field {ordering or options[o.PRECOMBINE_FIELD]} is missing in the rows: set "
-            f"{o.PRECOMBINE_FIELD.key} to one of {', '.join(layout.schema.names)}, or {o.COMBINE_BEFORE_INSERT.key} to false"
-        )
+    assert ordering is not None  # or it was missed above
     before, after = marked_ends(SchemaError)
     message = (
         f"{before}Ordering value is null in column {ordering}: fill the column, or set "
@@ -65,6 +59,25 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
         .select(*(F.col(_ROW)[n].alias(n) for n in names))
     )
     return prepared.changed(rows)
+
+
+def wants_one_row(prepared: Prepared, settings: WriteSettings) -> bool:
+    """Whether rows of one key are to become one before they are inserted.
+
+    Raises:
+        SchemaError: they are, and lack the ordering column.
+    """
+    options, ordering = settings.options, settings.ordering_field
+    drops = options[o.INSERT_DROP_DUPLICATES] and not settings.operation.startswith("insert_overwrite")
+    if not (options[o.COMBINE_BEFORE_INSERT] or drops) or prepared.layout.key is None:
+        return False
+    if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:
+        raise SchemaError(
+            f"Pre-combine field {ordering or options[o.PRECOMBINE_FIELD]} is missing in the rows: set "
+            f"{o.PRECOMBINE_FIELD.key} to one of {', '.join(prepared.layout.schema.names)}, or "
+            f"{o.COMBINE_BEFORE_INSERT.key} to false"
+        )
+    return True
 
 
 def _type_of(prepared: Prepared, ordering: str) -> str:

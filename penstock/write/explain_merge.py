@@ -25,7 +25,7 @@ from penstock.index.lookup import Keys, look_up
 from penstock.merge.fold import fold_batch
 from penstock.merge.gather import Positions, take_rows
 from penstock.merge.meet import meet, new_rows
-from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, Merger, ignores_ordering
+from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, Merger, ignores_ordering, keeps_partition
 from penstock.merge.pair import flat, newest_of_each
 from penstock.merge.runs import FRESH, GONE, Folding, plain
 from penstock.metadata.listing import merged_slices
@@ -34,7 +34,7 @@ from penstock.write.alive import look_up_merged
 from penstock.write.explain import dry_run
 from penstock.write.layout import KEY
 from penstock.write.prepare import Prepared, quoted
-from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for
+from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for, partition_columns
 from penstock.write.share import ordering_values
 from penstock.write.stage import ARRIVAL, Staging, read_pieces, stage
 from penstock.write.state import Write
@@ -151,6 +151,8 @@ class _Fate:
     #: The stored row and the partition it is in; None: there is none.
     stored: Row | None = None
     path: str | None = None
+    #: The row keeps the partition columns of the stored one, and goes by them.
+    stays: bool = False
 
 
 def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
@@ -159,7 +161,8 @@ def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
     met = np.flatnonzero([place is not None for place in places])
     new = np.setdiff1d(np.arange(len(places)), met)
     found = [place for place in places if place is not None]
-    fates = _fates_of_pairs(merger, old, found, take_rows(batch.rows, met))
+    by = partition_columns(write) if keeps_partition(merger) else None
+    fates = _fates_of_pairs(merger, old, found, take_rows(batch.rows, met), by)
     kept, begun = new_rows(merger, take_rows(batch.rows, new))
     rows = iter(begun.to_pylist())
     fates += [_Fate(None, next(rows) if one else None) for one in kept]
@@ -189,14 +192,17 @@ def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int]
     return pa.concat_tables(rows), [known.get(one) for one in of]
 
 
-def _fates_of_pairs(merger: Merger, old: pa.Table, places: Sequence[tuple[str, int]], new: pa.Table) -> list[_Fate]:
+def _fates_of_pairs(
+    merger: Merger, old: pa.Table, places: Sequence[tuple[str, int]], new: pa.Table, partition_by: Sequence[str] | None
+) -> list[_Fate]:
     at: Positions = np.array([number for _, number in places], np.int64)
     meeting = meet(merger, old, at, new)
     changed, stored = iter(meeting.rows(meeting.choices).to_pylist()), take_rows(old, at).to_pylist()
     fates = []
     for choice, row, (path, _) in zip(meeting.choices, stored, places, strict=True):
         result = row if choice == KEEP_OLD else None if choice == DELETE else next(changed)
-        fates.append(_Fate(choice, result, row, path))
+        stays = result is not None and all(_value(result, one) == _value(row, one) for one in partition_by or ())
+        fates.append(_Fate(choice, result, row, path, stays and partition_by is not None))
     return fates
 
 
@@ -210,7 +216,7 @@ def _told(write: Write, batch: _Batch, at: int, fate: _Fate, incoming: Row, is_d
         why = f"{ordering} of the stored row {stays}: {values[0]} {'>' if values[0] != values[1] else '='} {values[1]}"
     path = batch.paths[at]
     if fate.path is not None and fate.path != path:
-        moves = index_of(write.options).moves and outcome is Outcome.UPDATE
+        moves = index_of(write.options).moves and outcome is Outcome.UPDATE and not fate.stays
         outcome, why = (
             (Outcome.MOVE, f"it is in partition {fate.path!r}") if moves else (outcome, f"{why}; it is in {fate.path!r}")
         )

@@ -2,17 +2,19 @@
 
 Other payloads pick one of the rows, by its number, in the task that merges; one that makes new values needs rows to hold
 them. So the staged rows of each partition, or of the whole batch where keys count everywhere, are folded once and staged
-again, one per key, and from there on the batch is like any other.
+again, one per key, and from there on the batch is like any other. Where no key comes twice the rows stay as they are staged,
+and of a batch that is not large the driver finds that out by a look at the keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.filegroup.write import failing_as_storage
 from penstock.merge.fold import Batch, fold_batch
@@ -26,6 +28,9 @@ from penstock.write.merge_file import row_group_parts
 from penstock.write.share import ordering_values
 from penstock.write.stage import ARRIVAL, Piece, Staging, read_pieces
 from penstock.write.tag import Places
+
+#: Rows whose keys the driver looks at, sooner than a Spark job starts.
+_ROWS_LOOKED_AT_HERE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,44 @@ def fold_pieces(
     for piece in pieces:
         shares.setdefault(("", None) if everywhere else (piece.path, piece.bucket), []).append(piece)
     tasks = [FoldTask(staging, tuple(its), merger, ordering) for its in shares.values()]
-    return [Piece(**piece) for result in run(fold_rows, tasks) for piece in result]
+    if sum(piece.rows for piece in pieces) <= _ROWS_LOOKED_AT_HERE:
+        several = run(has_several, tasks, here=True)
+        folded = iter(run(fold_rows, [task for task, has in zip(tasks, several, strict=True) if has]))
+        results = [next(folded) if has else None for has in several]
+    else:
+        results = run(fold_rows, tasks)
+    return [piece for task, found in zip(tasks, results, strict=True) for piece in _pieces(task, found)]
 
 
-def fold_rows(task: FoldTask) -> list[Any]:
-    """Kernel: one share into one staged file, batches of one partition path each; gives its pieces."""
+def _pieces(task: FoldTask, found: list[Any] | None) -> Iterable[Piece]:
+    return task.pieces if found is None else (Piece(**piece) for piece in found)
+
+
+def has_several(task: FoldTask) -> bool:
+    """Kernel: whether a key comes more than once. Rows without an ordering value are refused."""
     tables = list(read_pieces(task.staging, task.pieces))
-    staged = pa.concat_tables(tables)
+    _ordering(task, tables)
+    keys = pa.chunked_array([chunk for table in tables for chunk in table[KEY].chunks])
+    return bool(pc.count_distinct(keys).as_py() < len(keys))
+
+
+def fold_rows(task: FoldTask) -> list[Any] | None:
+    """Kernel: one share into one staged file, batches of one partition path each; gives its pieces, or None to leave it alone."""
+    tables = list(read_pieces(task.staging, task.pieces))
+    staged, ordering = pa.concat_tables(tables), _ordering(task, tables)
     rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
-    ordering = None
-    if task.ordering is not None:
-        ordering = ordering_values(tables, task.ordering)
-        check_ordering(ordering, task.ordering)
     arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
     keys = flat(staged[KEY])
     batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival)
-    return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)]
+    return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)] if len(batch.changed) else None
+
+
+def _ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
+    if task.ordering is None:
+        return None
+    values = ordering_values(tables, task.ordering)
+    check_ordering(values, task.ordering)
+    return values
 
 
 def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -> list[Piece]:

@@ -153,19 +153,20 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         writer.keep(old)
         return
     new = share.take(hits.new).drop_columns([KEY])
-    meeting = meet(merger, old, hits.old, new)
-    choices = _overruled(meeting.choices, hits)
+    asked = hits.fates == MERGE
+    meeting = meet(merger, old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
+    choices = _choices(meeting.choices, hits)
     gone = hits.old[choices == DELETE]
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
     taken = is_changed(choices)
-    writer.note_times(new.filter(pa.array((taken | (choices == DELETE)) & (hits.fates == MERGE))))
+    writer.note_times(new.filter(pa.array((taken | (choices == DELETE)) & asked)))
     changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
     writer.note_removed(old[KEY_COLUMN].take(pa.array(hits.old[(choices == DELETE) & (hits.fates != MOVE)])))
     if len(changed):
-        rows = meeting.rows(choices)
+        rows = meeting.rows(meeting.choices)
         if (choices == _TOUCHED).any():
             rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == _TOUCHED])])
         numbers = writer.rows + np.cumsum(kept)[changed] - 1
@@ -177,11 +178,10 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         writer.keep(old.filter(pa.array(kept)))
 
 
-def _overruled(choices: Fates, hits: Hits) -> Fates:
-    """What happens to each old row that is met, where its fate was known before."""
-    choices = choices.copy()
-    choices[hits.fates == MOVE] = DELETE
-    choices[hits.fates == TOUCH] = _TOUCHED
+def _choices(of_merger: Fates, hits: Hits) -> Fates:
+    """What happens to each old row that is met: its fate says it, or else the merger."""
+    choices = np.where(hits.fates == MOVE, DELETE, _TOUCHED).astype(np.int8)
+    choices[hits.fates == MERGE] = of_merger
     return choices
 
 

@@ -26,9 +26,8 @@ from penstock.timeline.instant import Action
 from penstock.write.assign import assign_inserts, sizing_of
 from penstock.write.buckets import plan_buckets, run_bucket
 from penstock.write.clustered import settle_updates
-from penstock.write.combine import combine
-from penstock.write.pipeline import complete, insert_profile, note_stats, stage_rows, store
-from penstock.write.rules import is_small, merger_for, rules_of
+from penstock.write.pipeline import complete, insert_profile, note_stats, stage_inserts, store
+from penstock.write.rules import is_small, rules_of
 from penstock.write.stage import Piece, Staging
 from penstock.write.state import Commit, Write
 from penstock.write.store import stats_of
@@ -60,7 +59,7 @@ def delete_partition(write: Write) -> Commit:
 
 def _overwrite(write: Write, operation: str) -> Commit:
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
-        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
+        staging, pieces = stage_inserts(write, change)
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
         table = reloaded(write.table)
         paths = _overwritten(write, {piece.path for piece in pieces}) if operation == "INSERT_OVERWRITE" else None

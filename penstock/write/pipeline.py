@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.filegroup.markers import read_markers
 from penstock.index.in_memory import remember
 from penstock.index.rings import Rings, save_rings
-from penstock.merge.mergers import Merger
 from penstock.merge.runs import Folding
 from penstock.options import Options
 from penstock.progress import StageNotes, Tasks
@@ -24,7 +22,7 @@ from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import check_rings_stand, run_bucket
 from penstock.write.clustered import check_not_replaced, settle_updates
-from penstock.write.combine import combine
+from penstock.write.combine import combine, wants_one_row
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
 from penstock.write.locate import plan, slices_of
@@ -72,7 +70,7 @@ def insert(write: Write) -> Commit:
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, action_of(write.table)) as change:
-        staging, pieces = stage_rows(write, change, combine(write.prepared, write.settings, merger_for(write)))
+        staging, pieces = stage_inserts(write, change)
         write = write.as_of_now()
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces, change.time)
@@ -105,7 +103,8 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
     rules = rules_of(write, change, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    pieces = pieces if rules.adds else fold(write, staging, pieces, rules.merger, run)
+    if not rules.adds and combines(write) and isinstance(rules.merger, Folding):
+        pieces = _folded(write, staging, pieces, rules.merger)
     with write.stages.run("tag", "locating keys"):
         work = plan(write, rules, pieces, operation, run)
         if isinstance(rules.index.buckets, Rings):
@@ -124,9 +123,17 @@ def _into_buckets(write: Write, operation: str) -> Commit:
     """Add rows to the buckets of their keys, without looking for these."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, action_of(write.table)) as change:
-        prepared = combine(write.prepared, write.settings, merger_for(write))
-        staging, pieces = stage_rows(write, change, prepared, numbered=False)
+        staging, pieces = stage_inserts(write, change)
         return _store_work(write, change, staging, pieces, operation)
+
+
+def stage_inserts(write: Write, change: Change) -> tuple[Staging, list[Piece]]:
+    """The rows of an insert, kept; one per key, where the options ask for it."""
+    merger = merger_for(write)
+    if not isinstance(merger, Folding) or not wants_one_row(write.prepared, write.settings):
+        return stage_rows(write, change, combine(write.prepared, write.settings, merger))
+    staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
+    return staging, _folded(write, staging, pieces, merger)
 
 
 def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
@@ -153,13 +160,12 @@ def action_of(table: TableState) -> Action:
     return Action.DELTA_COMMIT if table.is_merge_on_read else Action.COMMIT
 
 
-def fold(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Merger, run: Callable[..., Any]) -> list[Piece]:
+def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Folding) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
-    if not combines(write) or not isinstance(merger, Folding):
-        return list(pieces)
-    everywhere = write.index.is_global
+    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    ordering, everywhere = write.settings.ordering_field, write.index.is_global
     with write.stages.run("combine", "making one row of several of a key"):
-        return fold_pieces(staging, pieces, merger, write.settings.ordering_field, everywhere=everywhere, run=run)
+        return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, run=run)
 
 
 def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[Bucket]:

@@ -2,9 +2,9 @@
 
 Such a row goes to its new partition as what was made of both, so what is stored must be known before the row is written
 elsewhere. Rows that are going to move are looked for first (`find_moves`), and the batch is staged again with what they
-become (`stage_moves`). With Hudi's payloads the row always goes where the incoming one says. With ours it stays where it has
-the partition columns of the stored one, because the incoming row came late or does not supply them: its partition path is the
-stored row's from here on, and it is merged there.
+become (`stage_moves`). With Hudi's payloads the row always goes where the incoming one says. With ours and the user's own it
+stays where it has the partition columns of the stored one, because the incoming row came late or does not supply them: its
+partition path is the stored row's from here on, and it is merged there. So is a row that a function makes nothing of.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.write import failing_as_storage
 from penstock.index.lookup import Found, Keys, look_up
 from penstock.merge.gather import Positions, column_at, take_rows
-from penstock.merge.mergers import BUILD, Building, keeps_partition
-from penstock.merge.runs import FRESH, Flags
+from penstock.merge.meet import Making, meet
+from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, Building, keeps_partition
+from penstock.merge.runs import FRESH, GONE, MADE, Flags, plain
 from penstock.spread import this_task
 from penstock.storage import join
 from penstock.write.alive import look_up_merged
@@ -53,6 +54,8 @@ class StageTask:
     staging: Staging
     pieces: tuple[Piece, ...]
     moves: tuple[str, ...]
+    #: Rows that move say so (`MADE`), for a merger that would begin them anew.
+    marks: bool = False
 
 
 def relocate(
@@ -64,13 +67,13 @@ def relocate(
         columns: those that the partition path is made of.
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
-    if not pieces or not rules.index.moves or not isinstance(rules.merger, Building):
+    if not pieces or not rules.index.moves or not isinstance(rules.merger, Building | Making):
         return list(pieces)
     tasks = [MoveTask(task, tuple(columns)) for task in tag_tasks(rules, tuple(pieces), slices, 0)]
     moves = tuple(name for name in run(find_moves, tasks) if name)
     if not moves:
         return list(pieces)
-    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves)])
+    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves, isinstance(rules.merger, Making))])
     return [Piece(**piece) for piece in found]
 
 
@@ -98,12 +101,16 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     keys, old = _stored(task.tag, slice_, share, found, away)
     new = share.take(share.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
-    built = np.flatnonzero(merger.resolve(old, new) == BUILD)
-    if not len(built) or not isinstance(merger, Building):
+    meeting = meet(merger, old, np.arange(old.num_rows), new)
+    is_built, is_gone = meeting.choices == BUILD, (meeting.choices == DELETE) & isinstance(merger, Making)
+    built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_gone)])
+    if not len(built):
         return None
-    old, new = take_rows(old, built), take_rows(new, built)
-    rows = merger.build(old, new)
-    stays = ~_are_alike(rows, new, task.partition_columns) & keeps_partition(merger)
+    rows = meeting.rows(np.where(is_built, BUILD, KEEP_OLD))
+    old, new = take_rows(old, built), plain(take_rows(new, built))
+    nothing = np.arange(len(built)) >= rows.num_rows  # its row says where it comes from
+    rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])
+    stays = (~_are_alike(rows, new, task.partition_columns) & keeps_partition(merger)) | nothing
     if (stays & ~_are_alike(rows, old, task.partition_columns)).any():
         raise Unsupported(
             f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "
@@ -122,7 +129,7 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
 def _stored(tag: TagTask, slice_: FileSlice, share: Share, found: Found, away: Positions) -> tuple[Positions, pa.Table]:
     """Which keys of the share have a living row here, and these rows, with the columns of the incoming ones."""
     storage = tag.share.staging.storage
-    schema = pa.schema([field for field in share.schema if field.name not in (KEY, FRESH, ARRIVAL)])
+    schema = pa.schema([field for field in share.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
     if tag.merging is not None and slice_.log_files:
         keys = np.unique(found.key[away])
         living = look_up_merged(storage, slice_, tag.merging, share.keys.take(pa.array(keys)), schema.names)
@@ -160,7 +167,10 @@ def stage_moves(task: StageTask) -> list[Any]:
     gone = numbers[~stays]
     source = np.arange(rows.num_rows)
     source[gone] = rows.num_rows + np.arange(len(gone))
-    both = pa.concat_tables([rows, _beside(take_rows(rows, gone), moves.filter(pa.array(~stays)))])
+    moved = _beside(take_rows(rows, gone), moves.filter(pa.array(~stays)))
+    if task.marks:
+        rows, moved = (one.append_column(MADE, pa.repeat(made, one.num_rows)) for one, made in ((rows, False), (moved, True)))
+    both = pa.concat_tables([rows, moved])
     return [asdict(piece) for piece in _write(task, both, source, path_of, paths)]
 
 

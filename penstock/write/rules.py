@@ -69,10 +69,10 @@ def combines(write: Write) -> bool:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
-    if index.moves and isinstance(merger, Making if index.entries is None else Making | Building):
+    if index.moves and index.entries is not None and isinstance(merger, Making | Building):
         raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, which is not done "
-            f"yet where rows move to another partition; set {index.moves_option}=false"
+            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, and {index.name} "
+            f"knows keys, not rows, where these move to another partition; set {index.moves_option}=false, or use a GLOBAL index"
         )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
     return Rules(

@@ -105,9 +105,12 @@ def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
     return field if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns) else None
 
 
-_PAYLOAD_OF_MODE = {
-    "COMMIT_TIME_ORDERING": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    "EVENT_TIME_ORDERING": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+_MODEL = "org.apache.hudi.common.model."
+#: The payloads that a mode may come along with. The first one is what a merge-on-read table keeps: by it the last row wins in a
+#: log too, whatever its ordering value, for Hudi's readers of this table version as for ours.
+_PAYLOADS_OF_MODE = {
+    "COMMIT_TIME_ORDERING": (f"{_MODEL}HoodieAvroPayload", f"{_MODEL}OverwriteWithLatestAvroPayload"),
+    "EVENT_TIME_ORDERING": (f"{_MODEL}DefaultHoodieRecordPayload",),
 }
 
 
@@ -117,20 +120,20 @@ def _payload_class(options: Options) -> str:
     merger = options[o.RECORD_MERGER_IMPLS]
     if merger != o.RECORD_MERGER_IMPLS.default and options.is_set(o.RECORD_MERGER_IMPLS):
         return _own_merger(options, merger)
-    meant = _PAYLOAD_OF_MODE.get(mode or "", named)
-    if meant != named and options.is_set(o.PAYLOAD_CLASS):
+    meant = _PAYLOADS_OF_MODE.get(mode or "", (named,))
+    if named not in meant and options.is_set(o.PAYLOAD_CLASS):
         raise OptionError(
             f"{o.RECORD_MERGE_MODE.key}={mode} and {o.PAYLOAD_CLASS.key}={named}, of the call or of the table, say different "
             f"things; leave one of them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM to go by the payload class"
         )
-    return meant
+    return meant[0]
 
 
 def _own_merger(options: Options, name: str) -> str:
     """A merger of the user's own, which the table is to remember as its payload class."""
     named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
-    if mode in _PAYLOAD_OF_MODE or (options.is_set(o.PAYLOAD_CLASS) and named != name):
-        other = f"{o.RECORD_MERGE_MODE.key}={mode}" if mode in _PAYLOAD_OF_MODE else f"{o.PAYLOAD_CLASS.key}={named}"
+    if mode in _PAYLOADS_OF_MODE or (options.is_set(o.PAYLOAD_CLASS) and named != name):
+        other = f"{o.RECORD_MERGE_MODE.key}={mode}" if mode in _PAYLOADS_OF_MODE else f"{o.PAYLOAD_CLASS.key}={named}"
         raise OptionError(
             f"{o.RECORD_MERGER_IMPLS.key}={name} and {other}, of the call or of the table, say different things; leave one of "
             f"them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +91,50 @@ def test_it_says_why(spark: Any, table_path: str) -> None:
     assert len(table.explain_merge(rows(spark, *BATCH), keys=["nobody"])) == 0
     with pytest.raises(OptionError, match=r"give \['b'\]"):
         table.explain_merge(rows(spark, *BATCH), keys="b")
+
+
+def test_the_program_tells_it_of_files(
+    spark: Any, session_kind: str, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    if session_kind != "classic":
+        pytest.skip("the program has a session of its own")
+    pytest.importorskip("typer")
+    from penstock.cli.main import main
+
+    def said(*words: str) -> tuple[int, list[list[str]], str]:
+        monkeypatch.setattr(sys, "argv", ["penstock", "explain-merge", table_path, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()], err
+
+    monkeypatch.setenv("COLUMNS", "200")
+    write(rows(spark, *FIRST), table_path, BULK)
+    before = state_of(table_path)
+    rows(spark, *BATCH).coalesce(1).write.parquet(str(tmp_path / "batch.parquet"))
+    code, lines, _ = said(
+        "--batch", str(tmp_path / "batch.parquet"), "--keys", "b, e", "-o", f"{PAYLOAD}=DefaultHoodieRecordPayload"
+    )
+    why = "ts of the stored row is greater: 5 > 4"
+    assert (code, lines[0]) == (0, ["Merge plan of trips"])
+    assert lines[3:5] == [
+        ["b", "x", "1", "5", "4", "keep", why, "DefaultHoodieRecordPayload"],
+        ["e", "y", "1", "1", "insert", "the table has no such key", "DefaultHoodieRecordPayload"],
+    ]
+    (tmp_path / "rules_of_ours.py").write_text("import penstock\n\npenstock.payload('ours')(lambda old, new: None)\n")
+    (tmp_path / "batch.json").write_text('{"id": "a", "city": "x", "ts": 6, "fare": 1, "_hoodie_is_deleted": false}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, lines, err = said("--batch", "batch.json", "--import", "rules_of_ours", "-o", f"{PAYLOAD}=ours")
+    assert code == 0, err
+    assert lines[3][5:] == (["delete", "the payload gives no row of the two", "ours"])
+    (tmp_path / "batch.json").write_text("not one\n")
+    for words, message in (
+        (("--batch", "nowhere.parquet"), "OptionError --batch nowhere.parquet cannot be read"),
+        (("--batch", "batch.json"), "/batch.json has lines that are no JSON"),
+        (("--batch", "batch.json", "--import", "no_such_rules"), "OptionError --import no_such_rules cannot be imported"),
+        (("--batch", "batch.json", "-o", "x"), "OptionError --option 'x' is not key=value"),
+    ):
+        code, _, err = said(*words)
+        assert (code, message in err) == (1, True), err
+    assert state_of(table_path) == before

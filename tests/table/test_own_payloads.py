@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 import penstock
 from penstock import registry
 from penstock.errors import OptionError, PayloadError, Unsupported
-from tests.table.tables import BULK, OPERATION, TRIPS, load, properties, sorted_rows, state_of, write
+from tests.table.tables import BULK, META, OPERATION, TRIPS, load, properties, sorted_rows, state_of, write
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, rows
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -93,6 +95,50 @@ def test_a_history_of_rows_and_deletes(
         assert found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"}) == AFTER[-1]
 
 
+def test_an_insert_that_combines_asks_the_function(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, OPERATION: "insert", PAYLOAD: "add_row", "hoodie.combine.before.insert": "true"}
+    write(rows(spark, *BATCHES[0]).coalesce(1), table_path, options)
+    assert found(spark, table_path) == [("a", 3, 30.0), ("b", 2, -2.0), ("c", 4, 7.0), ("e", 2, 2.5)]
+
+
+def first_time(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] | None:
+    """A new row's fare is its time, and stays. A row that comes late changes nothing; 99 is the end of a key."""
+    if old is None:
+        return {**new, "fare": float(new["ts"])}
+    if new["ts"] < old["ts"]:
+        return old
+    return {**new, "fare": old["fare"]} if new["ts"] != 99 else None
+
+
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
+def test_rows_that_move_to_another_partition_are_what_the_function_says(
+    spark: Any, table_path: str, kind: dict[str, Any]
+) -> None:
+    penstock.payload("first_time")(first_time)
+    options = {**UPSERT, **kind, PAYLOAD: "first_time", INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
+    write(rows(spark, *FIRST), table_path, options)
+    away = [("a", "y", 5, 0.0, False), ("b", "y", 0, 0.0, False), ("c", "x", 99, 0.0, False), ("d", "x", 5, None, True)]
+    back = [("a", "x", 6, 0.0, False), ("b", "z", 7, 0.0, False), ("c", "z", 8, 0.0, False)]
+    states = {
+        0: [("a", "y", 5, 1.0), ("b", "x", 1, 1.0), ("n", "y", 3, 3.0)],
+        1: [("a", "x", 6, 1.0), ("b", "z", 7, 1.0), ("c", "z", 8, 8.0), ("n", "y", 3, 3.0)],
+    }
+    plan = penstock.Table.open(table_path, spark).explain_merge(
+        rows(spark, *away), options={key: value for key, value in options.items() if key != OPERATION}
+    )
+    assert {one.key: (one.outcome.value, one.partition) for one in plan} == {
+        "a": ("move", "y"),
+        "b": ("update", "x"),
+        "c": ("delete", "y"),
+        "d": ("delete", "y"),
+    }
+    for number, batch in enumerate([[*away, ("n", "y", 3, 0.0, False)], back]):
+        write(rows(spark, *batch), table_path, {**options, **(IN_TASKS if number else {})})
+        frame = load(spark, table_path)
+        assert sorted_rows(frame.select("id", "city", "ts", "fare")) == states[number]
+        assert sorted_rows(frame.select("id", "_hoodie_partition_path", "ts", "fare")) == states[number]
+
+
 def fails(old: Any, new: Any) -> Any:
     raise KeyError("currency")
 
@@ -106,20 +152,48 @@ def sleeps(old: Any, new: Any) -> Any:
 WRONG = {
     "raises": (penstock.payload, fails, "payload 'raises' raised KeyError for key id='a', city='x'.*(?s:.*)in fails"),
     "moves": (penstock.payload, lambda old, new: {**new, "city": "z"}, "payload 'moves' changed column 'city'.*id='a'"),
+    "renames": (penstock.payload, lambda old, new: {**new, "id": "z"}, "payload 'renames' changed column 'id'.*to 'z' .*id='a'"),
+    "widens": (penstock.payload, lambda old, new: {**new, "tip": 1}, r"payload 'widens' .*with \['tip'\] beside .*id='a'"),
     "drops": (penstock.merger, lambda old, new: new.slice(1), "merger 'drops' gave back 0 rows for 1 pairs.*id='a'"),
+    "doubles": (penstock.merger, lambda old, new: pa.concat_tables([old, new]), "merger 'doubles' gave back 2 rows.*id='a'"),
     "sleeps": (penstock.payload, sleeps, "payload 'sleeps' did not return within 1 seconds.*id='a'"),
 }
 
 
-def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(spark: Any, table_path: str) -> None:
-    write(rows(spark, *FIRST).coalesce(1), table_path, BULK)
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
+def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(
+    spark: Any, table_path: str, kind: dict[str, Any]
+) -> None:
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **kind, PAYLOAD: "add_row"})
     before = state_of(table_path)
+    batch = rows(spark, ("a", "x", 2, 5.0, False), ("a", "x", 3, 5.0, False)).coalesce(1)  # meet one another, at the latest
     for name, (register, function, message) in WRONG.items():
         register(name)(function)
         options = {**UPSERT, PAYLOAD: name, "penstock.payload.timeout": 1, **(IN_TASKS if name in ("raises", "sleeps") else {})}
         with pytest.raises(PayloadError, match=message):
-            write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, options)
+            write(batch, table_path, options)
         assert state_of(table_path) == before
+
+
+def test_a_query_that_merges_by_a_function_that_fails_says_so_in_its_last_line(spark: Any, table_path: str) -> None:
+    penstock.payload("ours")(add_row)
+    options = {**UPSERT, **MOR, PAYLOAD: "ours"}
+    write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "bulk_insert"})
+    write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, options)
+    penstock.payload("ours")(fails)
+    frame = load(spark, table_path)
+    with pytest.raises(Exception, match="payload 'ours' raised KeyError") as raised:
+        frame.collect()
+    before_sparks_own = re.split(r"\n\s*(?:SQLSTATE|at |JVM|\n)", str(raised.value)[str(raised.value).index("Traceback") :])[0]
+    said = before_sparks_own.strip().splitlines()
+    assert re.fullmatch(
+        r"payload 'ours' raised KeyError for key id='a', city='x' \(while reading file group \S+ of partition 'x'\)", said[-1]
+    )
+    assert any("in fails" in line for line in said)  # the user's own traceback comes before it
+    elsewhere = f"{table_path}-copy"
+    with pytest.raises(PayloadError, match=r"payload 'ours' raised KeyError for key id='a'.*while reading file group"):
+        write(frame.drop(*META), elsewhere, BULK)
+    assert not Path(elsewhere).exists()
 
 
 def test_a_compaction_that_fails_leaves_its_plan_and_is_run_again(spark: Any, table_path: str) -> None:
@@ -167,5 +241,3 @@ def test_options_that_contradict_one_another_are_refused(spark: Any, table_path:
         write(batch, table_path, {**UPSERT, MERGER: "add_columns", PAYLOAD: "add_row"})
     with pytest.raises(OptionError, match="say different things"):
         write(batch, table_path, {**UPSERT, MERGER: "add_columns", MODE: "EVENT_TIME_ORDERING"})
-    with pytest.raises(Unsupported, match="add_row makes a row of the stored and the incoming one.*=false"):
-        write(batch, table_path, {**UPSERT, PAYLOAD: "add_row", INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"})

@@ -9,7 +9,20 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, SchemaError, Unsupported
-from tests.table.tables import BULK, OPERATION, base_files, commits, load, sorted_rows, stats, trips, values, write
+from tests.table.tables import (
+    BULK,
+    OPERATION,
+    base_files,
+    commits,
+    load,
+    properties,
+    sorted_rows,
+    state_of,
+    stats,
+    trips,
+    values,
+    write,
+)
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, columns, rows
 
 _MODEL = "org.apache.hudi.common.model."
@@ -67,12 +80,44 @@ def test_an_aggregate_counts_the_rows_of_the_batch_and_the_stored_one(spark: Any
     assert columns(table_path, "id", "ts", "fare") == [("a", 3, 7.0), ("b", 4, 7.0)]
 
 
+COMBINED = {"hoodie.combine.before.insert": "true"}
+#: Payload, operation, options, and what a batch with several rows of a key leaves in an empty table.
+INSERTED: list[tuple[str, str, dict[str, Any], list[tuple[Any, ...]]]] = [
+    ("PartialUpdateAvroPayload", "insert", IN_TASKS, [("a", "x", 2, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+    ("FirstValueAvroPayload", "insert", {}, [("a", "x", 2, None), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+    ("penstock.first_row", "insert", {INDEX: "BUCKET"}, [("a", "x", 1, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+    ("penstock.aggregate", "insert", {INDEX: "GLOBAL_SIMPLE"}, [("a", "y", 4, 6.0), ("b", "x", 3, 4.0)]),
+    ("penstock.aggregate", "insert_overwrite", {}, [("a", "x", 2, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+]
+
+
+def test_an_insert_that_combines_makes_one_row_of_several(spark: Any, table_path: str) -> None:
+    batch = [("a", "x", 1, 1.0, False), ("a", "x", 2, None, False), ("b", "x", 1, 3.0, False), ("b", "x", 2, None, True)]
+    for number, (name, operation, more, left) in enumerate(INSERTED):
+        options = {**UPSERT, **payload(name), **COMBINED, **more, "penstock.payload.aggregate": "fare:sum,ts:max"}
+        kind = "MERGE_ON_READ" if number % 2 else "COPY_ON_WRITE"
+        options |= {OPERATION: operation, "hoodie.datasource.write.table.type": kind, "hoodie.bucket.index.num.buckets": 2}
+        frame = rows(spark, *batch, ("b", "x", 3, 4.0, False), ("a", "y", 4, 5.0, False)).coalesce(1)
+        write(frame, f"{table_path}-{number}", options)
+        assert sorted_rows(load(spark, f"{table_path}-{number}").select("id", "city", "ts", "fare")) == left, name
+
+
 def test_merge_modes_stand_for_payloads(spark: Any, table_path: str) -> None:
     write(rows(spark, *FIRST), table_path, {**BULK})
     write(rows(spark, ("a", "x", 4, 4.0, False), ("c", "y", 6, 6.0, False)), table_path, {**UPSERT, MODE: "EVENT_TIME_ORDERING"})
     assert [r for r in columns(table_path, "id", "fare") if r[0] in "ac"] == [("a", 1.0), ("c", 6.0)]
     write(rows(spark, ("a", "x", 4, 4.0, False)), table_path, {**UPSERT, MODE: "COMMIT_TIME_ORDERING"})
     assert ("a", 4.0) in columns(table_path, "id", "fare")
+    for mode, kept, fare in (
+        ("COMMIT_TIME_ORDERING", "HoodieAvroPayload", 4.0),
+        ("EVENT_TIME_ORDERING", "DefaultHoodieRecordPayload", 6.0),
+    ):
+        path, kind = f"{table_path}-{mode}", {MODE: mode, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+        write(rows(spark, *FIRST), path, {**BULK, **kind})
+        for ts, price in ((6, 6.0), (4, 4.0)):  # both in the log
+            write(rows(spark, ("a", "x", ts, price, False)), path, {**UPSERT, **kind})
+        assert properties(path)["hoodie.compaction.payload.class"] == _MODEL + kept
+        assert ("a", fare) in sorted_rows(load(spark, path).select("id", "fare"))
 
 
 def test_a_column_of_the_users_choice_marks_deletes(spark: Any, table_path: str) -> None:
@@ -170,6 +215,9 @@ def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any
     write(rows(spark, *changes, ("n", "x", at + 900, 2.0, False)), table_path, options)
     changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
     assert (changed["minEventTime"], changed["maxEventTime"]) == EVENT_TIMES[kind]
+    ages = [int(commits(table_path)[-1]["extraMetadata"].get(f"penstock.{name}.ms", 0)) for name in ("latency", "freshness")]
+    assert ages[0] - ages[1] == (EVENT_TIMES[kind][1] or 0) - (EVENT_TIMES[kind][0] or 0)
+    assert (ages[1] > 0) == (kind == "COPY_ON_WRITE")
     compacting = {"hoodie.compact.inline": "true"} if kind == "MERGE_ON_READ" else {}
     write(rows(spark, ("a", "x", at + 60, 3.0, False)), table_path, {**options, **compacting})
     changed = next(stat for stat in stats(commits(table_path)[-1]) if stat["prevCommit"] != "null")
@@ -185,9 +233,9 @@ def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: st
         write(rows(spark, *FIRST), table_path, options)
 
 
-def test_an_insert_does_not_fold(spark: Any, table_path: str) -> None:
-    options = {**UPSERT, **payload("PartialUpdateAvroPayload"), OPERATION: "insert", "hoodie.combine.before.insert": "true"}
-    with pytest.raises(Unsupported, match="PartialUpdateAvroPayload.*insert.*use upsert"):
+def test_a_bulk_insert_does_not_fold(spark: Any, table_path: str) -> None:
+    options = {**BULK, **payload("PartialUpdateAvroPayload"), **COMBINED}
+    with pytest.raises(Unsupported, match="PartialUpdateAvroPayload.*bulk_insert does not do.*use insert or upsert"):
         write(rows(spark, *FIRST), table_path, options)
 
 
@@ -202,9 +250,39 @@ def test_a_marker_without_its_value_is_refused(spark: Any, table_path: str) -> N
         write(rows(spark, *FIRST), table_path, options)
 
 
-def test_a_change_stream_without_its_column_is_refused(spark: Any, table_path: str) -> None:
-    write(rows(spark, *FIRST), table_path, {**BULK})
-    before = columns(table_path, "id", "fare")
-    with pytest.raises(SchemaError, match="_event_lsn"):
-        write(rows(spark, *SECOND), table_path, {**UPSERT, **payload("debezium.PostgresDebeziumAvroPayload")})
-    assert columns(table_path, "id", "fare") == before
+CHANGES = "id string, city string, ts bigint, Op string, _change_operation_type string, _event_seq string, _event_lsn bigint"
+#: Payload, the columns that a batch lacks, values that it has, and what the error says.
+BAD_CHANGES: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
+    ("debezium.PostgresDebeziumAvroPayload", ("_event_lsn",), {}, "_event_lsn cannot be null in insert record"),
+    ("debezium.PostgresDebeziumAvroPayload", (), {"_event_lsn": None}, "_event_lsn cannot be null in insert record"),
+    ("debezium.PostgresDebeziumAvroPayload", ("_change_operation_type",), {}, "needs the column '_change_operation_type'"),
+    ("debezium.MySqlDebeziumAvroPayload", ("_event_seq",), {}, "_event_seq cannot be null in insert record"),
+    ("debezium.MySqlDebeziumAvroPayload", (), {"_event_seq": "binlog.7"}, "'_event_seq' holds 'binlog.7'; it has to be"),
+    ("debezium.MySqlDebeziumAvroPayload", ("_change_operation_type",), {}, "needs the column '_change_operation_type'"),
+    ("AWSDmsAvroPayload", ("Op",), {}, "AWSDmsAvroPayload needs the column 'Op'"),
+    ("DefaultHoodieRecordPayload", (), {"ts": "soon"}, "ts"),
+    ("DefaultHoodieRecordPayload", (), {"ts": None}, "Ordering value is null"),
+]
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_changes_that_no_payload_could_tell_apart_are_refused_and_leave_the_table_as_it_was(
+    spark: Any, table_path: str, kind: str
+) -> None:
+    row: dict[str, Any] = {"id": "a", "city": "x", "ts": 1, "Op": "U", "_change_operation_type": "u", "_event_seq": "1.1"}
+    row["_event_lsn"] = 1
+    kinds = dict(part.split() for part in CHANGES.split(", "))
+    for number, (name, lacking, more, message) in enumerate(BAD_CHANGES):
+        path, options = f"{table_path}-{number}", {"hoodie.datasource.write.table.type": kind, **payload(name)}
+        first = {column: value for column, value in row.items() if column not in lacking}
+        second = {**first, **more}
+        its = {c: "string" if isinstance(more.get(c), str) else k for c, k in kinds.items() if c in first}
+        write(_of(spark, {c: kinds[c] for c in first}, first), path, {**BULK, **options})
+        before = state_of(path)
+        with pytest.raises(SchemaError, match=message):
+            write(_of(spark, its, second), path, {**UPSERT, **options})
+        assert state_of(path) == before, (name, message)
+
+
+def _of(spark: Any, kinds: dict[str, str], row: dict[str, Any]) -> Any:
+    return values(spark, ", ".join(f"{name} {kind}" for name, kind in kinds.items()), tuple(row[name] for name in kinds))

@@ -19,7 +19,7 @@ from penstock.merge.meet import meet, new_rows
 from penstock.merge.mergers import BUILD, DELETE, DELETE_FLAG
 from penstock.merge.own import Own, own_merger
 from penstock.merge.payloads import PayloadSettings, merger_of
-from penstock.merge.runs import FRESH
+from penstock.merge.runs import FRESH, MADE
 from penstock.registry import Kind, Registered
 from penstock.schema import META_COLUMNS
 
@@ -114,6 +114,14 @@ def test_any_run_folds_as_rows_one_after_the_other(seed: int) -> None:
         expected[key] = None if flag else row if earlier is None else {**row, "n": earlier["n"] + number}
     said = {k: None if e else r for k, e, r in zip(found.keys.to_pylist(), found.empty, found.rows.to_pylist(), strict=True)}
     assert said == expected
+
+
+def test_a_row_that_was_made_in_another_partition_does_not_begin_anew() -> None:
+    stamped = made(lambda old, new: None if new["id"] == "d" else {**new, "n": 0})
+    new = rows(("a", 1), ("b", 2), ("c", 3), ("d", 4)).append_column(MADE, pa.array([False, True, False, False]))
+    kept, stored = new_rows(stamped, new)
+    assert kept.tolist() == [True, True, True, False]
+    assert stored.to_pylist() == [{"id": "a", "n": 0}, {"id": "b", "n": 2}, {"id": "c", "n": 0}]
 
 
 def test_meta_columns_are_not_the_functions_business() -> None:

@@ -202,6 +202,13 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
     assert insert(merger, [new], SCHEMA) == ([] if gone else [new])
 
 
+@pytest.mark.parametrize("name", ["EventTimeAvroPayload", "OverwriteWithLatestAvroPayload", "PartialUpdateAvroPayload"])
+def test_other_payloads_do_not_look_at_the_users_delete_column(name: str) -> None:
+    merger = merger_of(MODEL + name, settings=PayloadSettings("ts", DeleteMarker("a", "D")))
+    assert meet_one(merger, row(1, "E", 1), row(2, "D", 2), SCHEMA) == row(2, "D", 2)
+    assert meet_one(merger, row(1, "E", 1), row(2, "D", 2, True), SCHEMA) is None
+
+
 def test_a_late_delete_by_the_users_column_loses() -> None:
     merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", DeleteMarker("a", "D")))
     assert meet_one(merger, row(3, "E"), row(2, "D"), SCHEMA) == row(3, "E")
@@ -270,12 +277,15 @@ def test_ordering_values_of_two_types_do_not_compare_in_a_partial_update() -> No
     assert merger.build(old, new).to_pylist() == [{"ts": 1, "a": "I"}]
 
 
-def test_meta_columns_of_a_late_partial_update_are_its_own() -> None:
-    merger = payload("PartialUpdateAvroPayload")
-    old = pa.table({"_hoodie_commit_time": ["1"], "ts": [2], "a": ["E"]})
-    new = pa.table({"_hoodie_commit_time": ["2"], "ts": [1], "a": ["I"]})
+@pytest.mark.parametrize(
+    ("name", "ts", "a"), [("PartialUpdateAvroPayload", 2, "E"), ("OverwriteNonDefaultsWithLatestAvroPayload", 1, "I")]
+)
+def test_meta_columns_of_a_late_partial_row_are_its_own(name: str, ts: int, a: str) -> None:
+    merger = payload(name)
+    old = pa.table({"_hoodie_commit_time": ["1"], "ts": [2], "a": ["E"], "b": [1]})
+    new = pa.table({"_hoodie_commit_time": ["2"], "ts": [1], "a": ["I"], "b": pa.array([None], pa.int64())})
     assert isinstance(merger, Building)
-    assert merger.build(old, new).to_pylist() == [{"_hoodie_commit_time": "2", "ts": 2, "a": "E"}]
+    assert merger.build(old, new).to_pylist() == [{"_hoodie_commit_time": "2", "ts": ts, "a": a, "b": 1}]
 
 
 def test_a_column_that_stored_rows_lack_is_null_there() -> None:
@@ -442,6 +452,21 @@ def test_debezium_rows_of_postgres_are_ordered_by_log_position(
 )
 def test_values_that_postgres_did_not_send_are_the_stored_ones(stored: Row, incoming: Row, merged: Row | None) -> None:
     assert meet_one(payload("debezium.PostgresDebeziumAvroPayload"), stored, incoming, POSTGRES) == merged
+
+
+# Among rows of a batch or log the configured ordering column decides, whatever the payload compares with storage.
+@pytest.mark.parametrize(("e", "i", "stays"), [(1, 2, "I"), (1, 1, "I"), (2, 1, "E")])
+def test_in_a_batch_or_log_debezium_rows_go_by_the_ordering_column(e: int, i: int, stays: str) -> None:
+    streams = (
+        ("MySql", "_event_seq", MYSQL, mysql(f"000001.{e}", "c", "E"), mysql(f"000001.{i}", "d", "I"), pa.string()),
+        ("Postgres", "_event_lsn", POSTGRES, postgres(e, "c", "E"), postgres(i, "d", UNAVAILABLE), pa.int64()),
+    )
+    for name, column, schema, older, newer, kind in streams:
+        merger, expected = payload(f"debezium.{name}DebeziumAvroPayload", column), {"E": older, "I": newer}[stays]
+        assert combine_two(merger, older, newer, schema, column) == expected
+        log: list[tuple[str, Row | None, Any]] = [("k", older, older[column]), ("k", newer, newer[column])]
+        assert replay(merger, log, schema, kind) == {"k": expected}
+        assert insert(merger, [older, newer], schema) == [older]
 
 
 def test_debezium_rows_without_their_meta_columns_are_refused_by_name() -> None:
