@@ -41,7 +41,7 @@ from penstock.services.clustering.rewrite import RewriteTask, Rewriting, rewrite
 from penstock.services.clustering.schedule import ordering_of, planned_at, schedule_clustering, sortable
 from penstock.services.clustering.split import rewrite_in_parts
 from penstock.services.compaction.run import is_small, rules_and_settings, running, schema_of, start_over
-from penstock.services.compaction.schedule import writes_before
+from penstock.services.plans import writes_before
 from penstock.spread import cores, run_tasks
 from penstock.storage import join
 from penstock.table import TableState, reloaded
@@ -155,8 +155,11 @@ def _rewrite(
 ) -> list[dict[str, Any]]:
     """The groups of a plan to new file groups: one task each, or several where more bytes than `most` have to be sorted."""
     groups = list(zip(plan.groups, slices, strict=True))
-    large = [(g, its) for g, its in groups if rewriting.ordering and len(its) > 1 and _bytes(its) > most]
-    small = [(g, its) for g, its in groups if (g, its) not in large]
+
+    def is_large(its: Sequence[FileSlice]) -> bool:
+        return rewriting.ordering is not None and len(its) > 1 and _bytes(its) > most
+
+    large, small = [one for one in groups if is_large(one[1])], [one for one in groups if not is_large(one[1])]
     parts = sorted((part for group, its in small for part in _parts(rewriting, its, group.outputs)), key=_bytes, reverse=True)
     tasks = [RewriteTask(rewriting, tuple(part), number) for number, part in enumerate(parts)]
     numbers = accumulate((group.outputs for group, _ in large), initial=len(tasks))

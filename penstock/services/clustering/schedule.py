@@ -7,7 +7,6 @@ no plan while such a write is under way; the timeline is looked at once more whe
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,10 +14,10 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.filegroup.model import FileSlice
+from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.index.rings import Rings, drop_changed
-from penstock.metadata.listing import list_groups, list_partitions, visibility
+from penstock.metadata.listing import choose_groups, visibility
 from penstock.metadata.pending import (
     clustering_of,
     clustering_plans,
@@ -35,13 +34,12 @@ from penstock.services.clustering.partitions import choose_partitions, selection
 from penstock.services.clustering.plan import Bounds, Strategy, bounds_of, eligible_slices, group_slices, strategy_of
 from penstock.services.clustering.resize import RUNNER, is_resize, limits_of, resize_groups, rings_to_resize
 from penstock.services.compaction.run import start_over
-from penstock.services.compaction.schedule import store_content, writes_under_way
+from penstock.services.plans import plan_beside_writers
 from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.clusterings import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
 
-_ATTEMPTS = 3
 #: Sort modes of a bulk insert that leave the rows of a partition in the order of their keys.
 _SORTS_BY_KEY = ("GLOBAL_SORT", "PARTITION_SORT")
 
@@ -59,25 +57,16 @@ def schedule_clustering(table: TableState, *, due: bool = False) -> Instant | No
         SchemaError: rows cannot be sorted by what the options name.
         Unsupported: the table has buckets.
     """
-    for _ in range(_ATTEMPTS):
-        table = reloaded(table)
-        if not (due or is_due(table)):
-            return None
-        if under_way := writes_under_way(table):
-            _warn(table, f"write {under_way[0].file_name} is under way, or died and waits for the next write to undo it")
-            return None
-        plan = make_plan(table)
-        if not plan.groups:
-            return None
-        instant = store_content(table, write_clustering(plan, table.base_path), Action.REPLACE_COMMIT)
-        if instant is not None:
-            return instant
-    _warn(table, "other writes came between again and again")
-    return None
+
+    def is_due_now(table: TableState) -> bool:
+        return due or is_due(table)
+
+    return plan_beside_writers(table, Action.REPLACE_COMMIT, "clustering", is_due_now, _content)
 
 
-def _warn(table: TableState, reason: str) -> None:
-    warnings.warn(f"no clustering of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
+def _content(table: TableState) -> bytes | None:
+    plan = make_plan(table)
+    return write_clustering(plan, table.base_path) if plan.groups else None
 
 
 def is_due(table: TableState) -> bool:
@@ -115,34 +104,34 @@ def make_plan(table: TableState) -> ClusteringPlan:
         return ClusteringPlan()
     if ordering is not None:
         check_ordering(ordering, sortable(schema))
-    paths = choose_partitions(list_partitions(table), selection_of(options, strategy.mode))
+    groups = choose_groups(table, lambda paths: choose_partitions(paths, selection_of(options, strategy.mode)))
     return ClusteringPlan(
-        groups=_groups(table, paths, strategy) if rings is None else _resizes(table, paths, rings),
+        groups=_groups(table, groups, strategy) if rings is None else _resizes(table, groups, rings),
         runner=options[o.CLUSTERING_EXECUTION_STRATEGY] if rings is None else RUNNER,
         parameters=_parameters(options),
         preserves_meta=options[o.CLUSTERING_PRESERVE_META],
     )
 
 
-def _groups(table: TableState, paths: Sequence[str], strategy: Strategy) -> tuple[ClusteringGroup, ...]:
+def _groups(table: TableState, groups: Sequence[FileGroup], strategy: Strategy) -> tuple[ClusteringGroup, ...]:
     bounds = bounds_of(table.options)
-    slices = _eligible(table, paths, bounds)
+    slices = _eligible(table, groups, bounds)
     check_movable(table, (one.file_id for its in slices.values() for one in its))
-    return group_slices([slices[path] for path in paths if path in slices], strategy, bounds)
+    return group_slices(slices.values(), strategy, bounds)
 
 
-def _resizes(table: TableState, paths: Sequence[str], rings: Rings) -> tuple[ClusteringGroup, ...]:
+def _resizes(table: TableState, groups: Sequence[FileGroup], rings: Rings) -> tuple[ClusteringGroup, ...]:
     """The groups of a plan that splits and joins buckets; a partition that has such a plan already waits for its end."""
     bounds, limits = replace(bounds_of(table.options), small_file_limit=LONG_MAX), limits_of(table.options, rings.count)
     planned = {path for path, _ in pending_clusterings(table)}
-    slices = _eligible(table, [path for path in paths if path not in planned], bounds)
+    slices = _eligible(table, [group for group in groups if group.partition_path not in planned], bounds)
     found = (group for path, its in slices.items() for group in resize_groups(its, rings.ring(path), limits))
     return tuple(group for _, group in zip(range(bounds.groups), found, strict=False))
 
 
-def _eligible(table: TableState, paths: Sequence[str], bounds: Bounds) -> dict[str, list[FileSlice]]:
+def _eligible(table: TableState, groups: Sequence[FileGroup], bounds: Bounds) -> dict[str, list[FileSlice]]:
     busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
-    return eligible_slices(list_groups(table, paths), visibility(table), busy, bounds)
+    return eligible_slices(groups, visibility(table), busy, bounds)
 
 
 def sortable(schema: str) -> pa.Schema:

@@ -46,13 +46,14 @@ from penstock.services.compaction.run import (
     slice_of,
     start_over,
 )
-from penstock.services.compaction.schedule import check_type, pending_at, store_plan, writes_under_way
+from penstock.services.compaction.schedule import check_type, pending_at
+from penstock.services.plans import store_content, writes_under_way
 from penstock.spread import run_tasks, this_task
 from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.contents import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, State
-from penstock.timeline.plans import CompactionPlan
+from penstock.timeline.plans import CompactionPlan, write_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def join_logs(spark: SparkSession, table: TableState, stages: Stages) -> list[Co
         return []
     waiting = [i.time for i in table.timeline.of(Action.LOG_COMPACTION) if not i.is_completed]
     plan = plan_joins(table)
-    new = store_plan(table, plan, Action.LOG_COMPACTION) if plan.operations else None
+    new = store_content(table, write_plan(plan), Action.LOG_COMPACTION) if plan.operations else None
     done = [run_joins(spark, table, time, stages) for time in [*waiting, *([new.time] if new else [])]]
     return [one for one in done if one is not None]
 

@@ -37,8 +37,9 @@ from penstock.metadata.merging import event_time_column, merged_rules
 from penstock.metadata.pending import plan_of
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
-from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule, writes_before
+from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule
 from penstock.services.compaction.strategies import LOG_BYTES
+from penstock.services.plans import writes_before
 from penstock.services.rollback import roll_back, run_rollback
 from penstock.spread import run_tasks, this_task
 from penstock.storage import join

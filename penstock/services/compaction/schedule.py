@@ -1,13 +1,7 @@
-"""Scheduling: a compaction's plan on the timeline, and off it again.
-
-A plan names the log files it takes. Those of a write that began before it and is not finished are not among them, so there
-is no plan while such a write is under way; and since a write may begin just then, the timeline is looked at once more when
-the plan is there, and the plan withdrawn if it missed one. A writer counts only plans earlier than its own instant.
-"""
+"""Scheduling: a compaction's plan on the timeline, beside writers (`services/plans.py`), and off it again."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -21,14 +15,14 @@ from penstock.metadata.savepoints import savepoints
 from penstock.services.compaction.plan import plan_compaction, slices_with_logs
 from penstock.services.compaction.strategies import strategy_of
 from penstock.services.compaction.triggers import is_due
+from penstock.services.plans import plan_beside_writers, writes_under_way
 from penstock.storage import join
 from penstock.table import MERGE_ON_READ, TableState, reloaded
-from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, format_time
+from penstock.timeline.instant import Action, Instant, State, format_time
 from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.savepoints import Savepoint
-from penstock.timeline.store import instant_path, load_timeline, request
+from penstock.timeline.store import instant_path
 
-_ATTEMPTS = 3
 #: In the extra metadata of a plan that is being taken off the timeline, so that nobody runs it.
 _LEAVING = "penstock.unscheduling"
 
@@ -43,25 +37,20 @@ def schedule(table: TableState, *, due: bool = False) -> Instant | None:
         The plan's instant; None where nothing has log files, the trigger does not ask for it, or a write is under way.
     """
     check_type(table)
-    for _ in range(_ATTEMPTS):
-        table = finish_unscheduling(reloaded(table))
-        if not (due or is_due(table.timeline, table.options, _now(table))):
-            return None
-        if under_way := writes_under_way(table):
-            _warn(table, f"write {under_way[0].file_name} is under way, or died and waits for the next write to undo it")
-            return None
-        plan = make_plan(table)
-        if not plan.operations:
-            return None
-        instant = store_plan(table, plan)
-        if instant is not None:
-            return instant
-    _warn(table, "other writes came between again and again")
-    return None
+
+    def is_due_now(table: TableState) -> bool:
+        return due or is_due(table.timeline, table.options, _now(table))
+
+    return plan_beside_writers(table, Action.COMPACTION, "compaction", is_due_now, _content, _refreshed)
 
 
-def _warn(table: TableState, reason: str) -> None:
-    warnings.warn(f"no compaction of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
+def _refreshed(table: TableState) -> TableState:
+    return finish_unscheduling(reloaded(table))
+
+
+def _content(table: TableState) -> bytes | None:
+    plan = make_plan(table)
+    return write_plan(plan) if plan.operations else None
 
 
 def make_plan(table: TableState) -> CompactionPlan:
@@ -71,34 +60,6 @@ def make_plan(table: TableState) -> CompactionPlan:
     groups = choose_groups(table, lambda paths: strategy.partitions(paths, bounds))
     slices = slices_with_logs(groups, visibility(table), busy)
     return plan_compaction(slices, strategy, bounds, table.options[o.MAX_FILE_SIZE])
-
-
-def store_plan(table: TableState, plan: CompactionPlan, action: Action = Action.COMPACTION) -> Instant | None:
-    """Put a plan on the timeline; None if a write came in between, whose log files it does not name."""
-    return store_content(table, write_plan(plan), action)
-
-
-def store_content(table: TableState, content: bytes, action: Action) -> Instant | None:
-    """The same of any table service's plan, whatever it names: files that a write under way may change."""
-    storage, base_path = table.storage, table.base_path
-    instant = request(storage, base_path, action, utc=table.config.timeline_utc, content=content)
-    known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
-    new = [i for i in load_timeline(storage, base_path).instants if (i.time, i.action.family, i.state) not in known]
-    if any(i.time < instant.time and i.action.family in WRITE_ACTIONS for i in new):
-        storage.delete(instant_path(base_path, instant))
-        return None
-    return instant
-
-
-def writes_under_way(table: TableState) -> list[Instant]:
-    """Writes that have begun; plans of table services are none."""
-    clusterings = set(pending_clusterings(table).values())
-    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
-
-
-def writes_before(table: TableState, time: str) -> list[Instant]:
-    """Writes that began before a time and are not finished."""
-    return [i for i in writes_under_way(table) if i.time < time]
 
 
 def unschedule(table: TableState, time: str) -> None:

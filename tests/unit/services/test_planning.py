@@ -66,8 +66,8 @@ PLANS: dict[str, Plan] = {
 }
 #: Listings of the folders outside of `.hoodie`: the table's own and one of each partition.
 LISTED = dict.fromkeys(PLANS, 1 + PARTITIONS)
-#: Commits tell cleaning which partitions to look at; clustering asks for all of them before it lists those it has chosen.
-LISTED |= {"clean": PARTITIONS, "clustering": 1 + 2 * PARTITIONS, "archive": 0}
+#: Commits tell cleaning which partitions to look at.
+LISTED |= {"clean": PARTITIONS, "archive": 0}
 
 
 @pytest.mark.parametrize("name", PLANS)
