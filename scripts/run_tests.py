@@ -71,10 +71,10 @@ ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first, so that the last to end are short.
 SUITES = (
     Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2),
-    Suite("interop-even", every_other("tests/interop", 0)),
+    Suite("interop-odd", every_other("tests/interop", 1)),
     Suite("services", ("tests/services", "tests/crash", "tests/bench"), fetches="tests.kit.hbase"),
     Suite("table", ("tests/table", "tests/docs")),
-    Suite("interop-odd", every_other("tests/interop", 1)),
+    Suite("interop-even", every_other("tests/interop", 0)),
     Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py")),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
