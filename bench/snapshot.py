@@ -25,7 +25,7 @@ from bench.meter import Meter
 from bench.on_spark import Penstock
 from penstock.read import merged, scan
 
-TABLE = "mor"
+TABLE, PAYLOAD = "mor", "hoodie.datasource.write.payload.class"
 
 
 def main() -> None:
@@ -33,6 +33,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", type=int, default=1_000_000)
     p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--payload", default="OverwriteWithLatestAvroPayload", help="by the last part of its Java name")
     p.add_argument("--data", default="bench/out/data")
     p.add_argument("--out", default="bench/out/snapshot")
     a = p.parse_args()
@@ -40,6 +41,7 @@ def main() -> None:
     generate(data, a.rows, ["core"], 0)
     shutil.rmtree(out, ignore_errors=True)
     engine = Penstock("snapshot", out, "snappy")
+    engine.OPTIONS = {**engine.OPTIONS, PAYLOAD: f"org.apache.hudi.common.model.{a.payload}"}
     engine.bulk_insert(TABLE, f"{data}/base")
     for batch in ("mor1", "mor2"):
         engine.upsert(TABLE, f"{data}/{batch}")

@@ -23,6 +23,7 @@ from penstock.filegroup.log_scan import (
     ScanCounts,
     blocks_that_count,
     check_kind,
+    positions_touched,
     read_records,
 )
 from penstock.filegroup.model import FileSlice
@@ -99,12 +100,14 @@ def merged_rows(
     rules: MergedRules,
     columns: Sequence[str] | None = None,
     counts: MergeCounts | None = None,
+    at: Positions | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice, as many tables as there are row groups and a few for new rows.
 
     Args:
         columns: the columns wanted, in this order; None: all of the schema.
         counts: is filled as rows are taken.
+        at: the numbers of the base file's rows that count, ascending; None: all do.
 
     Raises:
         CorruptFile: a file is missing or damaged.
@@ -118,7 +121,7 @@ def merged_rows(
     met = np.zeros(len(log.keys), np.bool_)
     if slice_.base_file is not None:
         file = open_base_file(storage, slice_.base_file.path)
-        for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read)):
+        for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read, at)):
             counts.base_rows += old.num_rows
             rows = old if rules.skip_merge else _merge_group(old, log, rules, met, counts)
             if rows.num_rows:
@@ -134,6 +137,13 @@ def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: S
     log = folded_log(storage, slice_, rules, columns_read(rules, columns), counts)
     for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
         yield rows.select(list(columns))
+
+
+def touched_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of keys that the log knows, where it says at which places of the base file they stand (`positions_touched`)."""
+    at = positions_touched(storage, slice_, rules.times)
+    assert at is not None  # asked before
+    return merged_rows(storage, slice_, rules, columns, at=np.unique(at))
 
 
 def folded_log(

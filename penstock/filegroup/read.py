@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile
 from penstock.formats.fit import fit
+from penstock.merge.gather import Positions, take_rows
 from penstock.storage import Storage
 
 
@@ -26,13 +28,24 @@ def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
 
 
 def read_row_groups(
-    file: pq.ParquetFile, path: str, schema: pa.Schema, columns: Sequence[str] | None = None
+    file: pq.ParquetFile, path: str, schema: pa.Schema, columns: Sequence[str] | None = None, at: Positions | None = None
 ) -> Iterator[pa.Table]:
-    """A base file's rows, row group by row group, fitted to `schema` (its columns only, or `columns` of them)."""
+    """A base file's rows, row group by row group, fitted to `schema` (its columns only, or `columns` of them).
+
+    Args:
+        at: the numbers of the rows that are wanted, ascending; row groups without any are not read. None: all rows.
+    """
     wanted = [n for n in (columns or schema.names) if n in file.schema_arrow.names]
     target = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    start = 0
     for group in range(file.metadata.num_row_groups):
-        yield _read_row_group(file, path, group, wanted, target)  # and held nowhere here while the next one is read
+        end = start + file.metadata.row_group(group).num_rows
+        inside = None if at is None else at[np.searchsorted(at, start) : np.searchsorted(at, end)] - start
+        start = end
+        if inside is None:
+            yield _read_row_group(file, path, group, wanted, target)  # and held nowhere here while the next one is read
+        elif len(inside):
+            yield take_rows(_read_row_group(file, path, group, wanted, target), inside)
 
 
 def one_ahead(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ Keys with a single row are not touched. A merger that only picks the newest row 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,8 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
     """
     ordering = None if ignores_ordering(merger) else records.ordering
     order, lengths = _side_by_side(records.keys, None)
+    if len(lengths) == len(order) and not isinstance(merger, Folding):
+        return replace(records, rows=records.rows.cast(_nullable(records.rows.schema)), fresh=None)
     starts = np.cumsum(lengths) - lengths
     run_of = np.repeat(np.arange(len(lengths)), lengths)
     empty = records.empty[order]

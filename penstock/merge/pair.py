@@ -44,7 +44,10 @@ def newest_of_each(
 
 def ranks(values: pa.Array | pa.ChunkedArray, column: str) -> Positions:
     """Numbers that compare as the values do; equal values have one number. A null counts as the least."""
-    codes = flat(values).dictionary_encode()
+    array = flat(values)
+    if pa.types.is_int64(array.type) and not array.null_count:
+        return np.asarray(array, dtype=np.int64)
+    codes = array.dictionary_encode()
     order = _ascending(codes.dictionary, column)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))

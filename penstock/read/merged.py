@@ -1,11 +1,12 @@
 """Slices with log files as DataFrames, in one of two ways.
 
-Where the log says which rows of the base file it touches, and what it says stands whatever the base file has, Spark reads the
-base files itself without those rows (`untouched.py`), with all that its reader can do, and workers add the log's rows. Otherwise
-the slice is merged in Spark's Python workers and handed over as Arrow. Nothing that a query does later, filters or a choice of
-columns, reaches behind Python. So what can be decided is decided before: where partitions are few, each is a branch of its own
-whose partition columns are literals, and Spark leaves out those that a filter rules out; and where the caller says which columns
-are wanted, no others are read.
+Where the log says which rows of the base file it touches, Spark reads the base files itself without those rows (`untouched.py`),
+with all that its reader can do, and workers add the rows of the keys that the log knows: the log's, if what it says stands
+whatever the base file has; otherwise these are merged with the touched rows, unless they are a great part of all.
+Where the log does not say it, the slice is merged in Spark's Python workers and handed over as Arrow. Nothing that a query does
+later, filters or a choice of columns, reaches behind Python. So what can be decided is decided before: where partitions are few,
+each is a branch of its own whose partition columns are literals, and Spark leaves out those that a filter rules out; and where
+the caller says which columns are wanted, no others are read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock import options as o
 from penstock.errors import PenstockError
 from penstock.filegroup.log_scan import positions_touched
-from penstock.filegroup.merged import MergedRules, log_rows, merged_rows
+from penstock.filegroup.merged import MergedRules, log_rows, merged_rows, touched_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.fit import fit
@@ -49,6 +51,8 @@ _MOST_LOOKED_INTO = 256
 _AT_ONCE = 8
 #: Rows of base files of which the driver keeps, and every executor gets, a bit each.
 _MOST_ROWS = 128 * 1024 * 1024
+#: The part of a base file's rows up to which it pays that both read it: Spark all of it, and workers the touched rows.
+_MOST_TOUCHED = 0.25
 #: Bytes of files that one Spark task merges, where slices are small.
 _TASK_BYTES = 256 * 1024 * 1024
 
@@ -97,20 +101,26 @@ def merged_frames(
     rules = merged_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
     touched = _touched(plan.table.storage, slices, rules)
     reading = _Reading(spark, plan, rules, schema, columns)
-    frames = base_rows(touched) + _frames(reading, list(touched), log_rows)
+    frames = base_rows(touched) + _frames(reading, list(touched), log_rows if rules.lets_logs_win else touched_rows)
     return frames + _frames(reading, [one for one in slices if one not in touched], merged_rows)
 
 
 def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:
     """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a look into logs."""
     bases = sum(one.base_file.size_bytes for one in slices if one.base_file)
-    if not rules.lets_logs_win or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
+    if rules.skip_merge or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
         return {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = zip(slices, pool.map(lambda one: positions_touched(storage, one, rules.times), slices), strict=True)
-    touched = {one: positions for one, positions in found if positions is not None}
+    most = 1.0 if rules.lets_logs_win else _MOST_TOUCHED
+    touched = {one: positions for one, positions in found if positions is not None and _share(positions) <= most}
     rows = sum(int(positions.max(initial=0)) for positions in touched.values())
     return touched if rows <= _MOST_ROWS else {}
+
+
+def _share(positions: Positions) -> float:
+    """How many of a base file's rows are touched, if they are spread over all of it."""
+    return len(np.unique(positions)) / (1 + int(positions.max())) if len(positions) else 0.0
 
 
 def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> list[DataFrame]:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from penstock.filegroup.log_scan import positions_touched
-from penstock.filegroup.merged import log_rows, merged_rows
+from penstock.filegroup.merged import log_rows, merged_rows, touched_rows
 from penstock.metadata.listing import latest_slices, merged_slices
 from penstock.metadata.merging import merged_rules
 from penstock.metadata.savepoints import savepoint_times
@@ -272,6 +272,12 @@ def rows_of(state: Rows) -> list[Any]:
     return sorted(state.values(), key=repr)
 
 
+def same_rows(some: list[pa.Table], others: list[pa.Table]) -> bool:
+    """Whether tables hold the same rows, in whatever order."""
+    one, other = (sorted((row for part in parts for row in part.to_pylist()), key=repr) for parts in (some, others))
+    return one == other
+
+
 def by_position(table: TableState) -> list[Any]:
     """The rows of a merge-on-read table, base rows left out where logs say they stand."""
     schema = table_schema(table)
@@ -284,7 +290,9 @@ def by_position(table: TableState) -> list[Any]:
         else:
             base = pq.ParquetFile(one.base_file.path).read(columns=list(COLUMNS))
             kept = [at not in set(touched.tolist()) for at in range(base.num_rows)]
-            parts = [base.filter(pa.array(kept, pa.bool_())), *log_rows(table.storage, one, rules, COLUMNS)]
+            others = base.filter(pa.array(kept, pa.bool_()))
+            parts = [others, *log_rows(table.storage, one, rules, COLUMNS)]
+            assert same_rows(parts, [others, *touched_rows(table.storage, one, rules, COLUMNS)])
         found += [tuple(row.values()) for part in parts for row in part.to_pylist()]
     return sorted(found, key=repr)
 

@@ -116,11 +116,18 @@ def test_after_a_compaction_positions_are_those_of_the_new_file(spark: Any, tabl
     assert [(r[0], r[3]) for r in both(spark, table)] == [*expected[:-1], ("y4", 7.0)]
 
 
-def test_a_payload_that_compares_is_merged_by_workers(spark: Any, table_path: str, both: Any) -> None:
-    options = {**OPTIONS, PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
-    write(rows(spark, ("a", "x", 5, 5.0, False), ("b", "x", 5, 5.0, False)), table_path, {**options, OPERATION: "bulk_insert"})
-    write(rows(spark, ("a", "x", 4, 4.0, False), ("b", "x", 6, 6.0, False)), table_path, options)
-    assert [(r[0], r[3]) for r in both(spark, table_path, by_position=False)] == [("a", 5.0), ("b", 6.0)]
+@pytest.mark.parametrize("payload", ["DefaultHoodieRecordPayload", "PartialUpdateAvroPayload"])
+def test_rows_that_have_to_be_compared_are_merged_by_workers_and_no_others(
+    spark: Any, table_path: str, both: Any, monkeypatch: pytest.MonkeyPatch, payload: str
+) -> None:
+    options = {**OPTIONS, PAYLOAD: f"org.apache.hudi.common.model.{payload}"}
+    stored = [(f"k{i}", "x", 5, 5.0, False) for i in range(9)]
+    write(rows(spark, *stored).coalesce(1), table_path, {**options, OPERATION: "bulk_insert"})
+    write(rows(spark, ("k1", "x", 4, 4.0, False), ("k8", "x", 6, 6.0, False)), table_path, options)
+    expected = [(f"k{i}", 6.0 if i == 8 else 5.0) for i in range(9)]
+    assert [(r[0], r[3]) for r in both(spark, table_path)] == expected
+    monkeypatch.setattr(merged, "_MOST_TOUCHED", 0.2)
+    assert [(r[0], r[3]) for r in both(spark, table_path, by_position=False)] == expected
 
 
 def test_an_earlier_time_sees_the_blocks_of_its_time(spark: Any, table: str, both: Any) -> None:

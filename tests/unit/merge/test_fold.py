@@ -234,6 +234,22 @@ def test_ranks_compare_as_the_values_do(values: list[float | None]) -> None:
                 assert (found[i] < found[j]) == (place(one) < place(other))
 
 
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))), st.sampled_from([pa.int64(), pa.timestamp("us")]))
+def test_ranks_of_whole_numbers_compare_as_they_do(values: list[int | None], kind: pa.DataType) -> None:
+    found = ranks(pa.array(values, pa.int64()).view(kind), "ts")
+    least = [(0, 0) if value is None else (1, value) for value in values]
+    assert np.argsort(found, kind="stable").tolist() == sorted(range(len(values)), key=least.__getitem__)
+
+
+def test_a_log_in_which_no_key_comes_twice_stays_as_it_is() -> None:
+    rows = pa.table({"id": ["a", "b", "c"], "ts": [3, 1, None]})
+    records = LogRecords(rows["id"].combine_chunks(), rows, np.array([False, False, True]), rows["ts"].combine_chunks())
+    found = fold_log(LatestOrdering("ts"), records, "ts")
+    assert found.rows.equals(rows)
+    assert found.empty.tolist() == [False, False, True]
+    assert found.rows["ts"].chunk(0).buffers()[1].address == rows["ts"].chunk(0).buffers()[1].address, "nothing is copied"
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(ROWS, ROWS, st.booleans()), min_size=1))
 def test_blending_takes_each_value_from_the_side_that_is_named(triples: list[tuple[Row, Row, bool]]) -> None:

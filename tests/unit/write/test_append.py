@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.filegroup.log_scan import CommittedTimes, positions_touched
 from penstock.filegroup.log_write import BlockFormat, LogSettings
-from penstock.filegroup.merged import MergedRules, log_rows, merged_rows
+from penstock.filegroup.merged import MergedRules, log_rows, merged_rows, touched_rows
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.write import Output
@@ -116,12 +116,13 @@ class MergeOnRead(Engine):
 def by_position(slice_: FileSlice, rules: MergedRules) -> list[dict[str, Any]] | None:
     """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
     touched = positions_touched(LocalStorage(), slice_, rules.times)
-    if touched is None or not rules.lets_logs_win or slice_.base_file is None:
+    if touched is None or slice_.base_file is None:
         return None
     base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()
     kept = [row for at, row in enumerate(base) if at not in set(touched.tolist())]
-    logs = log_rows(LocalStorage(), slice_, rules, rules.arrow.names)
-    return sorted([*kept, *(row for table in logs for row in table.to_pylist())], key=repr)
+    rows_of = log_rows if rules.lets_logs_win else touched_rows
+    known = rows_of(LocalStorage(), slice_, rules, rules.arrow.names)
+    return sorted([*kept, *(row for table in known for row in table.to_pylist())], key=repr)
 
 
 def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **engine: Any) -> MergeOnRead:
