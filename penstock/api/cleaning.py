@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from penstock import options as o
 from penstock.api.opened import Opened
-from penstock.api.reports import Cleaned
 from penstock.options import check_combinations
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.spread import named_jobs
 from penstock.timeline.cleans import CleanResult
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A clean that deleted old file versions.
+
+    Example:
+        >>> for _ in range(2):
+        ...     _ = table.upsert(trips)
+        >>> done = table.clean({"hoodie.cleaner.commits.retained": 1})
+        >>> done.files_deleted, done.earliest == table.history(2)[1].instant
+        (2, True)
+    """
+
+    instant: str
+    files_deleted: int
+    #: Files that were not there any more, or could not be deleted.
+    files_failed: int
+    partitions_deleted: int
+    #: The earliest commit that can be read in full; empty where files are kept by their number.
+    earliest: str
 
 
 class CleaningVerbs(Opened):

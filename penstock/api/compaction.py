@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+
+import pyarrow as pa
 
 from penstock import options as o
 from penstock.api.opened import Opened
-from penstock.api.reports import Commit, PendingCompaction, PendingCompactions
+from penstock.api.reports import Column, Commit, Report, number, size
 from penstock.metadata.pending import pending_plans
 from penstock.progress import Stages
 from penstock.services.compaction.join_logs import join_logs
@@ -17,6 +20,51 @@ from penstock.services.compaction.strategies import LOG_BYTES
 from penstock.spread import named_jobs
 from penstock.timeline.instant import Instant
 from penstock.timeline.plans import CompactionPlan
+
+
+@dataclass(frozen=True)
+class PendingCompaction:
+    """A compaction that is planned, and not done yet.
+
+    Example:
+        >>> mor.schedule_compaction()
+        PendingCompaction(instant='...', state='requested', file_groups=1, log_files=1, log_bytes=...)
+    """
+
+    instant: str
+    #: `requested`, or `inflight` when its run has begun.
+    state: str
+    file_groups: int
+    log_files: int
+    log_bytes: int
+
+
+class PendingCompactions(Report[PendingCompaction]):
+    """Compactions that are planned and not done yet, oldest first.
+
+    Example:
+        >>> _ = mor.schedule_compaction()
+        >>> [(plan.state, plan.file_groups) for plan in mor.pending_compactions()]
+        [('requested', 1)]
+    """
+
+    title = "Pending compactions"
+    columns = (
+        Column("instant", lambda c: str(c.instant)),
+        Column("state", lambda c: str(c.state)),
+        Column("file groups", number("file_groups"), right=True),
+        Column("log files", number("log_files"), right=True),
+        Column("log size", size("log_bytes"), right=True),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("state", pa.string()),
+            ("file_groups", pa.int64()),
+            ("log_files", pa.int64()),
+            ("log_bytes", pa.int64()),
+        ]
+    )
 
 
 class CompactionVerbs(Opened):
