@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +27,6 @@ from penstock.api import (
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
 from penstock.testing import check_merger
-from tests.docs.conftest import merge_on_read_table
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -54,10 +52,12 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)
-def test_the_example_runs_as_written(example: doctest.DocTest, names_with_table: dict[str, Any], tmp_path: Path) -> None:
+def test_the_example_runs_as_written(
+    example: doctest.DocTest, names_with_table: dict[str, Any], merge_on_read_path: Callable[[], str]
+) -> None:
     example.globs = dict(names_with_table)
     if any("mor." in one.source for one in example.examples):
-        example.globs["mor"] = merge_on_read_table(names_with_table, tmp_path / "mor")
+        example.globs["mor"] = penstock.Table.open(merge_on_read_path(), names_with_table["spark"])
     said: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=said.append, clear_globs=False)
     assert tried > 0

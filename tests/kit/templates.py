@@ -15,7 +15,7 @@ class Templates:
     folder: Path
     _made: set[str] = field(default_factory=set)
 
-    def copy(self, name: str, make: Callable[[str], object], path: str) -> str:
+    def copy(self, name: str, make: Callable[[str], object], path: str | Path) -> str:
         """A copy at `path` of the table that `make` writes at the path it is given, the first time somebody asks for the name."""
         template = self.folder / name
         if name not in self._made:
