@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import penstock
+from tests.crash.scenes import Runner
 from tests.kit.hbase import HBase, running_hbase
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
@@ -106,6 +107,12 @@ def table_path(tmp_path: Path) -> str:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     """Tables that are written once and copied."""
     return Templates(tmp_path_factory.mktemp("templates"))
+
+
+@pytest.fixture(scope="session")
+def runner(spark: Any) -> Runner:
+    """Runs writes without Spark's tasks, at a speed of tens of milliseconds."""
+    return Runner(spark)
 
 
 @pytest.fixture(scope="session")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from penstock import options as o
 from penstock.api.opened import Opened
 from penstock.options import check_combinations
-from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
-from penstock.spread import named_jobs
 from penstock.timeline.cleans import CleanResult
+from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class CleaningVerbs(Opened):
         """
         state, spark = self._state(options or {}), self._reader()
         check_combinations(state.options)
-        stages = Stages(f"clean {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("clean", state, spark)
         done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 

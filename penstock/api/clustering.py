@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
@@ -12,12 +11,11 @@ from penstock import options as o
 from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report, number
 from penstock.metadata.pending import clustering_plans
-from penstock.progress import Stages
 from penstock.services.clustering.run import cluster, run_clustering
 from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
-from penstock.spread import named_jobs
 from penstock.timeline.clusterings import ClusteringPlan
 from penstock.timeline.instant import Instant
+from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class ClusteringVerbs(Opened):
             [('cluster', 2)]
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"cluster {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("cluster", state, spark)
         if instant is not None:
             done = [run_clustering(spark, state, instant, stages)]
         else:

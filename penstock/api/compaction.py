@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
-from penstock import options as o
 from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report, number, size
 from penstock.metadata.pending import pending_plans
-from penstock.progress import Stages
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact, run_plan
 from penstock.services.compaction.schedule import repair, schedule, unschedule
 from penstock.services.compaction.strategies import LOG_BYTES
-from penstock.spread import named_jobs
 from penstock.timeline.instant import Instant
 from penstock.timeline.plans import CompactionPlan
+from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class CompactionVerbs(Opened):
             []
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"compact {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("compact", state, spark)
         if instant is not None:
             done = [run_plan(spark, state, instant, stages)]
         else:
@@ -116,7 +113,7 @@ class CompactionVerbs(Opened):
             ['log_compact']
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"join logs of {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("join logs of", state, spark)
         return [Commit.of(one.instant, one.metadata) for one in join_logs(spark, state, stages)]
 
     def schedule_compaction(

@@ -32,11 +32,6 @@ from tests.table.tables import OPERATION, TRIPS, Trip, state_of, trips, write
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(scope="module")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
-
-
 @pytest.fixture(scope="module", params=SCENES, ids=lambda scene: scene.name.replace(" ", "_"))
 def stage(request: pytest.FixtureRequest, runner: Runner, folder: Path) -> Iterator[Stage]:
     with TemporaryDirectory(dir=folder) as made:

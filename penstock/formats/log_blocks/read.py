@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -56,14 +57,10 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
     if block.type not in _WITH_ROWS:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     content = read_content(log, block)
-    try:
+    with _errors_say_where(block):
         if block.type in _PARTS:
             return _whole(_PARTS[block.type], content, block.schema, columns, read_schema)
         return decode_block(content, block.schema, columns=columns, read_schema=read_schema)
-    except CorruptFile as cause:
-        raise CorruptFile(f"{block.place}: {cause}") from cause
-    except SchemaError as cause:
-        raise SchemaError(f"{block.place}: {cause}") from cause
 
 
 def read_row_parts(
@@ -78,13 +75,9 @@ def read_row_parts(
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     content = read_content(log, block)
     wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
-    try:
+    with _errors_say_where(block):
         for rows in _PARTS.get(block.type, _avro_parts)(content, block.schema, wanted, records):
             yield resolved(rows, read_schema, wanted)
-    except CorruptFile as cause:
-        raise CorruptFile(f"{block.place}: {cause}") from cause
-    except SchemaError as cause:
-        raise SchemaError(f"{block.place}: {cause}") from cause
 
 
 def read_cells(log: Any, block: LogBlock) -> Cells:
@@ -96,10 +89,9 @@ def read_cells(log: Any, block: LogBlock) -> Cells:
     """
     if block.type is not BlockType.HFILE_DATA:
         raise Unsupported(f"{block.place}: a {block.type.name} block is no HFile")
-    try:
-        return read_hfile(read_content(log, block))
-    except CorruptFile as cause:
-        raise CorruptFile(f"{block.place}: {cause}") from cause
+    content = read_content(log, block)
+    with _errors_say_where(block):
+        return read_hfile(content)
 
 
 def read_deletes(log: Any, block: LogBlock) -> Deletes:
@@ -111,10 +103,18 @@ def read_deletes(log: Any, block: LogBlock) -> Deletes:
     """
     if block.type is not BlockType.DELETE:
         raise Unsupported(f"{block.place}: a {block.type.name} block deletes nothing")
+    content = read_content(log, block)
+    with _errors_say_where(block):
+        return decode_deletes(content)
+
+
+@contextmanager
+def _errors_say_where(block: LogBlock) -> Iterator[None]:
+    """What is wrong with a block's content is told with its place."""
     try:
-        return decode_deletes(read_content(log, block))
-    except CorruptFile as cause:
-        raise CorruptFile(f"{block.place}: {cause}") from cause
+        yield
+    except (CorruptFile, SchemaError) as cause:
+        raise type(cause)(f"{block.place}: {cause}") from cause
 
 
 def _avro_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
