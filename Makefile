@@ -53,7 +53,7 @@ test-services: $(READY) ## run the tests of table services, of crashes, and of t
 	@$(TESTS) services
 
 test-interop: setup ## play ping-pong with real Hudi and hudi-rs
-	@$(TESTS) interop-even interop-odd
+	@$(TESTS) interop
 
 include bench/bench.mk
 

@@ -42,6 +42,8 @@ class Suite:
     session: str = "classic"
     #: The share of Hypothesis' examples that are tried: fewer where another suite tries them all.
     examples: float = 1.0
+    #: Of a test's parameters one in so many is tried: more than one where another suite tries them all.
+    parameters: int = 1
     #: The module that fetches the largest thing that a test of the suite would wait for.
     fetches: str | None = None
 
@@ -62,20 +64,14 @@ class Outcome:
         return sum(self.skips.values())
 
 
-def every_other(folder: str, first: int) -> tuple[str, ...]:
-    """Half of a folder's test files: those at even places, or those at odd ones."""
-    return tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))[first::2])
-
-
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first, so that the last to end are short.
 SUITES = (
-    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2),
-    Suite("interop-odd", every_other("tests/interop", 1)),
+    Suite("interop", ("tests/interop",)),
     Suite("services", ("tests/services", "tests/crash", "tests/bench"), fetches="tests.kit.hbase"),
-    Suite("table", ("tests/table", "tests/docs")),
-    Suite("interop-even", every_other("tests/interop", 0)),
-    Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py")),
+    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2, parameters=3),
+    Suite("table", ("tests/table",)),
+    Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py", "tests/docs")),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
@@ -130,6 +126,7 @@ def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outc
         **os.environ,
         "PENSTOCK_TEST_SESSION": suite.session,
         "PENSTOCK_TEST_EXAMPLES": str(suite.examples),
+        "PENSTOCK_TEST_PARAMETERS": str(suite.parameters),
         "TMPDIR": folder,
     }
     with log.open("wb") as sink:

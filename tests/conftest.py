@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import penstock
+from tests.crash.scenes import Runner
 from tests.kit.hbase import HBase, running_hbase
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
@@ -23,6 +26,7 @@ MARKS = {
     "connect": "only on a Spark Connect session (PENSTOCK_TEST_SESSION=connect)",
     "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
     "slow": "takes more than half a minute",
+    "everywhere": "with all its parameters on every PySpark, because Spark itself decides what comes out",
 }
 LEAST_EXAMPLES = 20
 ORACLES = {"hudi015": "0.15.0", "hudi12": "1.2.0"}
@@ -33,9 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks the oracle, skip what needs another kind of session than this run has, and try as many examples as it says."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what asks the oracle, skip what needs another kind of session than this run has, and try as much as it says."""
     _scale_examples(items, float(os.environ.get("PENSTOCK_TEST_EXAMPLES") or 1))
+    _leave_out_parameters(config, items, int(os.environ.get("PENSTOCK_TEST_PARAMETERS") or 1))
     kind = _session_kind()
     for item in items:
         if ORACLES.keys() & set(getattr(item, "fixturenames", ())):
@@ -56,6 +61,21 @@ def _scale_examples(items: list[pytest.Item], share: float) -> None:
         if wanted is not None and wanted.max_examples > LEAST_EXAMPLES:
             fewer = max(LEAST_EXAMPLES, round(share * wanted.max_examples))
             test._hypothesis_internal_use_settings = settings(wanted, max_examples=fewer)
+
+
+def _leave_out_parameters(config: pytest.Config, items: list[pytest.Item], step: int) -> None:
+    """Of each test's parameters run one in so many, and at least one; which, depends on its name, so that tests differ."""
+    by_test: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if not item.get_closest_marker("everywhere"):
+            by_test[item.nodeid.partition("[")[0]].append(item)
+    left_out: set[pytest.Item] = set()
+    for name, cases in by_test.items():
+        every = min(step, len(cases))
+        left_out |= {case for at, case in enumerate(cases) if at % every != zlib.crc32(name.encode()) % every}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +107,12 @@ def table_path(tmp_path: Path) -> str:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     """Tables that are written once and copied."""
     return Templates(tmp_path_factory.mktemp("templates"))
+
+
+@pytest.fixture(scope="session")
+def runner(spark: Any) -> Runner:
+    """Runs writes without Spark's tasks, at a speed of tens of milliseconds."""
+    return Runner(spark)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -14,12 +13,10 @@ from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError, PenstockError
-from penstock.progress import Stages
 from penstock.services.files import FileProblem, check_files
 from penstock.services.health import Finding, check_health
 from penstock.services.rollback import roll_back_failed
-from penstock.spread import named_jobs
-from penstock.write.due import services_for
+from penstock.write.due import services_for, stages_of
 from penstock.write.expire import expire_partitions
 
 
@@ -152,7 +149,7 @@ class CareVerbs(Opened):
         if state.options[o.TTL_DAYS] <= 0:
             raise OptionError(f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; give the days they stay")
         began = clock.monotonic_s()
-        stages = Stages(f"expire partitions of {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("expire partitions of", state, spark)
         done = expire_partitions(roll_back_failed(turn_off_metadata_table(state)), stages)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
@@ -183,9 +180,7 @@ class CareVerbs(Opened):
             done, error = None, None
             try:
                 spark = self._reader() if service.uses_spark else None
-                around = partial(named_jobs, spark) if spark else None
-                stages = Stages(f"{service.name} {state.config.name}", state.options[o.PROGRESS], around)
-                done = service.run(spark, state.reload(), stages)
+                done = service.run(spark, state.reload(), stages_of(service.name, state, spark))
             except PenstockError as e:
                 error = str(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))

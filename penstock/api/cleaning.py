@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
 
-from penstock import options as o
 from penstock.api.opened import Opened
-from penstock.api.reports import Cleaned
 from penstock.options import check_combinations
-from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
-from penstock.spread import named_jobs
 from penstock.timeline.cleans import CleanResult
+from penstock.write.due import stages_of
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A clean that deleted old file versions.
+
+    Example:
+        >>> for _ in range(2):
+        ...     _ = table.upsert(trips)
+        >>> done = table.clean({"hoodie.cleaner.commits.retained": 1})
+        >>> done.files_deleted, done.earliest == table.history(2)[1].instant
+        (2, True)
+    """
+
+    instant: str
+    files_deleted: int
+    #: Files that were not there any more, or could not be deleted.
+    files_failed: int
+    partitions_deleted: int
+    #: The earliest commit that can be read in full; empty where files are kept by their number.
+    earliest: str
 
 
 class CleaningVerbs(Opened):
@@ -44,7 +62,7 @@ class CleaningVerbs(Opened):
         """
         state, spark = self._state(options or {}), self._reader()
         check_combinations(state.options)
-        stages = Stages(f"clean {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("clean", state, spark)
         done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 

@@ -3,18 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from penstock import options as o
 from penstock.api.opened import Opened
-from penstock.api.reports import Commit, PendingClustering, PendingClusterings
+from penstock.api.reports import Column, Commit, Report, number
 from penstock.metadata.pending import clustering_plans
-from penstock.progress import Stages
 from penstock.services.clustering.run import cluster, run_clustering
 from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
-from penstock.spread import named_jobs
 from penstock.timeline.clusterings import ClusteringPlan
 from penstock.timeline.instant import Instant
+from penstock.write.due import stages_of
+
+
+@dataclass(frozen=True)
+class PendingClustering:
+    """A clustering that is planned, and not done yet.
+
+    Example:
+        >>> plan = table.schedule_clustering()
+        >>> plan
+        PendingClustering(instant='...', state='requested', groups=2, file_groups=2, new_files=2, sort_columns='')
+        >>> table.unschedule_clustering(plan.instant)
+    """
+
+    instant: str
+    #: `requested`, or `inflight` when its run has begun.
+    state: str
+    #: Groups of file groups that are rewritten together.
+    groups: int
+    file_groups: int
+    #: Files that come of it, as planned.
+    new_files: int
+    #: The columns that rows are sorted by; empty where they are not.
+    sort_columns: str
+
+
+class PendingClusterings(Report[PendingClustering]):
+    """Clusterings that are planned and not done yet, oldest first.
+
+    Example:
+        >>> plan = table.schedule_clustering()
+        >>> [(one.state, one.file_groups) for one in table.pending_clusterings()]
+        [('requested', 2)]
+        >>> table.unschedule_clustering(plan.instant)
+    """
+
+    title = "Pending clusterings"
+    columns = (
+        Column("instant", lambda c: str(c.instant)),
+        Column("state", lambda c: str(c.state)),
+        Column("groups", number("groups"), right=True),
+        Column("file groups", number("file_groups"), right=True),
+        Column("new files", number("new_files"), right=True),
+        Column("sorted by", lambda c: str(c.sort_columns)),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("state", pa.string()),
+            ("groups", pa.int64()),
+            ("file_groups", pa.int64()),
+            ("new_files", pa.int64()),
+            ("sort_columns", pa.string()),
+        ]
+    )
 
 
 class ClusteringVerbs(Opened):
@@ -43,7 +98,7 @@ class ClusteringVerbs(Opened):
             [('cluster', 2)]
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"cluster {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("cluster", state, spark)
         if instant is not None:
             done = [run_clustering(spark, state, instant, stages)]
         else:

@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
 
-from penstock import options as o
+import pyarrow as pa
+
 from penstock.api.opened import Opened
-from penstock.api.reports import Commit, PendingCompaction, PendingCompactions
+from penstock.api.reports import Column, Commit, Report, number, size
 from penstock.metadata.pending import pending_plans
-from penstock.progress import Stages
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact, run_plan
 from penstock.services.compaction.schedule import repair, schedule, unschedule
 from penstock.services.compaction.strategies import LOG_BYTES
-from penstock.spread import named_jobs
 from penstock.timeline.instant import Instant
 from penstock.timeline.plans import CompactionPlan
+from penstock.write.due import stages_of
+
+
+@dataclass(frozen=True)
+class PendingCompaction:
+    """A compaction that is planned, and not done yet.
+
+    Example:
+        >>> mor.schedule_compaction()
+        PendingCompaction(instant='...', state='requested', file_groups=1, log_files=1, log_bytes=...)
+    """
+
+    instant: str
+    #: `requested`, or `inflight` when its run has begun.
+    state: str
+    file_groups: int
+    log_files: int
+    log_bytes: int
+
+
+class PendingCompactions(Report[PendingCompaction]):
+    """Compactions that are planned and not done yet, oldest first.
+
+    Example:
+        >>> _ = mor.schedule_compaction()
+        >>> [(plan.state, plan.file_groups) for plan in mor.pending_compactions()]
+        [('requested', 1)]
+    """
+
+    title = "Pending compactions"
+    columns = (
+        Column("instant", lambda c: str(c.instant)),
+        Column("state", lambda c: str(c.state)),
+        Column("file groups", number("file_groups"), right=True),
+        Column("log files", number("log_files"), right=True),
+        Column("log size", size("log_bytes"), right=True),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("state", pa.string()),
+            ("file_groups", pa.int64()),
+            ("log_files", pa.int64()),
+            ("log_bytes", pa.int64()),
+        ]
+    )
 
 
 class CompactionVerbs(Opened):
@@ -46,7 +91,7 @@ class CompactionVerbs(Opened):
             []
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"compact {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("compact", state, spark)
         if instant is not None:
             done = [run_plan(spark, state, instant, stages)]
         else:
@@ -68,7 +113,7 @@ class CompactionVerbs(Opened):
             ['log_compact']
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"join logs of {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("join logs of", state, spark)
         return [Commit.of(one.instant, one.metadata) for one in join_logs(spark, state, stages)]
 
     def schedule_compaction(

@@ -4,12 +4,90 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
-from penstock.api.reports import IndexReport, IndexUse
+import pyarrow as pa
+
+from penstock.api.reports import Column, Report, number
 from penstock.table import TableState
 from penstock.timeline.store import read_metadata
 from penstock.write.upsert import INDEX_FIGURES
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """What the index did in one write.
+
+    Example:
+        >>> _ = table.upsert(trips)
+        >>> use = table.index_report()[0]
+        >>> use.index, use.operation, use.read_once
+        ('SIMPLE', 'upsert', 2)
+    """
+
+    instant: str
+    operation: str
+    index: str
+    #: Incoming rows whose keys were looked for apart, before the merge.
+    rows: int = 0
+    #: Base files that could hold them.
+    files: int = 0
+    #: Those whose keys were read, because footers did not rule them out.
+    opened: int = 0
+    #: Those that did hold some of them.
+    holding: int = 0
+    #: Incoming keys that were compared with the keys of a file, counted once per file.
+    compared: int = 0
+    #: Partitions with at most one file group, which is read once, to find keys and to merge; not counted above.
+    read_once: int = 0
+    #: Why the index was chosen, where that was left to Penstock.
+    why: str = ""
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """The share of files without any of the keys that were opened all the same; None if there was no such file."""
+        without = self.files - self.holding
+        return (self.opened - self.holding) / without if without else None
+
+
+class IndexReport(Report[IndexUse]):
+    """What the index did in recent writes, newest first.
+
+    Example:
+        >>> _ = table.upsert(trips)
+        >>> table.index_report().to_arrow().column_names[:3]
+        ['instant', 'operation', 'index']
+    """
+
+    title = "Index"
+    columns = (
+        Column("instant", lambda u: str(u.instant)),
+        Column("operation", lambda u: str(u.operation)),
+        Column("index", lambda u: str(u.index)),
+        Column("rows", number("rows"), right=True),
+        Column("files", number("files"), right=True),
+        Column("opened", number("opened"), right=True),
+        Column("holding", number("holding"), right=True),
+        Column("compared", number("compared"), right=True),
+        Column("read once", number("read_once"), right=True),
+        Column("false positives", lambda u: "" if u.false_positive_rate is None else f"{u.false_positive_rate:.1%}", right=True),
+    )
+    schema = pa.schema(
+        [
+            ("instant", pa.string()),
+            ("operation", pa.string()),
+            ("index", pa.string()),
+            ("rows", pa.int64()),
+            ("files", pa.int64()),
+            ("opened", pa.int64()),
+            ("holding", pa.int64()),
+            ("compared", pa.int64()),
+            ("read_once", pa.int64()),
+            ("why", pa.string()),
+            ("false_positive_rate", pa.float64()),
+        ]
+    )
 
 
 def index_report(table: TableState, limit: int) -> IndexReport:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 
 import pyarrow as pa
 
-from penstock import options as o
 from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report
 from penstock.metadata.savepoints import savepoints
-from penstock.progress import Stages
 from penstock.services.restore import restore
 from penstock.services.rollback import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
-from penstock.spread import named_jobs
 from penstock.timeline.savepoints import Savepoint
+from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,7 @@ class RestoringVerbs(Opened):
             3
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = Stages(f"restore {state.config.name}", state.options[o.PROGRESS], partial(named_jobs, spark))
+        stages = stages_of("restore", state, spark)
         done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
         return Restored(done.instant, done.plan.to, tuple(one.time for one in done.plan.instants), done.files_deleted)
 

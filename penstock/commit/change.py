@@ -55,6 +55,24 @@ class Change:
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
 
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Its heart beats meanwhile. An error takes back what was done; a crash leaves that to the next write or run."""
+        storage, base_path = self.table.storage, self.table.base_path
+        try:
+            self._heartbeat.start()
+            if self._sign is not None:
+                storage.create(self._sign).close()
+            style = markers.MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
+            markers.open_write(storage, base_path, self.time, style)
+            yield
+        except Exception:
+            with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write or run
+                self.abandon()
+            raise
+        finally:
+            self._heartbeat.stop()
+
     def complete(
         self,
         stats: Sequence[WriteStat],
@@ -176,21 +194,11 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
         WriteConflict: the table is being restored.
     """
     _check_not_restoring(table)
-    storage, base_path, heartbeat = table.storage, table.base_path, Heartbeat(table)
-    utc = table.config.timeline_utc
-    instant = request(storage, base_path, action, utc=utc, content=content, announce=heartbeat.announce)
+    heartbeat, utc = Heartbeat(table), table.config.timeline_utc
+    instant = request(table.storage, table.base_path, action, utc=utc, content=content, announce=heartbeat.announce)
     change = Change(table, instant, heartbeat)
-    try:
-        heartbeat.start()
-        style = markers.MarkerStyle(table.options[o.MARKERS_TYPE].upper())
-        markers.open_write(storage, base_path, instant.time, style)
+    with change.at_work():
         yield change
-    except Exception:
-        with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write
-            change.abandon()
-        raise
-    finally:
-        heartbeat.stop()
 
 
 def _ages(stats: Sequence[WriteStat]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from penstock.keys.model import KeyColumns, KeySettings
 from penstock.keys.names import COMPLEX
-from penstock.keys.texts import bare_key, labelled_key, partition_path, plain_folder
+from penstock.keys.texts import bare_key, in_folders_of, labelled_key
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,8 @@ class ComplexKeyGenerator:
     def columns(self, schema: StructType) -> KeyColumns:
         fields = self.settings.partition_path_fields
         label_one = self.settings.encode_single_complex_key
-        key, plain_key = key_of_all(schema, self.settings, label_one=label_one)
-        return KeyColumns(
-            record_key=key,
-            partition_path=partition_path(schema, fields, self.settings),
-            plain_record_key=plain_key,
-            plain_partition_path=plain_folder(schema, fields, self.settings),
-            record_key_fields=self.settings.record_key_fields,
-            partition_path_fields=fields,
-        )
+        key = key_of_all(schema, self.settings, label_one=label_one)
+        return in_folders_of(schema, fields, self.settings, key)
 
 
 def key_of_all(schema: StructType, settings: KeySettings, *, label_one: bool = False) -> tuple[Column | None, str | None]:

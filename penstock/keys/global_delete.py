@@ -14,7 +14,7 @@ from penstock.errors import OptionError
 from penstock.keys.complex import key_of_all
 from penstock.keys.model import RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import GLOBAL_DELETE
-from penstock.keys.texts import partition_path
+from penstock.keys.texts import in_folders_of
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,4 @@ class GlobalDeleteKeyGenerator:
         if not self.settings.record_key_fields:
             raise OptionError(f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it.")
         key, _ = key_of_all(schema, self.settings, label_one=True)
-        return KeyColumns(
-            record_key=key,
-            partition_path=partition_path(schema, (), self.settings),
-            plain_record_key=None,
-            plain_partition_path=None,
-            record_key_fields=self.settings.record_key_fields,
-            partition_path_fields=(),
-        )
+        return in_folders_of(schema, (), self.settings, (key, None))

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from penstock.keys.complex import key_of_all
 from penstock.keys.model import KeyColumns, KeySettings
 from penstock.keys.names import NONPARTITIONED
-from penstock.keys.texts import partition_path
+from penstock.keys.texts import in_folders_of
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,4 @@ class NonpartitionedKeyGenerator:
     java_class: ClassVar[str] = NONPARTITIONED
 
     def columns(self, schema: StructType) -> KeyColumns:
-        key, plain_key = key_of_all(schema, self.settings)
-        return KeyColumns(
-            record_key=key,
-            partition_path=partition_path(schema, (), self.settings),
-            plain_record_key=plain_key,
-            plain_partition_path=None,
-            record_key_fields=self.settings.record_key_fields,
-            partition_path_fields=(),
-        )
+        return in_folders_of(schema, (), self.settings, key_of_all(schema, self.settings))

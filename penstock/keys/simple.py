@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import OptionError
 from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import SIMPLE
-from penstock.keys.texts import bare_key, partition_path, plain_folder
+from penstock.keys.texts import bare_key, in_folders_of
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,9 @@ class SimpleKeyGenerator:
     java_class: ClassVar[str] = SIMPLE
 
     def columns(self, schema: StructType) -> KeyColumns:
-        key, plain_key = single_key(schema, self.settings)
+        key = single_key(schema, self.settings)
         fields = (single_field(self.settings.partition_path_fields, "partition-path"),)
-        return KeyColumns(
-            record_key=key,
-            partition_path=partition_path(schema, fields, self.settings),
-            plain_record_key=plain_key,
-            plain_partition_path=plain_folder(schema, fields, self.settings),
-            record_key_fields=self.settings.record_key_fields,
-            partition_path_fields=fields,
-        )
+        return in_folders_of(schema, fields, self.settings, key)
 
 
 def single_key(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:

@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 from penstock.errors import SchemaError
 from penstock.keys.failures import all_parts_missing_message, marked_ends, missing_key_message
 from penstock.keys.fields import Field, find_field
-from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeySettings
+from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.paths import DEFAULT_PARTITION, ESCAPED_CHARACTERS, SEPARATOR
 
 TEXT_TYPES = (StringType, CharType, VarcharType)
@@ -97,6 +97,20 @@ def folder(name: str, value: Column, settings: KeySettings) -> Column:
     text = escaped(value) if settings.url_encode else value
     text = F.when(value.isNull() | (value == ""), DEFAULT_PARTITION).otherwise(text)
     return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
+
+
+def in_folders_of(
+    schema: StructType, names: Sequence[str], settings: KeySettings, key: tuple[Column | None, str | None]
+) -> KeyColumns:
+    """Give the columns of a key, and of the path that some fields make with their values as they are."""
+    return KeyColumns(
+        record_key=key[0],
+        partition_path=partition_path(schema, names, settings),
+        plain_record_key=key[1],
+        plain_partition_path=plain_folder(schema, names, settings),
+        record_key_fields=settings.record_key_fields,
+        partition_path_fields=tuple(names),
+    )
 
 
 def plain_folder(schema: StructType, names: Sequence[str], settings: KeySettings) -> str | None:

@@ -28,18 +28,14 @@ def is_hudi(source: str | None) -> bool:
     return source is not None and source.lower() in FORMATS
 
 
-class HudiWriter:
-    """Mixed into Spark's DataFrameWriter."""
+class Noting:
+    """Notes the format and the options that Spark's own class is told."""
 
     _notes: dict[str, Any]
 
     def format(self, source: str) -> Any:
         self._notes["format"] = source
         return super().format(source)  # type: ignore[misc]
-
-    def mode(self, saveMode: str | None) -> Any:
-        self._notes["mode"] = saveMode or self._notes.get("mode")
-        return super().mode(saveMode)  # type: ignore[misc]
 
     def option(self, key: str, value: Any) -> Any:
         self._notes["options"][key] = value
@@ -48,6 +44,14 @@ class HudiWriter:
     def options(self, **options: Any) -> Any:
         self._notes["options"].update(options)
         return super().options(**options)  # type: ignore[misc]
+
+
+class HudiWriter(Noting):
+    """Mixed into Spark's DataFrameWriter."""
+
+    def mode(self, saveMode: str | None) -> Any:
+        self._notes["mode"] = saveMode or self._notes.get("mode")
+        return super().mode(saveMode)  # type: ignore[misc]
 
     def partitionBy(self, *cols: Any) -> Any:
         self._notes["partition_by"] = _names(cols)
@@ -93,22 +97,8 @@ class HudiWriter:
         return super().sortBy(*args, **kwargs)  # type: ignore[misc]
 
 
-class HudiReader:
+class HudiReader(Noting):
     """Mixed into Spark's DataFrameReader."""
-
-    _notes: dict[str, Any]
-
-    def format(self, source: str) -> Any:
-        self._notes["format"] = source
-        return super().format(source)  # type: ignore[misc]
-
-    def option(self, key: str, value: Any) -> Any:
-        self._notes["options"][key] = value
-        return super().option(key, value)  # type: ignore[misc]
-
-    def options(self, **options: Any) -> Any:
-        self._notes["options"].update(options)
-        return super().options(**options)  # type: ignore[misc]
 
     def schema(self, schema: Any) -> Any:
         self._notes["schema"] = schema

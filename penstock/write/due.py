@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
@@ -16,12 +17,19 @@ from penstock.services.clean.run import clean
 from penstock.services.clustering.run import cluster, run_waiting
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
+from penstock.spread import named_jobs
 from penstock.table import TableState
 from penstock.timeline.instant import Action
 from penstock.write.expire import expire_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def stages_of(service: str, table: TableState, spark: SparkSession | None) -> Stages:
+    """The stages of a table service, shown under its name and the table's, as Spark's jobs are."""
+    around = partial(named_jobs, spark) if spark else None
+    return Stages(f"{service} {table.config.name}", table.options[o.PROGRESS], around)
 
 
 @dataclass(frozen=True)

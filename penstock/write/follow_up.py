@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +18,6 @@ from penstock.commit.heartbeat import is_lazy
 from penstock.errors import PenstockError, StorageError
 from penstock.metadata.pending import clustering_plans, pending_plans
 from penstock.options import Options
-from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clustering.run import cluster
@@ -28,9 +26,9 @@ from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule
 from penstock.services.rollback import roll_back_expired
-from penstock.spread import named_jobs
 from penstock.table import TableState, reloaded
 from penstock.write.clustered import clusters_after_write
+from penstock.write.due import stages_of
 from penstock.write.expire import expire_partitions
 
 
@@ -82,7 +80,7 @@ def _cleans(table: TableState) -> bool:
 
 
 def _clean(spark: SparkSession, table: TableState) -> None:
-    clean(spark, table, _stages(spark, table, "clean"))
+    clean(spark, table, stages_of("clean", table, spark))
 
 
 def _undo_failed(spark: SparkSession, table: TableState) -> None:
@@ -100,25 +98,25 @@ def _compacts(table: TableState) -> bool:
 def _compact(spark: SparkSession, table: TableState) -> None:
     """Run compactions that wait and one that is due; or only plan it, for somebody else to run."""
     if compacts_inline(table.options):
-        compact(spark, table, _stages(spark, table, "compact"))
+        compact(spark, table, stages_of("compact", table, spark))
     elif table.options[o.COMPACT_SCHEDULE_INLINE] and not pending_plans(reloaded(table)):
         schedule(table)
 
 
 def _join(spark: SparkSession, table: TableState) -> None:
-    join_logs(spark, table, _stages(spark, table, "join logs of"))
+    join_logs(spark, table, stages_of("join logs of", table, spark))
 
 
 def _cluster(spark: SparkSession, table: TableState) -> None:
     """Run clusterings that wait and one that is due; or only plan it, for somebody else to run."""
     if table.options[o.CLUSTERING_INLINE]:
-        cluster(spark, table, _stages(spark, table, "cluster"))
+        cluster(spark, table, stages_of("cluster", table, spark))
     elif not clustering_plans(reloaded(table)):
         schedule_clustering(table)
 
 
 def _expire(spark: SparkSession, table: TableState) -> None:
-    expire_partitions(table, _stages(spark, table, "expire partitions of"))
+    expire_partitions(table, stages_of("expire partitions of", table, spark))
 
 
 def _expires(table: TableState) -> bool:
@@ -135,10 +133,6 @@ SERVICES = (
     _Service("the clustering after it", _cluster, clusters_after_write, raises=True),
     _Service("deleting old partitions", _expire, _expires, raises=True),
 )
-
-
-def _stages(spark: SparkSession, table: TableState, what: str) -> Stages:
-    return Stages(f"{what} {table.config.name}", table.options[o.PROGRESS], partial(named_jobs, spark))
 
 
 def compacts_inline(options: Options) -> bool:

@@ -238,6 +238,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize(("ansi", "policy"), [("true", "CORRECTED"), ("false", "LEGACY")])
 def test_values_have_the_same_text_in_every_session(spark: Any, zone: str, ansi: str, policy: str) -> None:
@@ -581,6 +582,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("policy", ["CORRECTED", "LEGACY"])
 def test_every_letter_prints_as_joda_does(spark: Any, policy: str) -> None:
     rows = values(spark, "bigint", "1709191923456")  # 13:02:03.456 in Kolkata
@@ -674,6 +676,7 @@ READ = [
 ]
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize(("ansi", "policy"), [("true", "CORRECTED"), ("false", "EXCEPTION")])
 def test_texts_are_read_as_leniently_as_joda_does(spark: Any, ansi: str, policy: str) -> None:
     rows = spark.createDataFrame([tuple(text for _, text, _ in READ)], ", ".join(f"c{at} string" for at in range(len(READ))))
@@ -729,8 +732,7 @@ def test_a_missing_text_is_the_first_millisecond_of_1970(spark: Any, zones: dict
         assert paths_of(rows, settings) == [expected, expected]
 
 
-@pytest.mark.parametrize("zones", [{}, {"output_timezone": "Asia/Tokyo"}])
-@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(("zones", "ansi"), [({}, "true"), ({"output_timezone": "Asia/Tokyo"}, "false")])
 @pytest.mark.parametrize(
     "text", ["2024-13-01", "2024-02-30", "2023-02-29", "2024-02", "tomorrow", "", "2024-02-01 ", "999999999-01-01"]
 )

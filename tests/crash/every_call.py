@@ -14,10 +14,11 @@ import pytest
 
 from penstock import spread
 from penstock.errors import PenstockError
-from tests.kit.faults import Crash, Fault, FaultPlan, injected
+from tests.kit.faults import Crash, Fault, FaultPlan, calls_to_fail, injected
 
-#: The process dies; the storage reports an error, or does things twice.
-CRASHES = (Fault.BEFORE, Fault.TORN, Fault.AFTER)
+#: The process dies. After a call is before the next one, and what is created and not written to is as if it was torn.
+CRASHES = (Fault.BEFORE, Fault.TORN)
+#: The storage reports an error, or does things twice; or somebody interrupts.
 ERRORS = (Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED)
 
 
@@ -45,11 +46,10 @@ class Rehearsal:
 
     def fail_at_every_call(self, fault: Fault) -> None:
         """The work once without trouble, and once with this fault at each of its calls."""
-        plan = self._play(None, fault)
+        calls = self._play(None, fault).calls
         self.check(self._table, "nothing went wrong")
-        calls = len(plan.calls)
-        assert calls >= self.calls_min
-        for at in range(calls):
+        assert len(calls) >= self.calls_min
+        for at in calls_to_fail(calls, fault):
             with _ends_by(fault):
                 self._play(at, fault)
             self.check(self._table, f"{fault.value} {self._plan(at, fault).calls[at]}")

@@ -21,11 +21,6 @@ OVERWRITE = Step("insert", NEW, "overwrite")
 OLD, NEW_ROWS = sorted(FIRST, key=repr), sorted(NEW, key=repr)
 
 
-@pytest.fixture(scope="session")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
-
-
 @pytest.fixture
 def path(runner: Runner, table_path: str) -> str:
     """A table with rows."""

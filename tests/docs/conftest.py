@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import penstock
+from tests.kit.templates import Templates
 from tests.table.tables import trips as some_trips
 
 
@@ -18,22 +20,28 @@ def names(spark: Any, tmp_path: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def names_with_table(names: dict[str, Any], tmp_path: Any) -> dict[str, Any]:
+def names_with_table(names: dict[str, Any], templates: Templates, tmp_path: Any) -> dict[str, Any]:
     """The same, and a table with the trips in it."""
-    table = penstock.Table.create(
-        tmp_path / "known", names["trips"], name="trips", record_key="id", partition_by="city", ordering="ts"
-    )
-    table.insert(names["trips"])
-    return {**names, "table": table}
+    path = templates.copy("three-trips", lambda path: write_trips(names, path), tmp_path / "known")
+    return {**names, "table": penstock.Table.open(path, names["spark"])}
 
 
-def merge_on_read_table(names: dict[str, Any], path: Any) -> penstock.Table:
-    """The same trips in a merge-on-read table, one of them with a newer version in a log file."""
+@pytest.fixture
+def merge_on_read_path(names: dict[str, Any], templates: Templates, tmp_path: Any) -> Callable[[], str]:
+    """Gives the same trips in a merge-on-read table, one of them with a newer version in a log file."""
+
+    def make(path: str) -> None:
+        write_trips(names, path, "MERGE_ON_READ").upsert(some_trips(names["spark"], ("c", "paris", 4, 4.5)))
+
+    return lambda: templates.copy("three-trips-and-a-log", make, tmp_path / "mor")
+
+
+def write_trips(names: dict[str, Any], path: str, table_type: str = "COPY_ON_WRITE") -> penstock.Table:
+    """A new table with the trips in it."""
     table = penstock.Table.create(
-        path, names["trips"], name="trips", record_key="id", partition_by="city", ordering="ts", table_type="MERGE_ON_READ"
+        path, names["trips"], name="trips", record_key="id", partition_by="city", ordering="ts", table_type=table_type
     )
     table.insert(names["trips"])
-    table.upsert(some_trips(names["spark"], ("c", "paris", 4, 4.5)))
     return table
 
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import doctest
 import inspect
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import penstock
 import penstock.api
-from penstock.api import care, cleaning, clustering, compaction, reports, restoring, table
+from penstock.api import (
+    care,
+    cleaning,
+    clustering,
+    compaction,
+    index_report,
+    looking,
+    reading,
+    reports,
+    restoring,
+    table,
+    writing,
+)
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
 from penstock.testing import check_merger
-from tests.docs.conftest import merge_on_read_table
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -24,7 +34,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    for thing in (reports, table, cleaning, clustering, compaction, restoring, care, bundle, merger, payload, check_merger):
+    verbs = (writing, reading, looking, index_report, cleaning, clustering, compaction, restoring, care)
+    for thing in (reports, table, *verbs, bundle, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
@@ -41,10 +52,12 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)
-def test_the_example_runs_as_written(example: doctest.DocTest, names_with_table: dict[str, Any], tmp_path: Path) -> None:
+def test_the_example_runs_as_written(
+    example: doctest.DocTest, names_with_table: dict[str, Any], merge_on_read_path: Callable[[], str]
+) -> None:
     example.globs = dict(names_with_table)
     if any("mor." in one.source for one in example.examples):
-        example.globs["mor"] = merge_on_read_table(names_with_table, tmp_path / "mor")
+        example.globs["mor"] = penstock.Table.open(merge_on_read_path(), names_with_table["spark"])
     said: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=said.append, clear_globs=False)
     assert tried > 0

@@ -134,6 +134,7 @@ def told(path: str) -> list[dict[str, Any]]:
     return sorted(({k: v for k, v in stat.items() if k not in unlike} for stat in stats(last)), key=lambda s: str(s["fileId"]))
 
 
+@pytest.mark.parametrize("writer", ["0.15.0"], indirect=True)
 def test_hudi_takes_up_a_plan_whose_run_by_us_died(hudi015: Oracle, path: str, spark: Any) -> None:
     with injected(FaultPlan(f"{path}-plan", fault=Fault.BEFORE, match=r"^write_new .*\.commit$")), pytest.raises(Crash):
         compact(spark, open_table(f"crash:{path}", read_options({})), Stages("", "off"), due=True)
@@ -144,6 +145,7 @@ def test_hudi_takes_up_a_plan_whose_run_by_us_died(hudi015: Oracle, path: str, s
     assert len(base_files(path)) == before  # the dead run's files are gone, and as many new ones are there
 
 
+@pytest.mark.parametrize("writer", ["penstock"], indirect=True)
 def test_we_take_up_a_plan_whose_run_by_hudi_died(hudi015: Oracle, path: str, spark: Any) -> None:
     """As Hudi leaves it: inflight, a base file, and the marker that announced it."""
     call(hudi015, "schedule", path)
@@ -162,6 +164,7 @@ def test_we_take_up_a_plan_whose_run_by_hudi_died(hudi015: Oracle, path: str, sp
     assert pending(path) == []
 
 
+@pytest.mark.parametrize("writer", ["0.15.0"], indirect=True)
 def test_hudi_goes_on_with_a_table_whose_plan_we_unscheduled(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     table = penstock.Table.open(path, spark)
     plan = table.schedule_compaction()
@@ -177,15 +180,12 @@ def test_hudi_goes_on_with_a_table_whose_plan_we_unscheduled(hudi015: Oracle, wr
 JOINING = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "2"}
 
 
-@pytest.mark.parametrize("optimized", ["false", "true"])
-def test_hudi_reads_and_compacts_logs_that_we_have_joined(
-    hudi015: Oracle, writer: Any, path: str, spark: Any, optimized: str
-) -> None:
+def test_hudi_reads_and_compacts_logs_that_we_have_joined(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     writer(path, LATER, "upsert")
     (commit,) = penstock.Table.open(path, spark).compact_logs({"hoodie.log.compaction.blocks.threshold": 2})
     assert commit.operation == "log_compact"
-    options = {"hoodie.optimized.log.blocks.scan.enable": optimized}
-    assert trips_of(hudi015.read(path, options)) == sorted(ALL)
+    for optimized in ("false", "true"):
+        assert trips_of(hudi015.read(path, {"hoodie.optimized.log.blocks.scan.enable": optimized})) == sorted(ALL)
     writer(path, (("a", "berlin", 12, 12.5),), "upsert")
     expected = sorted((("a", "berlin", 12, 12.5), *ALL[1:]))
     assert read(hudi015, path) == expected

@@ -231,11 +231,6 @@ def test_deletes_by_ordering_values_of_other_types_are_understood(hudi015: Oracl
 # --- rollback
 
 
-@pytest.fixture(scope="module")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
-
-
 def fail(runner: Runner, path: str) -> str:
     """A write of ours that dies when all its files are there; gives its instant."""
     with injected(FaultPlan(f"{path}-plan", match=PUBLISHING)), pytest.raises(Crash):

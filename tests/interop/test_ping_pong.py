@@ -72,7 +72,7 @@ PARTITIONED = History(
     schema=pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "fare": pa.float64()}),
     key=("id",),
     partition=("city",),
-    options={**TRIPS_AND_METADATA, **SMALL_FILTERS},
+    options={**TRIPS_AND_METADATA, **SMALL_FILTERS, "hoodie.embed.timeline.server": "true"},  # as Hudi does by default
     rounds=[
         Round(US, "bulk_insert", [(f"k{i}", ("berlin", "paris", "oslo")[i % 3], 1, float(i)) for i in range(12)]),
         Round(HUDI, "upsert", [("k0", "berlin", 2, 20.0), ("k1", "paris", 2, 21.0), ("n1", "rome", 2, 1.0)], BLOOM),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,11 +23,6 @@ UPSERT = {**TRIPS, OPERATION: "upsert", "hoodie.metadata.enable": "false"}
 def oracle(request: pytest.FixtureRequest) -> Oracle:
     running: Oracle = request.getfixturevalue(request.param)
     return running
-
-
-@pytest.fixture(scope="module")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
 
 
 def fail(runner: Runner, path: str, step: Step, match: str, fault: Fault = Fault.BEFORE) -> str:

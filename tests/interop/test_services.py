@@ -47,11 +47,10 @@ class Sides:
         self.hudi, self.spark = hudi, spark
 
     def write(self, who: str, path: str, number: int, options: dict[str, str]) -> None:
-        given = {**TRIPS, "hoodie.embed.timeline.server": "false", OPERATION: "upsert", **options}
+        given = {**TRIPS, OPERATION: "upsert", **options}
         if who == "hudi":
             self.hudi.write(path, rows(*trips(number)), given)
         else:
-            del given["hoodie.embed.timeline.server"]
             self.spark.createDataFrame(rows(*trips(number))).write.format("hudi").options(**given).mode("append").save(path)
 
     def check(self, path: str, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -54,9 +54,11 @@ class Kind:
     readers: tuple[str, ...] = EVERYBODY
     #: Columns that Hudi takes from the partition path, whatever was stored.
     unlike: tuple[str, ...] = ()
-    #: The indexes by which Hudi 0.15 upserts afterwards, and the operation where it cannot upsert.
-    indexes: tuple[str, ...] = ("BLOOM", "SIMPLE")
+    #: The indexes by which Hudi 0.15 upserts afterwards, and the operation where it cannot upsert. The second reads keys alone.
+    indexes: tuple[str, ...] = ("BLOOM",)
     operation: str = "upsert"
+    #: Whether Hudi makes its metadata table of what we wrote, which is almost half of its work for a small write.
+    metadata: bool = False
 
     @property
     def has_meta(self) -> bool:
@@ -92,6 +94,7 @@ def timed(kind: str, times: Any, output: str, **settings: str) -> Kind:
     return Kind({**PLAIN, **options, **timebased}, [("bulk_insert", rows(at=times))], unlike=("at",))
 
 
+BOTH = ("BLOOM", "SIMPLE")
 POINT = pa.struct({"x": pa.int32(), "label": pa.string()})
 TYPES = pa.schema(
     {
@@ -184,18 +187,20 @@ SORTED = {
 }
 
 KINDS = {
-    "all types": Kind(PLAIN, [("bulk_insert", ALL_TYPES.slice(3)), ("bulk_insert", ALL_TYPES.slice(0, 3))]),
-    "all types, merged by us": Kind(PLAIN, [("insert", ALL_TYPES), ("upsert", ALL_TYPES)]),
+    "all types": Kind(
+        PLAIN, [("bulk_insert", ALL_TYPES.slice(3)), ("bulk_insert", ALL_TYPES.slice(0, 3))], indexes=BOTH, metadata=True
+    ),
+    "all types, merged by us": Kind(PLAIN, [("insert", ALL_TYPES), ("upsert", ALL_TYPES)], indexes=BOTH),
     "wall-clock times": Kind(PLAIN, [("bulk_insert", rows(t=NTZ)), ("upsert", rows(t=NTZ))], readers=("1.2.0",), indexes=()),
     "a date as partition": Kind({**PLAIN, PARTITION: "day"}, [("bulk_insert", rows(day=DAYS))]),
-    "complex keys": Kind({**PLAIN, **COMPLEX}, [("bulk_insert", rows(n=NUMBERS))], key=("id", "n")),
+    "complex keys": Kind({**PLAIN, **COMPLEX}, [("bulk_insert", rows(n=NUMBERS))], key=("id", "n"), indexes=BOTH),
     "a complex key of one field": plain({GENERATOR: f"{KEYGEN}ComplexKeyGenerator"}),
-    "no partitions": Kind(UNPARTITIONED, [("insert", rows()), ("upsert", rows())]),
+    "no partitions": Kind(UNPARTITIONED, [("insert", rows()), ("upsert", rows())], indexes=BOTH, metadata=True),
     "keys for global deletes": plain({GENERATOR: f"{KEYGEN}GlobalDeleteKeyGenerator"}),
-    "seconds as partition": timed("UNIX_TIMESTAMP", SECONDS, "yyyy/MM/dd"),
+    "seconds as partition": replace(timed("UNIX_TIMESTAMP", SECONDS, "yyyy/MM/dd"), metadata=True),
     "text dates as partition": timed("DATE_STRING", TEXTS, "yyyy-MM-dd", input_dateformat="yyyy-MM-dd HH:mm:ss"),
     "a custom key generator": Kind({**PLAIN, **CUSTOM}, [("bulk_insert", rows(at=TEXTS))], unlike=("at",)),
-    "hive-style and encoded": plain({HIVE_STYLE: "true", URL_ENCODE: "true"}),
+    "hive-style and encoded": plain({HIVE_STYLE: "true", URL_ENCODE: "true"}, indexes=BOTH, metadata=True),
     "filters of the usual size": plain(USUAL_FILTERS),
     "generated keys": Kind({NAME: "t", PARTITION: "city"}, [("bulk_insert", rows()), ("insert", rows())], operation="insert"),
     "no meta fields": plain({NO_META: "false"}, indexes=("SIMPLE",)),
@@ -211,15 +216,22 @@ KINDS = {
     "a column left out": Kind(
         {**PLAIN, "hoodie.write.set.null.for.missing.columns": "true"}, [("bulk_insert", rows()), ("upsert", MISSING)]
     ),
-    "numbers as keys": Kind({**PLAIN, KEY: "n"}, [("bulk_insert", rows(n=NUMBERS)), ("upsert", rows(n=NUMBERS))], key=("n",)),
-    "days and decimals as keys": Kind({**PLAIN, KEY: "id,day,n"}, [("insert", KEYED), ("upsert", KEYED)], key=("id", "day", "n")),
+    "numbers as keys": Kind(
+        {**PLAIN, KEY: "n"}, [("bulk_insert", rows(n=NUMBERS)), ("upsert", rows(n=NUMBERS))], key=("n",), indexes=BOTH
+    ),
+    "days and decimals as keys": Kind(
+        {**PLAIN, KEY: "id,day,n"}, [("insert", KEYED), ("upsert", KEYED)], key=("id", "day", "n"), indexes=BOTH
+    ),
     "no ordering": Kind({NAME: "t", KEY: "id", PARTITION: "city"}, [("bulk_insert", rows())]),
     "rows that moved": Kind(
         {**PLAIN, **GLOBAL},
         [("bulk_insert", rows()), ("upsert", rows(city=["z", "new", "x", "x"])), ("delete", MOVED_AND_GONE)],
         indexes=("GLOBAL_SIMPLE", "GLOBAL_BLOOM"),
+        metadata=True,
     ),
-    "many file groups": Kind({**PLAIN, **ONE_ROW_GROUPS}, [("insert", rows(city=["x"] * 4)), ("upsert", rows(city=["x"] * 4))]),
+    "many file groups": Kind(
+        {**PLAIN, **ONE_ROW_GROUPS}, [("insert", rows(city=["x"] * 4)), ("upsert", rows(city=["x"] * 4))], indexes=BOTH
+    ),
     "odd column names": Kind(
         PLAIN, [("bulk_insert", rows(**dict.fromkeys(("select", "Order", "_x", "key", "path", "file_path"), NUMBERS)))]
     ),
@@ -228,7 +240,7 @@ KINDS = {
     "a timeline in UTC": plain({"hoodie.table.timeline.timezone": "UTC"}),
     "an empty batch": Kind(PLAIN, [("bulk_insert", rows()), ("upsert", rows().slice(0, 0))]),
     "nothing at all": Kind(PLAIN, [("bulk_insert", rows().slice(0, 0))]),
-    "everything deleted": Kind(PLAIN, [("bulk_insert", rows()), ("delete", rows())]),
+    "everything deleted": Kind(PLAIN, [("bulk_insert", rows()), ("delete", rows())], metadata=True),
     **{
         f"{codec}, {mode}": plain({"hoodie.parquet.compression.codec": codec, "hoodie.bulkinsert.sort.mode": mode})
         for codec, mode in SORTED.items()
@@ -249,7 +261,8 @@ def test_hudi_reads_our_table_and_goes_on_writing_to_it(
     written = list(kind.writes)
     for number, index in enumerate(kind.indexes):  # each changes rows of its own: what one does wrong stays to be seen
         batch = changed(kind.writes[-1][1], number)
-        hudi015.write(table_path, batch, {**options, OPERATION: kind.operation, INDEX: index})
+        settings = {OPERATION: kind.operation, INDEX: index, "hoodie.metadata.enable": str(kind.metadata).lower()}
+        hudi015.write(table_path, batch, {**options, **settings})
         written.append((kind.operation, batch))
     if kind.indexes:
         _assert_everybody_sees(after(kind, written), kind, us, [hudi015], table_path)

@@ -31,7 +31,14 @@ T = TypeVar("T")
 SCHEME = "crash"
 #: Calls that change nothing.
 LOOKS = frozenset({"read", "open", "map", "list", "stat"})
+#: Calls that are done or not: torn, they are as before.
+WHOLE = frozenset({"delete", "remove_empty", "move_tree"})
 _RECORD_BYTES = 320
+
+
+def calls_to_fail(calls: Sequence[str], fault: Fault) -> list[int]:
+    """The numbers of the calls at which a fault leaves what no other fault leaves."""
+    return [at for at, call in enumerate(calls) if fault is not Fault.TORN or call.split()[0] not in WHOLE]
 
 
 class Crash(BaseException):

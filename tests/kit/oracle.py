@@ -31,6 +31,8 @@ import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parents[2]
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
+#: A server that every write would start anew, and through which its tasks would announce files.
+NO_TIMELINE_SERVER = {"hoodie.embed.timeline.server": "false"}
 TABLE_VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 START_SECONDS_MAX = 300
 ANSWER_SECONDS_MAX = 240
@@ -129,10 +131,10 @@ class Oracle:
         mode: str = "append",
         partition_by: Sequence[str] = (),
     ) -> None:
-        """Write rows to the table at `path`. Hudi 1.2 keeps to table version 6 unless the options say otherwise."""
+        """Write rows to the table at `path`. Unless options say otherwise Hudi 1.2 keeps to table version 6, and no server is started."""
         file = self._folder / f"rows-{self._asked}.parquet"
         pq.write_table(rows, file, coerce_timestamps="us", allow_truncated_timestamps=True)
-        wanted = {**(TABLE_VERSION_6 if self.hudi.startswith("1.") else {}), **_texts(options)}
+        wanted = {**NO_TIMELINE_SERVER, **(TABLE_VERSION_6 if self.hudi.startswith("1.") else {}), **_texts(options)}
         try:
             self._ask("write", path=str(path), rows=str(file), options=wanted, mode=mode, partition_by=list(partition_by))
         finally:

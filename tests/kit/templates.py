@@ -15,10 +15,14 @@ class Templates:
     folder: Path
     _made: set[str] = field(default_factory=set)
 
-    def copy(self, name: str, make: Callable[[str], object], path: str) -> str:
-        """A copy at `path` of the table that `make` writes at the path it is given, the first time somebody asks for the name."""
-        template = self.folder / name
+    def at(self, name: str, make: Callable[[str], object]) -> str:
+        """The table that `make` writes at the path it is given, the first time somebody asks for the name."""
+        template = str(self.folder / name)
         if name not in self._made:
-            make(str(template))
+            make(template)
             self._made.add(name)
-        return str(shutil.copytree(template, path))
+        return template
+
+    def copy(self, name: str, make: Callable[[str], object], path: str | Path) -> str:
+        """A copy of that table at `path`."""
+        return str(shutil.copytree(self.at(name, make), path))

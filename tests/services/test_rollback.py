@@ -29,11 +29,6 @@ BY_LISTING = {"hoodie.rollback.using.markers": "false"}
 LATE = "20991231235959999"
 
 
-@pytest.fixture(scope="session")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
-
-
 @pytest.fixture
 def path(runner: Runner, table_path: str) -> str:
     """A table with one commit."""

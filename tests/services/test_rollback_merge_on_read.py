@@ -25,11 +25,6 @@ UPDATES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5))
 UPDATED: tuple[Trip, ...] = (*UPDATES, FIRST[1], FIRST[3])
 
 
-@pytest.fixture(scope="session")
-def runner(spark: Any) -> Runner:
-    return Runner(spark)
-
-
 @pytest.fixture
 def path(runner: Runner, table_path: str) -> str:
     """A table with one delta commit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,6 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX).coalesce(1), path)
     return path
-
-
-@pytest.fixture
-def table(made: str, table_path: str) -> str:
-    return shutil.copytree(made, table_path)
 
 
 def refused(table: str, kind: type[PenstockError], match: str, action: Callable[[], Any]) -> None:

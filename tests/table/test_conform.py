@@ -13,6 +13,8 @@ from penstock.errors import SchemaError
 from penstock.keys import typed_error
 from penstock.read.conform import conform
 
+pytestmark = pytest.mark.everywhere
+
 
 @pytest.fixture(params=["true", "false"], ids=["ansi", "not-ansi"])
 def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -54,20 +53,6 @@ KEYGEN = "hoodie.table.keygenerator.class"
 CLASS = "hoodie.datasource.write.keygenerator.class"
 PACKAGE = "org.apache.hudi.keygen"
 META_FIELDS = "hoodie.populate.meta.fields"
-
-
-@pytest.fixture(scope="module")
-def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table of six trips. Not to be written on: copy it."""
-    path = str(tmp_path_factory.mktemp("made") / "table")
-    write(trips(spark, *SIX), path)
-    return path
-
-
-@pytest.fixture
-def table(made: str, table_path: str) -> str:
-    """A copy of that table."""
-    return shutil.copytree(made, table_path)
 
 
 # --- what a new table holds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,6 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX), path, INSERT)
     return path
-
-
-@pytest.fixture
-def table(made: str, table_path: str) -> str:
-    return shutil.copytree(made, table_path)
 
 
 @BOTH

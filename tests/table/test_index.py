@@ -54,9 +54,15 @@ HISTORY: list[tuple[str, list[Row]]] = [
 ]
 
 
-@pytest.mark.parametrize("sizes", [ONE_GROUP, MANY_GROUPS], ids=["one-group", "many-groups"])
-@pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])
-@pytest.mark.parametrize("index", INDEXES)
+#: Every index on the driver and in tasks, with one group a partition and with many; `tests/unit/write` has every combination.
+RUNS = [
+    pytest.param(index, where, sizes, id=f"{index}-{'tasks' if where else 'driver'}-{'many-groups' if sizes else 'one-group'}")
+    for number, index in enumerate(INDEXES)
+    for where, sizes in zip((ON_DRIVER, IN_TASKS), (ONE_GROUP, MANY_GROUPS)[:: 1 if number % 2 else -1], strict=True)
+]
+
+
+@pytest.mark.parametrize(("index", "where", "sizes"), RUNS)
 def test_a_history_gives_what_a_dictionary_gives(
     spark: Any, table_path: str, index: str, where: dict[str, Any], sizes: dict[str, Any]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,6 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX).coalesce(1), path)
     return path
-
-
-@pytest.fixture
-def table(made: str, table_path: str) -> str:
-    return shutil.copytree(made, table_path)
 
 
 def groups(path: str) -> dict[str, list[str]]:

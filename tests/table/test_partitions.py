@@ -112,13 +112,6 @@ def test_values_of_different_depth_are_read_too(spark: Any, table_path: str) -> 
     assert [r.id for r in load(spark, table_path).where("city = 'a/b'").collect()] == ["k1"]
 
 
-@pytest.fixture(scope="module")
-def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("made") / "table")
-    write(trips(spark, *SIX), path)
-    return path
-
-
 BAD = {
     "parent": "..",
     "self": ".",

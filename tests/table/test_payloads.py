@@ -61,8 +61,9 @@ def payload(name: str) -> dict[str, str]:
     return {PAYLOAD: name if name.startswith("penstock.") else _MODEL + name}
 
 
-@pytest.mark.parametrize("groups", [{}, MANY_GROUPS], ids=["one-group", "many-groups"])
-@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize(
+    ("index", "groups"), [("SIMPLE", {}), ("GLOBAL_SIMPLE", MANY_GROUPS)], ids=["one-group", "global-many-groups"]
+)
 @pytest.mark.parametrize("name", KEPT)
 def test_what_a_payload_keeps(spark: Any, table_path: str, name: str, index: str, groups: dict[str, Any]) -> None:
     options = {**UPSERT, **payload(name), **groups, INDEX: index, MOVES["GLOBAL_SIMPLE"]: "false"}

@@ -40,6 +40,8 @@ from tests.table.tables import (
     write,
 )
 
+pytestmark = pytest.mark.everywhere
+
 PAYLOAD = "hoodie.datasource.write.payload.class"
 IN_TASKS = {"penstock.small.batch.rows": 0}
 

@@ -13,6 +13,8 @@ import pytest
 from penstock.errors import SchemaError
 from tests.table.tables import KEY, META, NAME, OPERATION, base_files, commits, load, values, write
 
+pytestmark = pytest.mark.everywhere
+
 OPTIONS = {NAME: "types", KEY: "id", OPERATION: "bulk_insert"}
 
 ALL = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,11 +61,6 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX), path, UPSERT)
     return path
-
-
-@pytest.fixture
-def table(made: str, table_path: str) -> str:
-    return shutil.copytree(made, table_path)
 
 
 # --- what an upsert does

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "penstock"
 
@@ -81,80 +79,98 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_imports_only_from_layers_below(path: Path) -> None:
-    part = part_of(path)
-    if path.parent == PACKAGE and part == "__init__":
-        return
-    assert level_of(part) >= 0, f"{part} has no place among the layers; add it here and to the style page"
-    found = [
-        (line, name.split(".")[1])
-        for line, name in imports_of(tree_of(path), typing=True)
-        if name.startswith("penstock.") and name.split(".")[1] not in (part, "__version__")
-    ]
-    wrong = [f"line {line}: {other}" for line, other in found if level_of(other) <= level_of(part)]
-    assert wrong == [], f"{part} may not import these"
+def wrong_in(look: Callable[[Path], list[str]], modules: Sequence[Path] = MODULES) -> dict[str, list[str]]:
+    """What a look finds wrong, by module."""
+    found = {name_of(path): look(path) for path in modules}
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in WITHOUT_SPARK], ids=name_of)
-def test_kernels_and_ports_do_not_know_spark(path: Path) -> None:
-    wrong = [line for line, name in imports_of(tree_of(path)) if name.split(".")[0] in ("pyspark", "py4j")]
-    assert wrong == []
+def apart_from(part: str) -> list[Path]:
+    """All modules but those of a part, and those that look at the machine."""
+    return [path for path in MODULES if part_of(path) != part and name_of(path) not in MACHINE]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_nothing_uses_what_spark_connect_does_not_have(path: Path) -> None:
+def test_every_part_has_a_place_among_the_layers() -> None:
+    parts = {part_of(path) for path in MODULES} - {"__init__"}
+    assert {part for part in parts if level_of(part) < 0} == set(), "add them here and to the style page"
+
+
+def test_a_module_imports_only_from_layers_below() -> None:
+    def look(path: Path) -> list[str]:
+        part = part_of(path)
+        found = [
+            (line, name.split(".")[1])
+            for line, name in imports_of(tree_of(path), typing=True)
+            if name.startswith("penstock.") and name.split(".")[1] not in (part, "__version__")
+        ]
+        return [f"line {line}: {other}" for line, other in found if level_of(other) <= level_of(part)]
+
+    assert wrong_in(look, [path for path in MODULES if part_of(path) != "__init__"]) == {}
+
+
+def test_kernels_and_ports_do_not_know_spark() -> None:
+    def look(path: Path) -> list[str]:
+        return [f"line {line}" for line, name in imports_of(tree_of(path)) if name.split(".")[0] in ("pyspark", "py4j")]
+
+    assert wrong_in(look, [path for path in MODULES if part_of(path) in WITHOUT_SPARK]) == {}
+
+
+def test_nothing_uses_what_spark_connect_does_not_have() -> None:
     forbidden = {"_jvm", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext", "_jwrite", "_jreader"}
-    wrong = [
-        f"line {node.lineno}: {node.attr}"
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and node.attr in forbidden
-    ]
-    assert wrong == []
+
+    def look(path: Path) -> list[str]:
+        attributes = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute))
+        return [f"line {node.lineno}: {node.attr}" for node in attributes if node.attr in forbidden]
+
+    assert wrong_in(look) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) != "storage"], ids=name_of)
-def test_only_storage_opens_files(path: Path) -> None:
-    if name_of(path) in MACHINE:
-        return
-    tree = tree_of(path)
-    wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in FILE_MODULES]
-    for line, name in calls_of(tree):
-        head, _, last = name.rpartition(".")
-        if (
-            name in ("open", "io.open")
-            or (head == "os" and last in OS_FILES)
-            or (head in ("pa", "pyarrow") and last in ARROW_FILES)
-        ):
-            wrong.append(f"line {line}: {name}")
-    assert wrong == []
+def test_only_storage_opens_files() -> None:
+    def look(path: Path) -> list[str]:
+        tree = tree_of(path)
+        wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in FILE_MODULES]
+        for line, name in calls_of(tree):
+            head, _, last = name.rpartition(".")
+            if (
+                name in ("open", "io.open")
+                or (head == "os" and last in OS_FILES)
+                or (head in ("pa", "pyarrow") and last in ARROW_FILES)
+            ):
+                wrong.append(f"line {line}: {name}")
+        return wrong
+
+    assert wrong_in(look, apart_from("storage")) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) != "clock"], ids=name_of)
-def test_only_the_clock_asks_for_time_random_numbers_and_ids(path: Path) -> None:
-    if name_of(path) in MACHINE:
-        return
-    tree = tree_of(path)
-    wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in CLOCK_MODULES]
+def test_only_the_clock_asks_for_time_random_numbers_and_ids() -> None:
     asked = {"now", "utcnow", "today"}
-    wrong += [
-        f"line {line}: {name}()"
-        for line, name in calls_of(tree)
-        if name.rpartition(".")[2] in asked and name.split(".")[0] in ("datetime", "date")
-    ]
-    assert wrong == []
+
+    def look(path: Path) -> list[str]:
+        tree = tree_of(path)
+        wrong = [f"line {line}: {name}" for line, name in imports_of(tree) if name.split(".")[0] in CLOCK_MODULES]
+        return wrong + [
+            f"line {line}: {name}()"
+            for line, name in calls_of(tree)
+            if name.rpartition(".")[2] in asked and name.split(".")[0] in ("datetime", "date")
+        ]
+
+    assert wrong_in(look, apart_from("clock")) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_module_says_what_it_is(path: Path) -> None:
-    tree = tree_of(path)
-    assert ast.get_docstring(tree) or not tree.body, "no docstring"
+def test_every_module_says_what_it_is() -> None:
+    def look(path: Path) -> list[str]:
+        tree = tree_of(path)
+        return [] if ast.get_docstring(tree) or not tree.body else ["no docstring"]
+
+    assert wrong_in(look) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_nothing_is_imported_or_run_by_a_name_from_data(path: Path) -> None:
+def test_nothing_is_imported_or_run_by_a_name_from_data() -> None:
     """A table's files can name classes; none of those names may ever be loaded."""
     allowed = {"__init__.py", "keys/__init__.py", "spark/compat.py", "registry.py", "cli/merges.py"}  # the last: an argument
     risky = {"eval", "exec", "__import__", "importlib.import_module", "import_module", "pickle.loads", "pickle.load"}
-    wrong = [f"line {line}: {name}" for line, name in calls_of(tree_of(path)) if name in risky]
-    assert wrong == [] or name_of(path) in allowed
+
+    def look(path: Path) -> list[str]:
+        return [f"line {line}: {name}" for line, name in calls_of(tree_of(path)) if name in risky]
+
+    assert wrong_in(look).keys() <= allowed

@@ -10,7 +10,7 @@ slice that the new base file begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change
 from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import CorruptFile, StorageError, WriteConflict
-from penstock.filegroup.markers import MarkerStyle, MarkerType, open_write, read_markers, work_folder
+from penstock.errors import CorruptFile, WriteConflict
+from penstock.filegroup.markers import MarkerType, read_markers, work_folder
 from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
@@ -151,18 +151,8 @@ def running(table: TableState, instant: Instant) -> Iterator[Change]:
     sign = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
     change = Change(table, instant, heartbeat, sign=sign)
     change.start()  # fails if somebody else has begun, whose run this is then
-    try:
-        heartbeat.start()
-        table.storage.create(sign).close()
-        style = MarkerStyle(table.options[o.MARKERS_TYPE].upper())
-        open_write(table.storage, table.base_path, instant.time, style)
+    with change.at_work():
         yield change
-    except Exception:
-        with suppress(StorageError):  # what cannot be taken back now is rolled back by the next run
-            change.abandon()
-        raise
-    finally:
-        heartbeat.stop()
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
 from penstock.filegroup.markers import open_write
 from penstock.filegroup.model import BaseFile, FileSlice
@@ -30,6 +31,7 @@ from penstock.write.share import ShareSettings
 from penstock.write.stage import Piece, Staging, _stage_rows, staging_of
 from penstock.write.store import stats_of
 from penstock.write.upsert import Rules, Work, plan_work, run_task
+from tests.kit.model import Row
 
 SIMPLE = Index("SIMPLE", False, Pruning())
 BLOOM = Index("BLOOM", False, Pruning(ranges=True, blooms=True))
@@ -44,6 +46,19 @@ ROOMY = Sizing(small_file_limit=1 << 20, max_file_bytes=1 << 20, record_bytes=1)
 #: No file is small, and a new one takes two rows.
 TIGHT = Sizing(small_file_limit=0, max_file_bytes=1 << 20, record_bytes=1, split_rows=2)
 SMALL_BLOOM = BloomSettings(entries=100, max_entries=1_000, error_rate=1e-6)
+
+
+def histories(*, rows_max: int, writes_max: int) -> st.SearchStrategy[list[tuple[str, list[Row]]]]:
+    """Upserts and deletes of few keys, which meet in every way."""
+    row = st.tuples(
+        st.sampled_from([f"k{n}" for n in range(6)]),
+        st.sampled_from(["x", "y", "z"]),
+        st.integers(0, 3),
+        st.sampled_from(["p", "q"]),
+        st.sampled_from([False, False, False, True]),
+    )
+    write = st.tuples(st.sampled_from(["upsert", "upsert", "delete"]), st.lists(row, max_size=rows_max))
+    return st.lists(write, min_size=1, max_size=writes_max)
 
 
 def table_of(schema: pa.Schema, *rows: Sequence[Any]) -> pa.Table:

@@ -42,6 +42,7 @@ from tests.unit.write.engine import (
     TIGHT,
     Engine,
     base_of,
+    histories,
     settings_at,
     share_settings,
     stage_pieces,
@@ -153,23 +154,18 @@ def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
     )
 
 
-ROW = st.tuples(
-    st.sampled_from([f"k{n}" for n in range(6)]),
-    st.sampled_from(["x", "y", "z"]),
-    st.integers(0, 3),
-    st.sampled_from(["p", "q"]),
-    st.sampled_from([False, False, False, True]),
-)
-HISTORY = st.lists(st.tuples(st.sampled_from(["upsert", "upsert", "delete"]), st.lists(ROW, max_size=6)), min_size=1, max_size=5)
-
-
 @pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
 @pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
     "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
 )
 @settings(deadline=None, max_examples=4)
-@given(history=HISTORY, batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]), kind=st.sampled_from(BlockFormat))
+@given(
+    history=histories(rows_max=6, writes_max=5),
+    batches=st.integers(1, 3),
+    memory=st.sampled_from([1, 1 << 30]),
+    kind=st.sampled_from(BlockFormat),
+)
 def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
     tmp_path_factory: pytest.TempPathFactory,
     index: Index,

@@ -34,6 +34,7 @@ from tests.unit.write.engine import (
     SIMPLE,
     TIGHT,
     Engine,
+    histories,
     table_of,
     trips,
 )
@@ -61,23 +62,13 @@ def check(engine: Engine, model: Model) -> None:
     )
 
 
-ROW = st.tuples(
-    st.sampled_from([f"k{n}" for n in range(6)]),
-    st.sampled_from(["x", "y", "z"]),
-    st.integers(0, 3),
-    st.sampled_from(["p", "q"]),
-    st.sampled_from([False, False, False, True]),
-)
-HISTORY = st.lists(st.tuples(st.sampled_from(["upsert", "upsert", "delete"]), st.lists(ROW, max_size=8)), min_size=1, max_size=4)
-
-
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
 @pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
     "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
 )
 @settings(deadline=None, max_examples=8)
-@given(history=HISTORY, batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]))
+@given(history=histories(rows_max=8, writes_max=4), batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]))
 def test_any_history_gives_what_a_dictionary_gives(
     tmp_path_factory: pytest.TempPathFactory,
     index: Index,

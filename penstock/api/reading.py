@@ -1,0 +1,98 @@
+"""The verb of `Table` that reads rows, through `read/`, as `format("hudi")` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock import options as o
+from penstock.api.opened import Opened, checked_partition
+from penstock.api.reports import Commit
+from penstock.errors import SchemaError
+from penstock.options import read_options
+from penstock.read.query import parse_query
+from penstock.read.recent import open_frame
+from penstock.timeline.instant import format_time
+from penstock.write.prepare import quoted
+
+#: A moment of the table: an instant, a time as text, a datetime, or the commit that made it.
+Moment: TypeAlias = "str | datetime | Commit"
+
+
+class ReadingVerbs(Opened):
+    """What can be asked of the rows of a table."""
+
+    def read(
+        self,
+        as_of: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, object] | None = None,
+        equals: Mapping[str, object] | None = None,
+    ) -> DataFrame:
+        """The table's rows, as an ordinary lazy DataFrame: meta columns first, then the table's own.
+
+        Args:
+            as_of: the table as it was then: an instant, a time as text, a datetime, or a `Commit`.
+            columns: only these columns, in this order.
+            partitions: only these partition paths; no other folder is looked at. `*` stands for any characters.
+            options: read options, by their keys.
+            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields say
+                which bucket to open; a `where` put on the DataFrame later gives the same rows, and opens all of them.
+
+        Raises:
+            SchemaError: a column that the table does not have.
+            OptionError: a time that cannot be answered, or a partition that the table does not have.
+
+        Example:
+            >>> first = table.history()[0].instant
+            >>> _ = table.delete(trips)
+            >>> table.read().count(), table.read(as_of=first).count()
+            (0, 3)
+            >>> table.read(as_of=first, columns=["id"], partitions=["paris"]).collect()
+            [Row(id='c')]
+            >>> table.read(as_of=first, columns=["fare"], equals={"id": "b"}).collect()
+            [Row(fare=2.5)]
+        """
+        state = self._state()
+        given = dict(options or {})
+        if as_of is not None:
+            given[o.AS_OF_INSTANT.key] = _moment(as_of, utc=state.config.timeline_utc)
+        query = parse_query([self.path], read_options(given))
+        if partitions is not None:
+            query = replace(query, within=tuple(checked_partition(p) for p in partitions))
+        if columns is not None:
+            query = replace(query, columns=tuple(dict.fromkeys([*columns, *(equals or {})])))
+        query = replace(query, equals=tuple((equals or {}).items()))
+        frame = _having(open_frame(self._reader(), query, replace(state, options=query.options)), equals or {})
+        return frame if columns is None else _select(frame, columns)
+
+
+def _moment(as_of: Moment, *, utc: bool) -> str:
+    """A moment as the option for time travel takes it; a datetime with a zone is put into the timeline's."""
+    if isinstance(as_of, Commit):
+        return as_of.instant
+    if isinstance(as_of, datetime):
+        return format_time(as_of if as_of.tzinfo is None else as_of.astimezone(timezone.utc if utc else None))
+    return as_of
+
+
+def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    missing = [c for c in columns if c not in frame.columns]
+    if missing:
+        raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")
+    return frame.select(*(quoted(c) for c in columns))
+
+
+def _having(frame: DataFrame, equals: Mapping[str, object]) -> DataFrame:
+    """The rows whose columns have these values."""
+    for column, value in equals.items():
+        if column not in frame.columns:
+            raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
+        frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
+    return frame
