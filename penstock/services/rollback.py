@@ -123,10 +123,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     """
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
-    utc = table.config.timeline_utc
-    rollback = request(
-        table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=write_container("HoodieRollbackPlan", plan)
-    )
+    content, utc = write_container("HoodieRollbackPlan", plan), table.config.timeline_utc
+    rollback = request(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
@@ -335,7 +333,8 @@ def add_rollback_block(
 def resume_rollbacks(table: TableState) -> None:
     """Finish rollbacks that died; a plan that cannot be read was never begun and goes.
 
-    Those of table services' plans are left to the services.
+    Those of table services' plans are left to the services, which wait for them. Once the service is done, one that was not
+    begun goes: it was for a run before. One that was begun undoes what was done.
     """
     for rollback in table.timeline.of(Action.ROLLBACK):
         if rollback.is_completed:
@@ -349,7 +348,10 @@ def resume_rollbacks(table: TableState) -> None:
                 raise CorruptFile(f"rollback {rollback.file_name} was begun, but its plan {path} cannot be read: {e}") from e
             table.storage.delete(path)
             continue
-        if _is_service(table, failed):
+        is_done = failed.time in table.timeline.completed_times
+        if _is_service(table, failed) and not (is_done and rollback.state is State.INFLIGHT):
+            if is_done:
+                table.storage.delete(path)
             continue
         run_rollback(table, rollback, plan)
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from penstock import spread
-from penstock.errors import PenstockError
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering import run as running
 from penstock.services.clustering.run import cluster
 from penstock.services.clustering.schedule import unschedule_clustering
 from penstock.table import TableState, open_table
+from tests.crash.every_call import Rehearsal, calls_in_one_order
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.handmade import HandMade
@@ -72,15 +68,9 @@ ERRORS = (
     (CLUSTER, Fault.TWICE),
     (CLUSTER, Fault.INTERRUPTED),
     (AGAIN, Fault.FAILS),
+    (AGAIN, Fault.TWICE),
     (UNSCHEDULE, Fault.FAILS),
 )
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    memory = "/dev/shm"
-    with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
-        yield Path(made)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +80,7 @@ def written(folder: Path) -> Iterator[tuple[Path, Path]]:
     table.base(1, "berlin", *FIRST, group="one").base(1, "berlin", *SECOND, group="two").base(1, "paris", *OTHER).instant(1)
     table.log(1, "berlin", 1, table.rows(2, "berlin", CHANGED), table.deletes(2, "berlin", "b"), group="one").instant(2)
     shutil.copytree(table.path, folder / "dead")
-    with patch.object(spread, "_DRIVER_THREADS", 1):  # so that calls come in one order
+    with calls_in_one_order():
         plan = FaultPlan(str(folder / "killer"), fault=Fault.BEFORE, match=r"^write_new .*\.replacecommit$")
         with injected(plan), pytest.raises(Crash):
             _cluster(open_table(f"crash:{folder / 'dead'}", read_options(OPTIONS)))
@@ -99,15 +89,6 @@ def written(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 def _said(one: object) -> str:
     return (one.name if isinstance(one, Scene) else str(one.value) if isinstance(one, Fault) else "").replace(" ", "_")
-
-
-def play(scene: Scene, written: tuple[Path, Path], plan: FaultPlan, path: Path) -> None:
-    """Run the scene on a fresh copy of its table."""
-    shutil.rmtree(path, ignore_errors=True)
-    shutil.copytree(written[scene.is_dead], path)
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    with injected(plan):
-        scene.run(open_table(f"crash:{path}", read_options(OPTIONS)))
 
 
 def check(path: Path, what: str) -> None:
@@ -121,27 +102,18 @@ def check(path: Path, what: str) -> None:
     assert left == [], what
 
 
-def count(scene: Scene, written: tuple[Path, Path], folder: Path) -> int:
-    plan = FaultPlan(str(folder / "count"))
-    play(scene, written, plan, folder / "table")
-    check(folder / "table", "nothing went wrong")
-    assert len(plan.calls) >= scene.calls_min
-    return len(plan.calls)
+def rehearse(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
+    def work(path: str) -> None:
+        scene.run(open_table(path, read_options(OPTIONS)))
+
+    Rehearsal(written[scene.is_dead], folder, work, check, scene.calls_min).fail_at_every_call(fault)
 
 
 @pytest.mark.parametrize(("scene", "fault"), CRASHES, ids=_said)
 def test_a_crash_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
-    for at in range(count(scene, written, folder)):
-        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with pytest.raises(Crash):
-            play(scene, written, plan, path)
-        check(path, f"{fault.value} {plan.calls[at]}")
+    rehearse(scene, written, folder, fault)
 
 
 @pytest.mark.parametrize(("scene", "fault"), ERRORS, ids=_said)
 def test_an_error_at_any_call_loses_no_row(scene: Scene, written: tuple[Path, Path], folder: Path, fault: Fault) -> None:
-    for at in range(count(scene, written, folder)):
-        plan, path = FaultPlan(str(folder / "plan"), at, fault), folder / "table"
-        with suppress(PenstockError, OSError, KeyboardInterrupt):
-            play(scene, written, plan, path)
-        check(path, f"{fault.value} {plan.calls[at]}")
+    rehearse(scene, written, folder, fault)

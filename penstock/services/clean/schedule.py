@@ -40,8 +40,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     plan = make_clean_plan(table, last)
     if not plan.files and (due or not _says_enough(table, last, plan)):
         return None
-    content = write_clean_plan(plan, table.base_path)
-    instant = request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
+    content, utc = write_clean_plan(plan, table.base_path), table.config.timeline_utc
+    instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
     if set(savepoint_times(reloaded(table))) - set(savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
         return None
