@@ -142,14 +142,17 @@ _KEEPS_SCHEMA = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
 def table_schema(table: TableState, as_of: str | None = None) -> str | None:
     """The table's Avro schema as JSON, without meta columns; None for a table that never had one.
 
-    The newest commit that carries a schema decides, then the schema the table was created with.
+    The newest commit that carries a schema decides; where all those are archived, what a service that moved rows since says
+    it was; then the schema the table was created with.
     """
+    carried: str | None = None
     for instant in reversed(table.timeline.writes):
         if as_of is None or instant.time <= as_of:
             operation, schema = read_schema(table.storage, table.base_path, instant)
             if schema and operation not in _KEEPS_SCHEMA:
                 return schema
-    return table.config.create_schema
+            carried = carried or schema
+    return carried or table.config.create_schema
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:

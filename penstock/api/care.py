@@ -12,12 +12,13 @@ from penstock import options as o
 from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import OptionError, PenstockError
+from penstock.errors import OptionError
 from penstock.services.files import FileProblem, check_files
 from penstock.services.health import Finding, check_health
 from penstock.services.rollback import roll_back_failed
 from penstock.write.due import services_for, stages_of
 from penstock.write.expire import expire_partitions
+from penstock.write.follow_up import words_of
 
 
 class Health(Report[Finding]):
@@ -181,8 +182,8 @@ class CareVerbs(Opened):
             try:
                 spark = self._reader() if service.uses_spark else None
                 done = service.run(spark, state.reload(), stages_of(service.name, state, spark))
-            except PenstockError as e:
-                error = str(e)
+            except Exception as e:  # of ours, of Spark's, or for a file that a writer has archived or cleaned just now
+                error = words_of(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))
             if told:
                 told(runs[-1])

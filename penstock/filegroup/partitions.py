@@ -21,13 +21,18 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
     """
     folder = join(base_path, partition_path)
     path = join(folder, PARTITION_METAFILE)
-    others = [e for e in storage.list(folder) if e.name != PARTITION_METAFILE and not e.is_dir]
+    others = [e for e in storage.list(folder) if not is_metafile(e.name) and not e.is_dir]
     if not others and made_by(storage, base_path, partition_path) in (instant, None):
         storage.delete(path)
     parts = partition_path.split("/") if partition_path else []
     for depth in range(len(parts), 0, -1):
         if not storage.remove_empty(join(base_path, *parts[:depth])):
             return
+
+
+def is_metafile(name: str) -> bool:
+    """Whether a file only says that its folder is a partition; Hadoop's checksum of that file goes with it."""
+    return name in (PARTITION_METAFILE, f".{PARTITION_METAFILE}.crc")
 
 
 def made_by(storage: Storage, base_path: str, partition_path: str) -> str | None:

@@ -1,11 +1,14 @@
-"""Savepoints: files that stay as long as somebody says so."""
+"""Savepoints: files that stay as long as somebody says so; and what was deleted by going back to one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from penstock.errors import CorruptFile
 from penstock.table import TableState
 from penstock.timeline.instant import Action, State
+from penstock.timeline.restores import read_restore_plan
 from penstock.timeline.savepoints import Savepoint, read_savepoint
 from penstock.timeline.store import instant_path
 
@@ -35,3 +38,13 @@ def savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
         for path, names in one.files.items():
             found.setdefault(path, set()).update(names)
     return {path: frozenset(names) for path, names in found.items()}
+
+
+def finished_restores(table: TableState) -> list[tuple[str, str]]:
+    """The commit that each restore went back to, and the restore's own time: nothing that was written between is there."""
+    found = []
+    for instant in table.timeline.of(Action.RESTORE, state=State.COMPLETED):
+        path = instant_path(table.base_path, instant.at(State.REQUESTED))
+        with suppress(CorruptFile, FileNotFoundError):
+            found.append((read_restore_plan(table.storage.read(path), path).to, instant.time))
+    return found

@@ -112,6 +112,7 @@ _FIXES = {
     "log compaction": "run compact_logs()",
     "clustering": "run cluster(): until then nobody can change the rows that it moves",
     "clean": "run clean()",
+    "savepoint": "make the savepoint again with savepoint(), or let go of it with delete_savepoint()",
     "write": "a write is under way, or died: the next write rolls it back",
     "rollback": "the next write finishes the rollback",
 }

@@ -38,8 +38,7 @@ def plan_beside_writers(
         table = refresh(table)
         if not is_due(table):
             return None
-        if under_way := writes_under_way(table):
-            _warn(table, name, f"write {under_way[0].file_name} is under way, or died and waits for the next write to undo it")
+        if waits_for_writes(table, name):
             return None
         content = make_content(table)
         instant = store_content(table, content, action) if content is not None else None
@@ -47,6 +46,14 @@ def plan_beside_writers(
             return instant
     _warn(table, name, "other writes came between again and again")
     return None
+
+
+def waits_for_writes(table: TableState, name: str, own: str | None = None) -> bool:
+    """Whether writes other than one's own are under way, for which something has to wait; a warning says so."""
+    others = [i for i in writes_under_way(table) if i.time != own]
+    if others:
+        _warn(table, name, f"write {others[0].file_name} is under way, or died and waits for the next write to undo it")
+    return bool(others)
 
 
 def _warn(table: TableState, name: str, reason: str) -> None:

@@ -28,7 +28,7 @@ from penstock.formats.log_blocks import BlockType, scan_blocks
 from penstock.index.rings import drop_changed
 from penstock.metadata.listing import walk_partitions
 from penstock.metadata.pending import pending_clusterings
-from penstock.metadata.savepoints import savepoint_times, savepoints
+from penstock.metadata.savepoints import finished_restores, savepoint_times, savepoints
 from penstock.progress import Stages
 from penstock.services.rollback import add_rollback_block
 from penstock.spread import run_here, run_tasks
@@ -160,19 +160,14 @@ def _check_files(table: TableState, to: str) -> None:
 
 def _was_restored(table: TableState, to: str) -> bool:
     """Whether an earlier restore to this commit was finished: cleaning spares a savepoint's files, so only it deleted any."""
-    for instant in table.timeline.of(Action.RESTORE, state=State.COMPLETED):
-        path = instant_path(table.base_path, instant.at(State.REQUESTED))
-        with suppress(CorruptFile, FileNotFoundError):
-            if read_restore_plan(table.storage.read(path), path).to == to:
-                return True
-    return False
+    return any(commit == to for commit, _ in finished_restores(table))
 
 
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Put the plan on the timeline. Raises WriteConflict if a write begins meanwhile."""
     plan = plan_restore(table, to)
-    content = write_restore_plan(plan)
-    instant = request(table.storage, table.base_path, Action.RESTORE, utc=table.config.timeline_utc, content=content)
+    content, utc = write_restore_plan(plan), table.config.timeline_utc
+    instant = request(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
     if new := _unplanned(table, plan):
         table.storage.delete(instant_path(table.base_path, instant))
         raise WriteConflict(f"write {new[0].file_name} of {table.base_path} began meanwhile; restore when it is finished")

@@ -36,7 +36,7 @@ from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
 from penstock.index.rings import drop_changed
 from penstock.metadata.listing import walk_partitions
-from penstock.metadata.pending import clustering_of
+from penstock.metadata.pending import clustering_of, pending_clusterings, pending_plans
 from penstock.services.rollback_index import sync_index
 from penstock.services.savepoint import lost_since
 from penstock.storage import FileInfo, Storage, join
@@ -123,10 +123,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     """
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
-    utc = table.config.timeline_utc
-    rollback = request(
-        table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=write_container("HoodieRollbackPlan", plan)
-    )
+    content, utc = write_container("HoodieRollbackPlan", plan), table.config.timeline_utc
+    rollback = request(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
@@ -335,7 +333,8 @@ def add_rollback_block(
 def resume_rollbacks(table: TableState) -> None:
     """Finish rollbacks that died; a plan that cannot be read was never begun and goes.
 
-    Those of table services' plans are left to the services.
+    Those of table services' plans are left to the services, which wait for them. Once the service is done, one that was not
+    begun goes: it was for a run before. One that was begun undoes what was done.
     """
     for rollback in table.timeline.of(Action.ROLLBACK):
         if rollback.is_completed:
@@ -349,7 +348,10 @@ def resume_rollbacks(table: TableState) -> None:
                 raise CorruptFile(f"rollback {rollback.file_name} was begun, but its plan {path} cannot be read: {e}") from e
             table.storage.delete(path)
             continue
-        if _is_service(table, failed):
+        is_done = failed.time in table.timeline.completed_times
+        if _is_service(table, failed) and not (is_done and rollback.state is State.INFLIGHT):
+            if is_done:
+                table.storage.delete(path)
             continue
         run_rollback(table, rollback, plan)
 
@@ -358,7 +360,8 @@ def roll_back_to(table: TableState, time: str) -> str:
     """Undo the write at a time, which must be the newest one; gives the rollback's own instant.
 
     Raises:
-        OptionError: there is no such write, a later one exists, a savepoint holds it, or the rows before it were cleaned.
+        OptionError: there is no such write, a later one exists, a savepoint holds it, a plan that waits is to read what it
+            wrote, or the rows before it were cleaned.
     """
     table = reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
@@ -371,6 +374,10 @@ def roll_back_to(table: TableState, time: str) -> str:
     later = [i.time for i in table.timeline.writes if i.time > time]
     if later:
         raise OptionError(f"Found commits after time :{time}, please rollback greater commits first: {', '.join(later)}")
+    if instant.is_completed and (plan := _plan_on_top(table, instant)):
+        raise OptionError(
+            f"{plan} of {table.base_path} waits to read what write {time} has written. Run it, or unschedule it first"
+        )
     before = [i.time for i in table.timeline.writes if i.time < time]
     if instant.is_completed and before and (lost := lost_since(table, before[-1])):
         raise OptionError(f"write {time} of {table.base_path} cannot be rolled back: {lost}, which held the rows before it")
@@ -383,6 +390,18 @@ def roll_back_to(table: TableState, time: str) -> str:
             f"Found in-flight commits after time :{time}, please rollback greater commits first: {', '.join(waiting)}"
         )
     return roll_back(table, instant)
+
+
+def _plan_on_top(table: TableState, instant: Instant) -> str | None:
+    """The plan that names files which are not there, or are others, when a write is undone."""
+    written = {(stat.partition_path or "", stat.file_id) for stat in _written(table, instant).stats}
+    for group, time in pending_clusterings(table).items():
+        if group in written and time > instant.time:
+            return f"clustering {time}"
+    for compaction, plan in pending_plans(table):
+        if any(one.base_instant == instant.time for one in plan.operations):
+            return f"compaction {compaction.time}"
+    return None
 
 
 def _policy(table: TableState) -> str:

@@ -17,7 +17,7 @@ from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConfli
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.view import group_files, latest_merged_slices
 from penstock.metadata.listing import visibility, walk_partitions
-from penstock.metadata.savepoints import savepoint_times
+from penstock.metadata.savepoints import finished_restores, savepoint_times
 from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import load_archive
@@ -140,11 +140,13 @@ def lost_since(table: TableState, time: str) -> str | None:
 
 def _first_lost(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
     """Which file a clean took that the commit needs. A file group without any file left was replaced, be it by a commit that is
-    archived by now, and so was not seen any more at a commit on the timeline."""
-    seen = visibility(table, time)
+    archived by now, and so was not seen any more at a commit on the timeline. What a restore undid nobody needs."""
+    seen, undone = visibility(table, time), finished_restores(table)
     there: dict[str, set[str]] = {}
     for instant in cleans:
         for path, file_id, name in _taken_from(_deleted(_clean(table, instant)), files, time):
+            if any(commit < _slice_of(name)[1] < restored for commit, restored in undone):
+                continue
             if path not in there:
                 there[path] = {_slice_of(f.name)[0] for f in table.storage.list(join(table.base_path, path))}
             if seen.sees_group(path, file_id) and (file_id in there[path] or (path, file_id) in seen.replaced):

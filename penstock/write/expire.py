@@ -1,4 +1,8 @@
-"""Partitions whose time is over go, by a replace commit, as `delete_partition` would do it."""
+"""Partitions whose time is over go, by a replace commit, as `delete_partition` would do it.
+
+A write that is under way may be about to change rows of such a partition, which would be lost with the file groups that go. So
+nothing goes while there is one, or if one has begun before the commit is published: the next run looks again.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,21 @@ from penstock import options as o
 from penstock.commit.change import begin
 from penstock.progress import Stages
 from penstock.services.lifetime import expired_partitions
+from penstock.services.plans import waits_for_writes
 from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.instant import Action
 from penstock.write.overwrite import groups_in, renew_rings, requested_content
 from penstock.write.pipeline import extra_metadata, insert_profile
 from penstock.write.state import Commit
 
-_OPERATION = "DELETE_PARTITION"
+_OPERATION, _NAME = "DELETE_PARTITION", "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
-    """Take partitions whose time is over out of the table; None if there are none. Their files stay until they are cleaned."""
-    if not expired_partitions(reloaded(table)):
+    """Take partitions whose time is over out of the table; None if there are none, or somebody writes. Their files stay until
+    they are cleaned."""
+    table = reloaded(table)
+    if not expired_partitions(table) or waits_for_writes(table, _NAME):
         return None
     with begin(table, Action.REPLACE_COMMIT, requested_content()) as change:
         table = reloaded(table)
@@ -25,8 +32,12 @@ def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
             paths = expired_partitions(table)
             notes.rows = len(paths)
         change.start(insert_profile(_OPERATION, []))
-        renew_rings(table, change.time, paths)
         extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
         schema = table_schema(table) or ""
-        metadata = change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=groups_in(table, paths))
+        replaced = groups_in(table, paths)
+        if waits_for_writes(reloaded(table), _NAME, own=change.time):
+            change.abandon()
+            return None
+        renew_rings(table, change.time, paths)
+        metadata = change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=replaced)
         return Commit(change.time, change.instant.action.value, metadata)

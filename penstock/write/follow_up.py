@@ -1,8 +1,8 @@
 """Stage 8: what follows a commit, in Hudi's order: clean, archive, compact, join logs, cluster, let old partitions go.
 
-The commit stands whatever happens here. A service that fails is reported: in the commit that the writer gets back, and as a
-warning, or as an error where the options ask for one. Failed writes of others are undone where cleaning is, under the lazy
-policy, also if nothing is cleaned.
+The commit stands whatever happens here. A service that fails, be it with an error of Spark's own, is reported: in the commit
+that the writer gets back, and as a warning, or as an error where the options ask for one. Failed writes of others are undone
+where cleaning is, under the lazy policy, also if nothing is cleaned.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
     for service in due:
         try:
             service.run(spark, table)
-        except (PenstockError, FileNotFoundError) as e:  # a file may be gone that another process archives or cleans
+        except Exception as e:  # of ours, of Spark's, or for a file that another process has archived or cleaned just now
             failed.append(_report(service.name, e, raises=_raises(table.options, unless_told=service.raises)))
     return tuple(failed)
 
@@ -67,12 +67,19 @@ def _raises(options: Options, *, unless_told: bool = False) -> bool:
     return given and options[o.FAIL_ON_SERVICE_EXCEPTION]
 
 
-def _report(name: str, error: PenstockError | FileNotFoundError, *, raises: bool) -> str:
-    text = f"the write is done, do not run it again; but {name} failed: {error}"
+def _report(name: str, error: Exception, *, raises: bool) -> str:
+    text = f"the write is done, do not run it again; but {name} failed: {words_of(error)}"
     if raises:
-        raise type(error)(text) from error
+        raise (type(error) if isinstance(error, PenstockError | FileNotFoundError) else PenstockError)(text) from error
     warnings.warn(text, RuntimeWarning, stacklevel=4)
-    return f"{name}: {error}"
+    return f"{name}: {words_of(error)}"
+
+
+def words_of(error: Exception) -> str:
+    """What went wrong, for a report. Of an error that is not ours the kind and the first line: more of Spark's are a stack."""
+    if isinstance(error, PenstockError | FileNotFoundError):
+        return str(error)
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 def _cleans(table: TableState) -> bool:

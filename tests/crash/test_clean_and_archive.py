@@ -64,6 +64,7 @@ def make_table(path: Path) -> None:
             name = base_file_name(key, "0-0-0", at(number))
             (path / city).mkdir(exist_ok=True)
             (path / city / PARTITION_METAFILE).write_bytes(partition_metafile(at(1), city, "now"))
+            (path / city / f".{PARTITION_METAFILE}.crc").write_bytes(b"as Hadoop leaves it")
             pq.write_table(pa.table({"id": [key], "city": [city], "ts": [number], "fare": [1.5]}), path / city / name)
             stats.append(WriteStat(key, city, f"{city}/{name}", prev_commit=before.get(key, "null"), num_writes=1))
             before[key] = at(number)

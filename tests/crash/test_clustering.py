@@ -68,6 +68,7 @@ ERRORS = (
     (CLUSTER, Fault.TWICE),
     (CLUSTER, Fault.INTERRUPTED),
     (AGAIN, Fault.FAILS),
+    (AGAIN, Fault.TWICE),
     (UNSCHEDULE, Fault.FAILS),
 )
 

@@ -17,6 +17,7 @@ from penstock.formats.avro import read_container, write_container
 from penstock.options import read_options
 from penstock.services.rollback import roll_back_expired, roll_back_failed, roll_back_to
 from penstock.table import TableState, open_table, read_config, write_config
+from penstock.timeline.contents import CommitMetadata, write_commit
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import orphans, pending, plain_rows, rows_of_columns
@@ -267,6 +268,22 @@ def test_a_rollback_of_a_clustering_is_left_to_the_clustering(runner: Runner, pa
     before = pending(path)
     write_later(runner, path)
     assert pending(path) == before
+
+
+def test_a_rollback_of_a_clustering_that_is_done_goes_or_is_finished_if_it_was_begun(runner: Runner, path: str) -> None:
+    target = {"commitTime": "20200101000000003", "action": "replacecommit"}
+    done = write_commit(CommitMetadata(operation="CLUSTER", replaced={}))
+    for name, content in ((".requested", CLUSTERING), (".inflight", b""), ("", done)):
+        put(path, f"20200101000000003.replacecommit{name}", content)
+    put(path, "20200101000000004.rollback.requested", plan_of(target))
+    write_later(runner, path)
+    assert (pending(path), rollbacks(path)) == ([], [])
+    assert Path(path, ".hoodie", "20200101000000003.replacecommit").exists()
+    put(path, "20200101000000005.rollback.requested", plan_of(target))
+    put(path, "20200101000000005.rollback.inflight")
+    write_later(runner, path)
+    assert (pending(path), rollbacks(path)) == ([], ["20200101000000005"])
+    assert not list(Path(path, ".hoodie").glob("20200101000000003*"))
 
 
 # --- rollbacks that die ---

@@ -155,6 +155,15 @@ def test_the_newest_commit_with_a_schema_decides(storage: MemoryStorage) -> None
     assert table_schema(table, as_of="0") is None
 
 
+def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carry_on(storage: MemoryStorage) -> None:
+    put(storage, hoodie_table_create_schema="created")
+    commit(storage, "1.replacecommit", operation="CLUSTER", schema="one")
+    commit(storage, "2.replacecommit", operation="CLUSTER", schema="two")
+    commit(storage, "3.deltacommit", operation="LOG_COMPACT", schema="")
+    table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
+    assert (table_schema(table), table_schema(table, as_of="1")) == ("two", "one")
+
+
 def test_a_table_without_a_commit_has_the_schema_it_was_created_with(storage: MemoryStorage) -> None:
     put(storage, hoodie_table_create_schema="created")
     assert table_schema(TableState(storage, "/t", read_config(storage, "/t"), Options({}))) == "created"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.filegroup.names import parse_base_name, parse_log_name
+from penstock.filegroup.partitions import is_metafile
 from penstock.services.clean.retention import Policy
 from penstock.timeline.instant import Action
 from penstock.timeline.timeline import Timeline
@@ -61,6 +62,7 @@ class PartitionPlan:
 
 def plan_partition(path: str, names: Iterable[str], keeping: Keeping) -> PartitionPlan:
     """Decide what goes of a partition, from the names of all its files."""
+    names = list(names)
     groups = _slices_by_group(names)
     held = keeping.savepointed.get(path, frozenset())
     going: list[str] = []
@@ -70,7 +72,7 @@ def plan_partition(path: str, names: Iterable[str], keeping: Keeping) -> Partiti
         old = [slices[t] for t in _old_slices((path, file_id), counted, keeping) if held.isdisjoint(slices[t])]
         going += (name for its in old for name in its)
         rest += sum(map(len, slices.values())) - sum(map(len, old))
-    is_empty = rest == 0 and bool(going) and path not in keeping.replaced_lately
+    is_empty = rest == 0 and (bool(going) or all(map(is_metafile, names))) and path not in keeping.replaced_lately
     return PartitionPlan(tuple(sorted(going)), is_empty)
 
 

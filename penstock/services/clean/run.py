@@ -10,7 +10,7 @@ deleted is found again by the next one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from penstock.commit.heartbeat import is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_log_name
+from penstock.filegroup.partitions import is_metafile
 from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback import roll_back_expired
@@ -107,7 +108,7 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
         instant=instant.time,
         earliest=plan.earliest.time if plan.earliest else "",
         last_commit=plan.last_commit,
-        partitions={path: replace(one, is_gone=path in gone) for path, one in deleted.items()},
+        partitions={path: _settled(path, one, plan, gone) for path, one in deleted.items()},
         policy=plan.policy,
         milliseconds=int((clock.monotonic_s() - began) * 1000),
         savepoints=plan.savepoints,
@@ -115,6 +116,12 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
     with suppress(AlreadyExists):
         transition(storage, base_path, instant, State.COMPLETED, write_clean_result(result))
     return result
+
+
+def _settled(path: str, one: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
+    """What the result says of a partition. One that was to go and has not is told by its metafile; the next clean looks again."""
+    kept = (PARTITION_METAFILE,) if path in plan.partitions and path not in gone else ()
+    return replace(one, failed=(*one.failed, *kept), is_gone=path in gone)
 
 
 def _plan_of(table: TableState, instant: Instant) -> CleanPlan | None:
@@ -181,7 +188,7 @@ def withdraw_empty(table: TableState, partition_path: str) -> bool:
     storage, folder = table.storage, join(table.base_path, partition_path)
     metafile = join(folder, PARTITION_METAFILE)
     before = _writes(table)
-    if any(not i.is_completed for i in before) or any(e.name != PARTITION_METAFILE for e in storage.list(folder)):
+    if any(not i.is_completed for i in before) or any(not is_metafile(e.name) for e in storage.list(folder)):
         return False
     try:
         content = storage.read(metafile)

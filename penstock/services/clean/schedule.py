@@ -1,21 +1,22 @@
 """Scheduling: when a clean is due, which partitions it looks at, and its plan on the timeline.
 
 Cleaning is incremental. What the last clean left can only have grown old where a commit since then wrote another version of
-a file group, or replaced some; the commits say where, and only those partitions are listed. Without a last clean, and where
-the commits before are in the archive, all are. A plan that deletes nothing is not kept, but for one in a while: it tells the
-next clean where to begin, before archiving takes the commits that would.
+a file group, or replaced some; the commits say where, and only those partitions are listed. Without a last clean, where the
+commits before are in the archive, and when a savepoint is gone, all are. A plan that deletes nothing is not kept, but for one
+in a while: it tells the next clean where to begin, before archiving takes the commits that would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
 from penstock.errors import CorruptFile
+from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.metadata.listing import visibility, walk_partitions
-from penstock.metadata.pending import pending_clusterings, pending_plans
+from penstock.metadata.pending import clustering_plans, pending_plans
 from penstock.metadata.savepoints import savepoint_times, savepointed_files
 from penstock.services.clean.plan import GroupId, Keeping, PartitionPlan, plan_partition
 from penstock.services.clean.retention import Policy, earliest_retained, policy_of
@@ -23,6 +24,7 @@ from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_result, write_clean_plan
+from penstock.timeline.clusterings import ClusteringSlice
 from penstock.timeline.contents import read_partitions
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request
@@ -40,8 +42,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     plan = make_clean_plan(table, last)
     if not plan.files and (due or not _says_enough(table, last, plan)):
         return None
-    content = write_clean_plan(plan, table.base_path)
-    instant = request(table.storage, table.base_path, Action.CLEAN, utc=table.config.timeline_utc, content=content)
+    content, utc = write_clean_plan(plan, table.base_path), table.config.timeline_utc
+    instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
     if set(savepoint_times(reloaded(table))) - set(savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
         return None
@@ -49,9 +51,12 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _says_enough(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether a plan without files is kept: it has looked at so many commits that archiving may soon take them."""
+    """Whether a plan without files is kept: it has looked at so many commits that archiving may soon take them, or at all
+    partitions because of a savepoint that is gone."""
     if plan.earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return False
+    if _freed(last, plan.savepoints):
+        return True
     since = max(last.earliest if last else "", table.timeline.start or "")
     looked_at = sum(since <= i.time < plan.earliest.time for i in table.timeline.writes)
     return looked_at >= max(1, table.options[o.KEEP_MAX_COMMITS] - table.options[o.KEEP_MIN_COMMITS])
@@ -85,7 +90,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
         policy=policy.value,
         earliest=earliest,
         last_commit=newest.time if newest else "",
-        savepoints=savepoints if table.config.partition_fields else (),
+        savepoints=savepoints,
     )
     if newest is None or (earliest is None and policy is not Policy.VERSIONS):
         return plan
@@ -117,7 +122,16 @@ def needed_slices(table: TableState) -> dict[GroupId, str]:
             for one in plan.operations:
                 group = (one.partition_path, one.file_id)
                 found[group] = min(found.get(group, one.base_instant), one.base_instant)
-    return found | dict.fromkeys(pending_clusterings(table), "")
+    for _, clustering in clustering_plans(table):
+        found |= {(one.partition_path, one.file_id): _base_instant(one) for one in clustering.slices}
+    return found
+
+
+def _base_instant(one: ClusteringSlice) -> str:
+    """Of a slice that a clustering reads; an empty text, which holds all slices, where its names do not tell."""
+    base = parse_base_name(one.base_file) if one.base_file else None
+    logs = (log for name in one.log_files if (log := parse_log_name(name)))
+    return base.instant if base else min((log.base_instant for log in logs), default="")
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
@@ -133,16 +147,19 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
         return None
     else:
         since = start
-    freed = set(last.savepoints if last else ()) - set(savepoint_times(table))
-    if not freed <= table.timeline.completed_times:
+    if _freed(last, savepoint_times(table)):
         return None
     found = {path for path, one in last.partitions.items() if one.failed} if last else set()
     for instant in table.timeline.writes:
-        if since <= instant.time < earliest.time or instant.time in freed:
+        if since <= instant.time < earliest.time:
             content = table.storage.read(instant_path(table.base_path, instant))
-            written = read_partitions(content, instant.file_name)
-            found |= {path for path, made_old in written.items() if made_old or instant.time in freed}
+            found |= {path for path, made_old in read_partitions(content, instant.file_name).items() if made_old}
     return sorted(found)
+
+
+def _freed(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
+    """Whether a savepoint is gone that the last clean knew of. It may have held files of any partition."""
+    return last is not None and not set(last.savepoints) <= set(savepoints)
 
 
 def _listed(table: TableState, partitions: list[str] | None) -> Iterator[tuple[str, list[str]]]:

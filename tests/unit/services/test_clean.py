@@ -17,8 +17,9 @@ from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
 from penstock.table import TableState
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
+from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
-from tests.unit.services.histories import History, at, base, reloaded
+from tests.unit.services.histories import History, NotedStorage, at, base, reloaded
 
 TWO = {"cleaner_commits_retained": 2}
 
@@ -104,6 +105,31 @@ def test_what_a_savepoint_holds_stays_and_goes_when_the_savepoint_is_gone() -> N
     assert left(history) == ["f@2", "g@5", "g@6", "h@7"]
 
 
+def test_when_a_savepoint_is_gone_what_it_held_goes_from_partitions_that_its_commit_did_not_write_to() -> None:
+    history = History().commits((1, 2), "p/f", "q/g").commit(3, ["q/g"])
+    history.savepoint(3, {"p": [base("f", 2)], "q": [base("g", 3)]})
+    history.commits((4, 5), "p/f").commits(range(6, 9), "q/g")
+    run(history.table(**TWO))
+    assert left(history) == ["f@2", "f@5", "g@3", "g@6", "g@7", "g@8"]
+    for end in ("", ".inflight"):
+        history.storage.delete(f"/t/.hoodie/{at(3)}.savepoint{end}")
+    run(history.table(**TWO))
+    assert left(history) == ["f@5", "g@6", "g@7", "g@8"]
+
+
+def test_a_savepoint_that_is_gone_makes_a_clean_list_all_partitions_once() -> None:
+    history = History().commits((1, 2), "p/f").commit(3, ["q/g"]).commit(4, ["r/h"])
+    history.savepoint(3, {"p": [base("f", 2)], "q": [base("g", 3)]})
+    assert run(history.table(**TWO))[0].files_deleted == 1
+    for end in ("", ".inflight"):
+        history.storage.delete(f"/t/.hoodie/{at(3)}.savepoint{end}")
+    for number, listed in ((5, ["/t", "/t/p", "/t/q", "/t/r"]), (6, [])):
+        history.commit(number, [f"new{number}/n{number}"])
+        history.calls()
+        run(history.table(**TWO), due=False)
+        assert [path for path in history.calls("list") if "new" not in path] == listed
+
+
 def test_a_damaged_savepoint_stops_cleaning() -> None:
     history = History().commits(range(1, 6), "p/f")
     history.instant(f"{at(2)}.savepoint", b"torn")
@@ -125,6 +151,15 @@ def test_slices_that_a_plan_waits_for_stay(action: str) -> None:
     run(history.table(cleaner_fileversions_retained=1))
     assert len(left(history)) == 6
     assert f"p/{log}" in history.data_files()
+
+
+def test_a_clustering_that_is_planned_holds_the_slice_that_it_reads_and_none_before_it() -> None:
+    history = History().commits((1, 2, 3), "p/f")
+    plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "f", base("f", 3)),)),))
+    history.instant(f"{at(4)}.replacecommit.requested", write_clustering(plan, "/t"))
+    history.commits((5, 6), "p/f")  # as writes may that are allowed to
+    run(history.table(cleaner_fileversions_retained=1))
+    assert left(history) == ["f@3", "f@5", "f@6"]
 
 
 def test_a_compaction_makes_the_logs_before_it_old_with_their_base_file() -> None:
@@ -171,6 +206,11 @@ def test_a_partition_that_somebody_writes_to_keeps_its_metafile(monkeypatch: pyt
     done = run(history.table(**TWO))
     assert not done[0].partitions["p"].is_gone
     assert history.storage.stat("/t/p/.hoodie_partition_metadata") is not None
+    history.storage = NotedStorage(history.storage.name)
+    history.storage.delete(f"/t/.hoodie/{at(9)}.commit.requested")  # it wrote nothing there
+    history.commits(range(10, 13), "q/g")
+    assert run(history.table(**TWO))[0].partitions["p"].is_gone
+    assert history.data_files("/t/p") == []
 
 
 def test_only_partitions_that_changed_since_the_last_clean_are_listed() -> None:

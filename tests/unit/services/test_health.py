@@ -35,15 +35,17 @@ def test_each_number_that_is_bad_comes_with_what_to_do() -> None:
     history.file(f"p/{log_file_name('1-0', at(29), 1, '0-0-0')}", b"x" * 100)
     history.instant(f"{at(40)}.deltacommit.requested", b"")
     history.instant(f"{at(41)}.rollback.requested", b"")
+    history.instant(f"{at(29)}.savepoint.inflight", b"")
     found = findings(history, keep_max_commits=14, keep_min_commits=12)
     assert (found["small files"].value, found["rows per file"].value) == ("12 of 12", "1")
     assert found["log to base size"].value == "100 B to 12 B (833%)"
-    assert found["pending"].value == "1 rollback, 1 write"
+    assert found["pending"].value == "1 rollback, 1 savepoint, 1 write"
     for measure, words in (
         ("small files", "run cluster(), write more rows at once"),
         ("rows per file", "use fewer partitions"),
         ("log to base size", r"run compact()"),
         ("pending", "the next write rolls it back"),
+        ("pending", "or let go of it with delete_savepoint()"),
         ("days since the last clean", "run clean()"),
         ("timeline", "run archive()"),
     ):

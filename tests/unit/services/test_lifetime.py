@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -60,6 +61,31 @@ def test_old_partitions_go_by_one_replace_commit() -> None:
     assert newest.action.value == "replacecommit"
     assert read_metadata(history.storage, "/t", newest).replaced == {"old": ("g-0",), "older": ("g-1",)}
     assert expire_partitions(table, Stages("", "off")) is None
+
+
+def test_nothing_goes_while_somebody_may_be_writing_to_it() -> None:
+    history = History().commit(1, ["old/g-0"])
+    table, quiet = history.table(**{DAYS: 10}), Stages("", "off")
+    writing = f"/t/.hoodie/{at(40)}.commit.requested"
+    history.storage.write_new(writing, b"")
+    with pytest.warns(
+        RuntimeWarning, match=r"no end of old partitions of /t is planned now: write .*commit\.requested is under way"
+    ):
+        assert expire_partitions(table, quiet) is None
+    history.storage.delete(writing)
+
+    class Begins(type(history.storage)):  # type: ignore[misc]
+        """A write begins when the partitions have been found."""
+
+        def write_new(self, path: str, data: bytes) -> None:
+            super().write_new(path, data)
+            if path.endswith("replacecommit.inflight"):
+                super().write_new(f"/t/.hoodie/{at(41)}.commit.requested", b"")
+
+    begins = replace(table, storage=Begins(history.storage.name))
+    with pytest.warns(RuntimeWarning, match="is under way"):
+        assert expire_partitions(begins, quiet) is None
+    assert [i.file_name for i in history.table().timeline.instants] == [f"{at(1)}.commit", f"{at(41)}.commit.requested"]
 
 
 def test_a_java_class_cannot_decide_and_days_are_numbers() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
+from penstock import clock
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
 from penstock.formats.avro import read_container
@@ -14,8 +17,11 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
+from penstock.services.rollback import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
 from penstock.table import TableState
+from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
 from tests.unit.services.histories import History, at, base, reloaded
@@ -174,3 +180,34 @@ def test_a_commit_is_savepointed_although_a_group_was_cleaned_that_an_archived_c
     assert not any(name.startswith(at(2)) for name in history.instants())
     assert lost_since(history.table(), at(4)) is None
     assert create_savepoint(history.table()).files == {"p": (base("c-0", 2),), "q": (base("b-0", 5),)}
+
+
+def test_what_was_cleaned_before_a_restore_undid_it_is_not_missed_by_later_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "local_now", lambda: datetime(2024, 1, 1, 0, 0, 10))  # of the clean, and of the restore
+    history = History().commits((1, 2), f"a/{G}", f"b/{H}")
+    create_savepoint(history.table(), at(2))
+    history.commits(range(3, 7), f"a/{G}", f"b/{H}")
+    taken = clean(None, history.table(cleaner_commits_retained=1), QUIET)[0].partitions["a"].deleted
+    assert base(G, 4) in taken
+    go_back(history.table(), 2)
+    history.commits((20, 21), f"b/{H}")  # the newest version in a is the savepoint's, older than what was cleaned
+    assert lost_since(history.table(), at(20)) is None
+    assert create_savepoint(history.table(), at(20)).files["a"] == (base(G, 2),)
+    assert roll_back_to(history.table(), at(21))
+
+
+def test_a_write_that_a_plan_is_to_read_is_not_rolled_back_before_the_plan_is_gone() -> None:
+    history = History("MERGE_ON_READ").commits((1,), f"a/{G}").commit(2, [f"a/{G}", f"b/{H}"], action="deltacommit")
+    clustering = ClusteringPlan((ClusteringGroup((ClusteringSlice("b", H, base(H, 2)),)),))
+    compaction = CompactionPlan((CompactionOperation("a", G, at(2), base(G, 2), (log_file_name(G, at(2), 1, "0-0-0"),)),))
+    for name, content in (
+        ("replacecommit", write_clustering(clustering, "/t")),
+        ("compaction", write_plan(compaction)),
+    ):
+        history.instant(f"{at(3)}.{name}.requested", content)
+        with pytest.raises(OptionError, match=rf"{at(3)} of /t waits to read what write {at(2)} has written.*unschedule"):
+            roll_back_to(history.table(), at(2))
+        history.storage.delete(f"/t/.hoodie/{at(3)}.{name}.requested")
+    elsewhere = ClusteringPlan((ClusteringGroup((ClusteringSlice("c", "other-0", base("other-0", 1)),)),))
+    history.instant(f"{at(3)}.replacecommit.requested", write_clustering(elsewhere, "/t"))
+    assert roll_back_to(history.table(), at(2))

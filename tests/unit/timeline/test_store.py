@@ -88,6 +88,39 @@ def test_a_writer_whose_clock_is_behind_one_that_came_in_between_steps_back(tmp_
     ]
 
 
+class Repeating(LocalStorage):
+    """Does everything twice, as after a lost answer."""
+
+    def write_new(self, path: str, data: bytes) -> None:
+        super().write_new(path, data)
+        super().write_new(path, data)
+
+
+def test_a_plan_that_the_storage_has_put_there_twice_is_one(tmp_path: Path) -> None:
+    taken = request(Repeating(), str(tmp_path), Action.ROLLBACK, utc=True, content=b"plan", is_plan=True)
+    assert load_timeline(LocalStorage(), str(tmp_path)).instants == (taken,)
+
+
+def test_a_write_never_takes_an_instant_that_may_be_anothers(tmp_path: Path) -> None:
+    """Another write's file says just the same; two that share an instant would delete each other's rows."""
+    for name, content, is_plan in (("same", b"replace", False), ("other plan", b"plan", True)):
+        path = str(tmp_path / name)
+
+        class Late(LocalStorage):
+            """Somebody takes every first time just before we do."""
+
+            taken = 0
+
+            def write_new(self, path: str, data: bytes) -> None:
+                if not Late.taken:
+                    Late.taken = 1
+                    super().write_new(path, b"replace")
+                super().write_new(path, data)
+
+        ours = request(Late(), path, Action.REPLACE_COMMIT, utc=True, content=content, is_plan=is_plan)
+        assert [i.time for i in load_timeline(LocalStorage(), path).instants][1:] == [ours.time], name
+
+
 def test_a_state_is_entered_once(place: tuple[Storage, str]) -> None:
     instant = request(*place, Action.COMMIT, utc=True)
     transition(*place, instant, State.INFLIGHT)
