@@ -209,7 +209,7 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[HeaderKey, str
     if log.fresh is not None and log.fresh.any():
         yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
     names = task.rules.arrow.names
-    for numbers in _parts(log, np.flatnonzero(~log.empty), task.max_block_bytes):
+    for numbers in _parts(log, np.flatnonzero(~log.empty), min(task.max_block_bytes, task.rules.memory_bytes // 4)):
         rows = log.take(numbers).select(names)
         yield write_block(BlockType.AVRO_DATA, header, encode_block(rows, header[HeaderKey.SCHEMA]))
     if log.empty.any():

@@ -164,6 +164,15 @@ def test_deletes_without_an_ordering_value_or_with_one_of_another_type_have_none
     assert [r.ordering.to_pylist() for r in read(one)] == [[None], [None], [None]]
 
 
+def test_many_deletes_come_in_parts_each_with_its_ordering_values() -> None:
+    keys = [f"{n:05}" for n in range(3_000)]
+    one = Slice().log(deletes("02", keys, pa.array(range(3_000), pa.int64())))
+    found = read(one, LogColumns(AVRO, (KEY, "v", "ts"), "ts", part_bytes=1))
+    assert [len(part.keys) for part in found] == [1024, 1024, 952]
+    assert [key for part in found for key in part.keys.to_pylist()] == keys
+    assert [value for part in found if part.ordering is not None for value in part.ordering.to_pylist()] == list(range(3_000))
+
+
 def test_a_missing_file_is_named() -> None:
     one = Slice().log(data("02", ("a", 1)))
     one.storage.delete(one.made.log_files[0].path)
