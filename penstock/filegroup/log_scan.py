@@ -73,7 +73,7 @@ class ScanCounts:
     rollback_blocks: int = 0
     #: Rows of the blocks that count; deletes are none.
     records: int = 0
-    #: Whose rows and deletes were met, whether they count or not.
+    #: Whose rows and deletes were met, or taken back, whether they count or not.
     instants: set[str] = field(default_factory=set)
 
 
@@ -123,6 +123,7 @@ def blocks_that_count(
                     counts.corrupt_blocks += 1
                 elif block.is_rollback:
                     counts.rollback_blocks += 1
+                    counts.instants.add(block.target_instant)
                     queue = [one for one in queue if one[1].instant != block.target_instant]
                 else:
                     counts.instants.add(block.instant)

@@ -234,6 +234,13 @@ def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is(
     assert Slice().log(data("02", ("a", 2, 2))).values(rules_of(times=CommittedTimes(frozenset()))) == {}
 
 
+def test_a_group_whose_first_write_was_taken_back_began_with_log_files() -> None:
+    torn = data("01", ("x", 1, 1))[:-20]
+    rollback = rollback_block(instant="02", target_instant="01")
+    assert Slice().log(torn).log(rollback).values() == {}
+    assert Slice().log(torn).log(rollback).log(data("03", ("a", 2, 2))).values() == {"a": 2}
+
+
 def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() -> None:
     def bare(table: pa.Table) -> pa.Table:
         """Rows as a table without filled meta columns keeps them."""
