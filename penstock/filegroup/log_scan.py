@@ -27,12 +27,17 @@ from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.rows import KEY_COLUMN, keys_of
 from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import BlockType, LogBlock, read_deletes, read_row_parts, scan_blocks
+from penstock.formats.log_blocks.large import PART_BYTES
 from penstock.merge.fold import LogRecords
 from penstock.merge.pair import flat
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 from penstock.timeline.timeline import Timeline
+
+#: What a null takes, about, and deletes that are handed out at once however many columns there are.
+_NULL_BYTES = 9
+_FEWEST_DELETES = 1024
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class ScanCounts:
     rollback_blocks: int = 0
     #: Rows of the blocks that count; deletes are none.
     records: int = 0
-    #: Whose rows and deletes were met, whether they count or not.
+    #: Whose rows and deletes were met, or taken back, whether they count or not.
     instants: set[str] = field(default_factory=set)
 
 
@@ -84,6 +89,8 @@ class LogColumns:
     ordering: str | None = None
     #: The column that holds record keys.
     key: str = KEY_COLUMN
+    #: About how much of a block is in memory at a time.
+    part_bytes: int = PART_BYTES
 
     @property
     def arrow(self) -> pa.Schema:
@@ -116,6 +123,7 @@ def blocks_that_count(
                     counts.corrupt_blocks += 1
                 elif block.is_rollback:
                     counts.rollback_blocks += 1
+                    counts.instants.add(block.target_instant)
                     queue = [one for one in queue if one[1].instant != block.target_instant]
                 else:
                     counts.instants.add(block.instant)
@@ -192,10 +200,11 @@ def _with_compacted(queue: list[Placed]) -> list[Placed]:
 
 def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     if block.type is BlockType.DELETE:
-        yield _delete_records(read_deletes(log, block), block, columns, arrow)
+        yield from _delete_records(read_deletes(log, block), block, columns, arrow)
     else:
         check_kind(block)
-        for rows in read_row_parts(log, block, read_schema=columns.schema, columns=columns.names):
+        parts = read_row_parts(log, block, read_schema=columns.schema, columns=columns.names, part_bytes=columns.part_bytes)
+        for rows in parts:
             yield _row_records(rows, block, columns, arrow)
 
 
@@ -206,11 +215,16 @@ def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)
 
 
-def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
+def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
+    """Deletes part by part: beside its key each has as many nulls as there are columns."""
     keys = _checked_keys(deletes.keys, block)
     ordering = None if columns.ordering is None else flat(deletes.ordering(arrow.field(columns.ordering).type))
-    blank = pa.table([pa.nulls(len(keys), field.type) for field in arrow], schema=arrow)
-    return LogRecords(keys, blank, np.ones(len(keys), np.bool_), ordering)
+    at_once = max(_FEWEST_DELETES, columns.part_bytes // (_NULL_BYTES * len(arrow)))
+    for at in range(0, len(keys), at_once):
+        some = keys.slice(at, at_once)
+        blank = pa.table([pa.nulls(len(some), field.type) for field in arrow], schema=arrow)
+        its = None if ordering is None else ordering.slice(at, at_once)
+        yield LogRecords(some, blank, np.ones(len(some), np.bool_), its)
 
 
 def _checked_keys(keys: pa.Array, block: LogBlock) -> pa.Array:

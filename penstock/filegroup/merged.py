@@ -29,6 +29,7 @@ from penstock.filegroup.log_scan import (
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
 from penstock.filegroup.rows import KEY_COLUMN, keys_of
+from penstock.formats.log_blocks.large import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.event_time import EventTimes, event_times
 from penstock.merge.fold import LogRecords
@@ -42,6 +43,7 @@ from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 
 _FEWEST_ROWS = 100  # that are handed out at once, however large they are
+_FEWEST_BYTES = 64 * 1024  # of a block that are read at once, however little memory there is
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def folded_log(
 ) -> FoldedLog:
     """What the slice's log says about each key."""
     scan = counts.scan if counts is not None else ScanCounts()
-    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key)
+    part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
+    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
     settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
     records = read_records(storage, _blocks(storage, slice_, rules.times, scan), of_log)
     return fold_records(_counted(records, scan), of_log.arrow, settings)

@@ -30,6 +30,7 @@ FEWEST_FOR_COLUMNS = 100  # below, going record by record is faster
 
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">ii")
+HEAD_BYTES = _HEAD.size
 
 
 def decode_block(
@@ -73,13 +74,7 @@ def record_places(content: Any) -> tuple[Places, Places]:
         CorruptFile: the lengths do not add up to the content, or the version is unknown.
     """
     view = memoryview(content)
-    if len(view) < _HEAD.size:
-        raise CorruptFile(f"an Avro block of {len(view)} bytes has no head")
-    version, count = _HEAD.unpack_from(view)
-    if version != BLOCK_VERSION:
-        raise CorruptFile(f"an Avro block of content version {version}; known is {BLOCK_VERSION}")
-    if not 0 <= count <= (len(view) - _HEAD.size) // _LENGTH.size:
-        raise CorruptFile(f"an Avro block of {len(view)} bytes claims {count} records")
+    count = record_count(view, len(view))
     places = []
     at, size, length_at = _HEAD.size, len(view), _LENGTH.unpack_from
     try:
@@ -93,6 +88,22 @@ def record_places(content: Any) -> tuple[Places, Places]:
         raise CorruptFile(f"an Avro block of {size} bytes has {count} records whose lengths do not add up to it")
     starts, ends = starts[:-1], starts[1:] - 4
     return starts, ends
+
+
+def record_count(head: Any, size: int) -> int:
+    """How many records an Avro block of so many bytes has, by its first bytes.
+
+    Raises:
+        CorruptFile: they cannot be that many, or the version is unknown.
+    """
+    if size < _HEAD.size:
+        raise CorruptFile(f"an Avro block of {size} bytes has no head")
+    version, count = _HEAD.unpack_from(head)
+    if version != BLOCK_VERSION:
+        raise CorruptFile(f"an Avro block of content version {version}; known is {BLOCK_VERSION}")
+    if not 0 <= count <= (size - _HEAD.size) // _LENGTH.size:
+        raise CorruptFile(f"an Avro block of {size} bytes claims {count} records")
+    return int(count)
 
 
 def decode_records(data: Any, starts: Places, ends: Places, schema: Avro, *, columns: Sequence[str] | None = None) -> pa.Table:

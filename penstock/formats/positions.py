@@ -49,7 +49,9 @@ def decode_positions(text: str) -> Positions:
             (upper,) = struct.unpack_from("<I", data, at)
             numbers, at = _numbers(data, at + 4)
             found.append(numbers + (upper << 32))
-    except (binascii.Error, struct.error, ValueError) as cause:
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes behind it")
+    except (binascii.Error, struct.error, ValueError, OverflowError) as cause:
         raise CorruptFile(f"positions of records cannot be read: {cause}") from cause
     return np.concatenate(found)
 
@@ -92,6 +94,8 @@ def _numbers(data: bytes, at: int) -> tuple[Positions, int]:
     found = [np.empty(0, np.int64)]
     for (key, less_one), run in zip(described.tolist(), is_run.tolist(), strict=True):
         numbers, at = _contents(data, at, less_one + 1, run)
+        if len(numbers) != less_one + 1 or (np.diff(numbers) <= 0).any():
+            raise ValueError(f"{len(numbers)} numbers in a container of {less_one + 1}, or not in order")
         found.append(numbers + (key << 16))
     return np.concatenate(found), at
 
@@ -101,6 +105,8 @@ def _contents(data: bytes, at: int, count: int, is_run: bool) -> tuple[Positions
         (runs,) = struct.unpack_from("<H", data, at)
         pairs = np.frombuffer(data, "<u2", 2 * runs, at + 2).reshape(-1, 2).astype(np.int64)
         lengths = pairs[:, 1] + 1
+        if int(lengths.sum()) != count:  # before anything is made of them
+            raise ValueError(f"runs of {int(lengths.sum())} numbers in a container of {count}")
         first = np.repeat(pairs[:, 0] - np.cumsum(lengths) + lengths, lengths)
         return first + np.arange(int(lengths.sum())), at + 2 + 4 * runs
     if count <= _MOST_LISTED:

@@ -80,7 +80,7 @@ def _check_time(query: Query, table: TableState) -> None:
             f"Time travel's timestamp '{query.as_of}' must be earlier than the first incomplete commit timestamp "
             f"'{min(open_ones)}'; choose an earlier time, or finish that write first"
         )
-    kept = _earliest_kept(table)
+    kept = earliest_kept(table)
     if kept and query.as_of < kept:
         raise OptionError(
             f"Cleaner cleaned up the timestamp of interest: files that {query.as_of} needs may be gone, {kept} is the "
@@ -88,7 +88,7 @@ def _check_time(query: Query, table: TableState) -> None:
         )
 
 
-def _earliest_kept(table: TableState) -> str | None:
+def earliest_kept(table: TableState) -> str | None:
     """The earliest commit whose files the last cleaning kept."""
     cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
     if not cleans:

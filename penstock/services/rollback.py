@@ -132,7 +132,8 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
     """What undoing a write removes, and what it takes back in logs."""
     if instant.state is State.REQUESTED:
         requests: list[dict[str, Any]] = []
-    elif instant.state is State.INFLIGHT and table.options[o.ROLLBACK_USING_MARKERS]:
+    elif instant.state is State.INFLIGHT and (table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION):
+        # a log compaction says nowhere else which logs it has added to
         requests = _announced(table, read_markers(table.storage, table.base_path, instant.time))
     else:
         requests = _listed(table, instant)

@@ -2,6 +2,7 @@
 
 Writes, deletes, overwritten and deleted partitions; cleans, archiving, compactions planned, run and taken back, clusterings,
 savepoints, restores and rollbacks; crashes of writes and services at any storage call. After each step, files and timeline agree.
+Time travel to the oldest commit that can still be read gives what was there then.
 Ordering values go up, because with the default payload the two kinds of table differ, as Hudi's do, for rows that come late.
 """
 
@@ -27,6 +28,7 @@ from penstock.metadata.merging import merged_rules
 from penstock.metadata.savepoints import savepoint_times
 from penstock.options import read_options
 from penstock.progress import Stages
+from penstock.read.plan import earliest_kept
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clustering.run import cluster
@@ -47,8 +49,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 KEYS = [f"k{n}" for n in range(8)]
 COLUMNS = ("id", "city", "ts", "fare")
-#: Base files stay as they are when new rows come, or are filled up.
-SIZES: tuple[dict[str, Any], ...] = ({"hoodie.parquet.small.file.limit": 0}, {})
+#: Base files stay as they are when new rows come, or are filled up; logs have blocks of either kind.
+SIZES: tuple[dict[str, Any], ...] = ({"hoodie.parquet.small.file.limit": 0}, {"hoodie.logfile.data.block.format": "parquet"})
 #: Services after each write have something to do: two commits stay readable, and three or four on the timeline.
 KEEP = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
 KEEP_LESS = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
@@ -78,6 +80,8 @@ class History(RuleBasedStateMachine):
         self._runner, self._time, self._faults = runner, 0, 0
         #: The newest state last; those before it can be gone back to.
         self._states: list[Rows] = [{}]
+        #: By table, what its commits left, as far as they may still be read.
+        self._past: dict[Path, dict[str, Rows]] = {path: {} for path in self._tables}
         #: What the savepoint holds, if there is one.
         self._saved: Rows | None = None
         #: Whether a service may have left something for the next write to tidy up.
@@ -113,6 +117,18 @@ class History(RuleBasedStateMachine):
         for path, options in self._tables.items():
             self._runner.run(Step(step.operation, step.rows, options=options), str(path))
         self._states, self._is_untidy = [self._states[-1], after], False
+        self._remember()
+
+    def _remember(self) -> None:
+        """The newest commits are those of the newest state."""
+        for path, past in self._past.items():
+            newest = open_table(str(path)).timeline.last_write
+            assert newest
+            past[newest.time] = self._states[-1]
+
+    def _lose_past(self) -> None:
+        """Files of earlier commits may be gone, and nothing says so."""
+        self._past = {path: {} for path in self._tables}
 
     def _serve(self, service: Callable[[TableState], object], options: dict[str, Any]) -> None:
         for path, mine in self._tables.items():
@@ -168,11 +184,14 @@ class History(RuleBasedStateMachine):
             assert plain_rows(path) in (rows_of(self._states[-1]), rows_of(after))
             self._runner.run(mine, str(path))
         self._states, self._is_untidy = [after], False  # what the newest commit is differs now
+        self._remember()
 
     @rule(keep=st.sampled_from([KEEP, KEEP_LESS, VERSIONS]))
     def clean(self, keep: dict[str, Any]) -> None:
         self._serve(SERVICES["clean"], keep)
         self._forget()
+        if keep is VERSIONS:
+            self._lose_past()
 
     @rule()
     def archive(self) -> None:
@@ -223,6 +242,7 @@ class History(RuleBasedStateMachine):
             if name not in ("clean", "archive"):
                 SERVICES[name](open_table(str(path), read_options(options)))
         self._states, self._is_untidy = [after], True
+        self._lose_past()
 
     @precondition(lambda self: not self._waits)
     @rule()
@@ -248,7 +268,7 @@ class History(RuleBasedStateMachine):
         join_logs(NOTHING, self._open(**{"hoodie.log.compaction.blocks.threshold": "2"}), QUIET)
         self._forget()
 
-    @precondition(lambda self: len(self._states) > 1 and not self._waits)
+    @precondition(lambda self: len(self._states) > 1)
     @rule()
     def roll_back(self) -> None:
         self._states.pop()
@@ -263,8 +283,18 @@ class History(RuleBasedStateMachine):
         for path in self._tables:
             assert plain_rows(path) == expected, path.name
             assert check_files(open_table(str(path))) == [], path.name
+            self._check_past(path)
         assert by_position(self._open()) == expected
         assert self._is_untidy or leftovers(next(iter(self._tables))) == []
+
+    def _check_past(self, path: Path) -> None:
+        """Time travel as far back as the table lets a query go."""
+        table = open_table(str(path))
+        kept = earliest_kept(table) or ""
+        past = {time: rows for time, rows in self._past[path].items() if time in table.timeline.completed_times and time >= kept}
+        self._past[path] = past
+        if past:
+            assert plain_rows(path, as_of=min(past)) == rows_of(past[min(past)]), (path.name, min(past))
 
 
 def rows_of(state: Rows) -> list[Any]:

@@ -22,24 +22,25 @@ from penstock.timeline.timeline import Timeline
 Row = tuple[Any, ...]
 
 
-def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts", "fare")) -> list[Row]:
-    """Rows of the newest slices, sorted; none where there is no table. Finds the table as Spark's reader does."""
+def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts", "fare"), as_of: str | None = None) -> list[Row]:
+    """Rows of the newest slices, or of those of a time, sorted; none where there is no table. Finds it as Spark's reader does."""
     try:
         table = open_table(parse_query([str(path)], Options({})).base_path)
     except TableNotFound:
         return []
     if table.is_merge_on_read:
-        return sorted(rows_of_columns(_merged(table, columns)), key=repr)
-    files = [s.base_file for its in latest_slices(table).values() for s in its]
+        return sorted(rows_of_columns(_merged(table, columns, as_of)), key=repr)
+    files = [s.base_file for its in latest_slices(table, as_of=as_of).values() for s in its]
     parts = [pq.ParquetFile(f.path).read(columns=list(columns), use_threads=False) for f in files if f is not None]
     return sorted(rows_of_columns(parts), key=repr)
 
 
-def _merged(table: TableState, columns: tuple[str, ...]) -> list[pa.Table]:
+def _merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> list[pa.Table]:
     schema = table_schema(table)
     if schema is None:
         return []
-    rules, slices = merged_rules(table, schema), [s for its in merged_slices(table).values() for s in its]
+    rules = merged_rules(table, schema, as_of=as_of)
+    slices = [s for its in merged_slices(table, as_of=as_of).values() for s in its]
     return [rows for s in slices for rows in merged_rows(table.storage, s, rules, columns)]
 
 

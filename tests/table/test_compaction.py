@@ -15,15 +15,19 @@ import pytest
 
 import penstock
 from penstock.errors import CommitUnknown, CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
+from penstock.formats.log_blocks import rollback_block, scan_blocks
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.join_logs import join_logs
+from penstock.services.compaction.join_logs import join_logs, plan_joins
 from penstock.services.compaction.run import compact, run_plan
+from penstock.services.plans import store_content
 from penstock.table import open_table
+from penstock.timeline.instant import Action
+from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
 from tests.kit.templates import Templates
-from tests.table.handmade import HandMade
+from tests.table.handmade import HandMade, at
 from tests.table.tables import (
     OPERATION,
     SIX,
@@ -537,6 +541,58 @@ def test_joining_that_died_is_taken_up_again(spark: Any, table: penstock.Table, 
     assert plain_rows(table.path) == rows_of(("a", "berlin", 30, 0.5), *ALL[1:])
     table.compact()
     assert read_optimized(spark, table.path) == rows_of(("a", "berlin", 30, 0.5), *ALL[1:])
+
+
+def test_half_of_what_a_dead_joining_wrote_never_counts_whatever_the_options_of_rollback(
+    spark: Any, table: penstock.Table
+) -> None:
+    upsert(spark, table.path, ("a", "berlin", 10, 0.5), ("b", "berlin", 10, 0.5))
+    one_row_a_block = {BLOCKS: "2", "hoodie.logfile.data.block.max.size": "1"}
+    with injected(FaultPlan(f"{table.path}-plan", match=r"^write_new .*\.deltacommit$")), pytest.raises(Crash):
+        join_logs(spark, open_table(f"crash:{table.path}", read_options(one_row_a_block)), Stages("", "off"))
+    joined = max(Path(table.path, "berlin").glob(".*.log.*"), key=lambda file: int(file.name.split(".log.")[1].split("_")[0]))
+    first, second = scan_blocks(joined.read_bytes())
+    joined.write_bytes(joined.read_bytes()[: second.offset])  # as if the process had died between the two
+    upsert(spark, table.path, ("a", "berlin", 11, 11.5))
+    table.compact_logs({BLOCKS: 2, "hoodie.rollback.using.markers": "false"})
+    assert first.compacted_instants
+    assert pending(table.path) == []
+    assert plain_rows(table.path) == rows_of(("a", "berlin", 11, 11.5), ("b", "berlin", 10, 0.5), *without(CHANGED, "ab"))
+
+
+def test_a_plan_is_run_without_a_file_group_whose_first_write_was_rolled_back_since(spark: Any, table_path: str) -> None:
+    ring = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    options = {**APART, **ring, "hoodie.bucket.index.num.buckets": "1", OPERATION: "insert"}
+    for rows in (SIX, (("n", "oslo", 1, 1.5),)):
+        write(trips(spark, *rows), table_path, options)
+    table = penstock.Table.open(table_path, spark)
+    state = open_table(table_path, read_options({BLOCKS: "1"}))
+    assert store_content(state, write_plan(plan_joins(state)), Action.LOG_COMPACTION) is not None
+    plan = table.schedule_compaction()
+    assert plan is not None
+    assert plan.file_groups == 4
+    table.rollback(max(instants(table_path, "deltacommit")))
+    table.compact_logs()
+    (commit,) = table.compact()
+    assert commit.rows_inserted == len(SIX)
+    assert pending(table_path) == []
+    assert read_optimized(spark, table_path) == rows_of(*SIX)
+
+
+def test_all_log_files_of_a_slice_are_compacted_whether_the_plan_knows_them_or_not(spark: Any, tmp_path: Path) -> None:
+    """One was written while the plan was made; the other takes back what the plan names, and its time is archived."""
+    made = HandMade(tmp_path / "t").base(1, "x", ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0))
+    made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(1, "x", 2, made.rows(4, "x", ("b", "x", 4, 4.0)))
+    made.log(1, "x", 3, made.rows(5, "x", ("c", "x", 5, 5.0)))
+    made.log(1, "x", 4, rollback_block(instant=at(6), target_instant=at(4)))
+    named = tuple(f".x-0_{at(1)}.log.{version}_0-0-0" for version in (1, 2))
+    operation = CompactionOperation("x", "x-0", at(1), f"x-0_0-0-0_{at(1)}.parquet", named, {"TOTAL_LOG_FILES_SIZE": 1.0})
+    (made.path / ".hoodie" / f"{at(7)}.compaction.requested").write_bytes(write_plan(CompactionPlan((operation,))))
+    made.instant(5)  # the first one on the timeline: what is older was archived
+    expected = [("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "x", 5, 5.0)]
+    assert plain_rows(made.path) == expected
+    penstock.Table.open(made.path, spark).compact()
+    assert read_optimized(spark, str(made.path)) == expected
 
 
 def test_logs_of_a_table_without_meta_columns_are_compacted_by_the_key_column(spark: Any, tmp_path: Path) -> None:

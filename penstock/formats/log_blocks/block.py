@@ -91,7 +91,10 @@ class LogBlock:
     def positions(self) -> Positions | None:
         """Where in the base file the rows of its records stand, ascending; None if it does not say. Raises CorruptFile."""
         text = self.header.get(HeaderKey.RECORD_POSITIONS)
-        return None if text is None else decode_positions(text)
+        try:
+            return None if text is None else decode_positions(text)
+        except CorruptFile as cause:
+            raise CorruptFile(f"{self.place}: {cause}") from cause
 
     @property
     def is_rollback(self) -> bool:

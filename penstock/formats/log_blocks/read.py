@@ -16,6 +16,7 @@ from penstock.formats.delete_records import Deletes, decode_deletes
 from penstock.formats.fit import fit
 from penstock.formats.hfile import Cells, read_hfile
 from penstock.formats.log_blocks.block import BlockType, LogBlock
+from penstock.formats.log_blocks.large import PARQUET_RATIO, PART_BYTES, Content, avro_parts, parquet_parts
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import Avro, record_of
 
@@ -64,19 +65,24 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
 
 
 def read_row_parts(
-    log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, records: int = RECORDS_OF_A_PART
+    log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, part_bytes: int = PART_BYTES
 ) -> Iterator[pa.Table]:
-    """The same rows as `read_rows` gives, part by part: of a Parquet block a row group, of other blocks so many records.
+    """The same rows as `read_rows` gives, part by part; large Avro and Parquet blocks are never in memory as a whole.
 
     Raises:
         CorruptFile, SchemaError, Unsupported: as `read_rows`.
     """
     if block.type not in _OF_TABLE:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
-    content = read_content(log, block)
     wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
+    is_large = block.content_size > part_bytes // (PARQUET_RATIO if block.type is BlockType.PARQUET_DATA else 1)
+    if is_large and block.type in _LARGE:
+        content = Content(open_log(log), block.content_offset, block.content_size)
+        parts = _LARGE[block.type](content, block.schema, wanted, part_bytes)
+    else:
+        parts = _PARTS.get(block.type, _avro_parts)(read_content(log, block), block.schema, wanted, RECORDS_OF_A_PART)
     with _errors_say_where(block):
-        for rows in _PARTS.get(block.type, _avro_parts)(content, block.schema, wanted, records):
+        for rows in parts:
             yield resolved(rows, read_schema, wanted)
 
 
@@ -157,6 +163,7 @@ _PARTS: Mapping[BlockType, Callable[[pa.Buffer, str, Sequence[str], int], Iterat
     BlockType.PARQUET_DATA: _parquet_parts,
     BlockType.HFILE_DATA: _hfile_parts,
 }
+_LARGE = {BlockType.AVRO_DATA: avro_parts, BlockType.PARQUET_DATA: parquet_parts}
 
 
 def _whole(

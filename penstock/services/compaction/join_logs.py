@@ -26,7 +26,7 @@ from penstock.filegroup.log_write import log_fields
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.merged import MergeCounts, MergedRules, folded_log
 from penstock.filegroup.model import FileSlice, LogFile
-from penstock.filegroup.names import log_file_name, log_order, parse_log_name
+from penstock.filegroup.names import log_file_name
 from penstock.filegroup.write import FileSettings, Output, failing_as_storage
 from penstock.formats.avro_columns import encode_block
 from penstock.formats.delete_records import deletes_of, encode_deletes
@@ -42,11 +42,10 @@ from penstock.services.compaction.run import (
     rules_and_settings,
     running,
     schema_of,
-    sizes_of_files,
-    slice_of,
     start_over,
 )
 from penstock.services.compaction.schedule import check_type, pending_at
+from penstock.services.compaction.slices import list_folders, slice_of, still_there, unnamed_logs
 from penstock.services.plans import store_content, writes_under_way
 from penstock.spread import run_tasks, this_task
 from penstock.storage import join
@@ -129,23 +128,13 @@ def _others_wrote(table: TableState, change: Change) -> bool:
 
 def _tasks(table: TableState, time: str, plan: CompactionPlan) -> list[JoinTask]:
     rules, settings = rules_and_settings(table, time, schema_of(table))
-    sizes, tasks = sizes_of_files(table, plan), []
-    for operation in plan.operations:
-        slice_ = slice_of(table.base_path, operation, sizes[operation.partition_path])
-        later = _later(table, slice_, sizes[operation.partition_path])
+    folders, tasks = list_folders(table, plan), []
+    for operation in still_there(table, time, plan, folders):
+        folder = folders[operation.partition_path]
+        slice_ = slice_of(table.base_path, operation, folder.sizes)
+        later = unnamed_logs(slice_, folder)
         tasks.append(JoinTask(slice_, later, rules, settings, table.options[o.LOG_BLOCK_MAX_SIZE]))
     return tasks
-
-
-def _later(table: TableState, slice_: FileSlice, sizes: Mapping[str, int]) -> tuple[LogFile, ...]:
-    """Log files of a slice that it does not name, in reading order."""
-    known, folder = {log.name for log in slice_.log_files}, join(table.base_path, slice_.partition_path)
-    named = [(name, text) for text in sizes if text not in known and (name := parse_log_name(text)) and not name.is_cdc]
-    ours = [(n, text) for n, text in named if (n.file_id, n.base_instant) == (slice_.file_id, slice_.base_instant)]
-    return tuple(
-        LogFile(join(folder, text), n.file_id, n.base_instant, n.version, n.write_token, sizes[text])
-        for n, text in sorted(ours, key=lambda one: log_order(one[0]))
-    )
 
 
 def join_slice(task: JoinTask) -> list[dict[str, Any]]:
@@ -209,7 +198,7 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[HeaderKey, str
     if log.fresh is not None and log.fresh.any():
         yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
     names = task.rules.arrow.names
-    for numbers in _parts(log, np.flatnonzero(~log.empty), task.max_block_bytes):
+    for numbers in _parts(log, np.flatnonzero(~log.empty), min(task.max_block_bytes, task.rules.memory_bytes // 4)):
         rows = log.take(numbers).select(names)
         yield write_block(BlockType.AVRO_DATA, header, encode_block(rows, header[HeaderKey.SCHEMA]))
     if log.empty.any():

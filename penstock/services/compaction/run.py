@@ -9,7 +9,7 @@ slice that the new base file begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -26,8 +26,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.markers import MarkerType, read_markers, work_folder
 from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
-from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
+from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import open_base_file
 from penstock.filegroup.rows import body_of
 from penstock.filegroup.write import BaseFileWriter, FileSettings, Output
@@ -38,6 +37,7 @@ from penstock.metadata.pending import plan_of
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
 from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule
+from penstock.services.compaction.slices import list_folders, still_there, whole_slice
 from penstock.services.compaction.strategies import LOG_BYTES
 from penstock.services.plans import writes_before
 from penstock.services.rollback import roll_back, run_rollback
@@ -46,7 +46,7 @@ from penstock.storage import join
 from penstock.table import TableState, reloaded, table_schema
 from penstock.timeline.contents import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.plans import CompactionOperation, CompactionPlan
+from penstock.timeline.plans import CompactionPlan
 from penstock.timeline.store import instant_path
 
 if TYPE_CHECKING:
@@ -186,15 +186,15 @@ def _rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapp
 def make_tasks(table: TableState, time: str, plan: CompactionPlan, schema: str) -> list[CompactTask]:
     """The plan's operations as tasks, the most work first. Raises CorruptFile if a file is missing."""
     rules, settings = rules_and_settings(table, time, schema)
-    sizes = sizes_of_files(table, plan)
+    folders = list_folders(table, plan)
     tasks = [
         CompactTask(
-            slice_=slice_of(table.base_path, operation, sizes[operation.partition_path]),
+            slice_=whole_slice(table.base_path, operation, folders[operation.partition_path]),
             rules=rules,
             settings=settings,
             log_bytes=int(operation.metrics.get(LOG_BYTES, 0)),
         )
-        for operation in plan.operations
+        for operation in still_there(table, time, plan, folders)
     ]
     return sorted(tasks, key=lambda task: _bytes_of(task.slice_), reverse=True)
 
@@ -207,61 +207,16 @@ def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[Merge
     return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
 
 
-def sizes_of_files(table: TableState, plan: CompactionPlan) -> dict[str, dict[str, int]]:
-    """The files of the partitions that a plan names: their sizes, by partition path and name."""
-    paths = {operation.partition_path for operation in plan.operations}
-    return {p: {f.name: f.size_bytes for f in table.storage.list(join(table.base_path, p))} for p in paths}
-
-
-def slice_of(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
-    """The file slice that an operation names.
-
-    Args:
-        sizes: of the files in its partition, by their names.
-    """
-    folder = join(base_path, operation.partition_path)
-    base = None
-    if operation.base_file is not None:
-        named = _parsed(operation.base_file, parse_base_name)
-        size = _size(folder, operation.base_file, sizes)
-        base = BaseFile(join(folder, operation.base_file), named.file_id, named.instant, size)
-    logs = sorted(((_parsed(text, parse_log_name), text) for text in operation.log_files), key=lambda one: log_order(one[0]))
-    return FileSlice(
-        partition_path=operation.partition_path,
-        file_id=operation.file_id,
-        base_instant=operation.base_instant,
-        base_file=base,
-        log_files=tuple(
-            LogFile(join(folder, text), n.file_id, n.base_instant, n.version, n.write_token, _size(folder, text, sizes))
-            for n, text in logs
-        ),
-    )
-
-
-def _parsed(text: str, parse: Callable[[str], Any]) -> Any:
-    name = parse(text)
-    if name is None:
-        raise CorruptFile(f"a compaction plan names {text!r}, which is not the name of a data file")
-    return name
-
-
-def _size(folder: str, name: str, sizes: Mapping[str, int]) -> int:
-    if name not in sizes:
-        raise CorruptFile(
-            f"{join(folder, name)} is missing, which a compaction plan names; restore the file from a copy, or unschedule "
-            "that compaction"
-        )
-    return sizes[name]
-
-
 def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
-    """Write the base file that a slice becomes; gives its write stat, or none where there is nothing to write."""
+    """Write the base file that a slice becomes; gives its write stat.
+
+    A log of which nothing counts becomes a file without rows: the next plan then finds nothing to do, and log files that came
+    since have their base file.
+    """
     began, slice_, counts = clock.monotonic_s(), task.slice_, MergeCounts(event_time=task.settings.event_time)
     body = body_of(task.settings.schema)
     parts = merged_rows(task.settings.storage, slice_, task.rules, body.names, counts)
     first = next(parts, None)
-    if slice_.base_file is None and counts.keys == 0:
-        return []  # all that was in the log was taken back
     identity = this_task()
     output = Output(task.settings, identity.number, identity.write_token)
     writer = _writer(output, slice_)

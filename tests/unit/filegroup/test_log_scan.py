@@ -5,17 +5,26 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptFile, PenstockError, Unsupported
-from penstock.filegroup.log_scan import CommittedTimes, LogColumns, ScanCounts, blocks_that_count, committed_times, read_records
+from penstock.filegroup.log_scan import (
+    CommittedTimes,
+    LogColumns,
+    ScanCounts,
+    blocks_that_count,
+    committed_times,
+    positions_touched,
+    read_records,
+)
 from penstock.formats.log_blocks import BlockType, HeaderKey, avro_block, rollback_block, scan_blocks, write_block
 from penstock.merge.fold import LogRecords
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
 from penstock.schema.avro import record_of
 from penstock.timeline.timeline import Timeline
-from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes
+from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes, rows
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 KEY = "_hoodie_record_key"
@@ -155,6 +164,15 @@ def test_deletes_without_an_ordering_value_or_with_one_of_another_type_have_none
     assert [r.ordering.to_pylist() for r in read(one)] == [[None], [None], [None]]
 
 
+def test_many_deletes_come_in_parts_each_with_its_ordering_values() -> None:
+    keys = [f"{n:05}" for n in range(3_000)]
+    one = Slice().log(deletes("02", keys, pa.array(range(3_000), pa.int64())))
+    found = read(one, LogColumns(AVRO, (KEY, "v", "ts"), "ts", part_bytes=1))
+    assert [len(part.keys) for part in found] == [1024, 1024, 952]
+    assert [key for part in found for key in part.keys.to_pylist()] == keys
+    assert [value for part in found if part.ordering is not None for value in part.ordering.to_pylist()] == list(range(3_000))
+
+
 def test_a_missing_file_is_named() -> None:
     one = Slice().log(data("02", ("a", 1)))
     one.storage.delete(one.made.log_files[0].path)
@@ -263,6 +281,16 @@ def test_a_version_or_type_that_is_not_known_is_refused_with_its_place(place: in
     damaged = FIRST[:place] + struct.pack(">i", number) + FIRST[place + 4 :]
     with pytest.raises(Unsupported, match=rf"log\.1_0-0-0, block at byte 0: .*{message}"):
         counting(Slice().log(damaged))
+
+
+def test_positions_that_cannot_be_read_are_an_error_with_their_place() -> None:
+    one = Slice().base(("a", 1, 1)).log(avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0])))
+    assert positions_touched(one.storage, one.made, ALL_TIMES).tolist() == [0]  # type: ignore[union-attr]
+    (block,) = scan_blocks(log := one.storage.read(one.made.log_files[0].path))
+    text = block.header[HeaderKey.RECORD_POSITIONS].encode()
+    damaged = Slice().base(("a", 1, 1)).log(log.replace(text, b"!" + text[1:]))
+    with pytest.raises(CorruptFile, match=r"log\.1_0-0-0, block at byte 0: positions of records cannot be read"):
+        positions_touched(damaged.storage, damaged.made, ALL_TIMES)
 
 
 def test_a_file_that_is_no_log_is_refused() -> None:

@@ -14,12 +14,14 @@ import pytest
 from penstock.errors import CorruptFile
 from penstock.filegroup.log_scan import CommittedTimes
 from penstock.filegroup.merged import MergeCounts, merged_rows
-from penstock.filegroup.model import BaseFile
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.filegroup.names import log_file_name
 from penstock.formats.log_blocks import avro_block, rollback_block
 from penstock.merge.mergers import AlwaysDelete, CommitTime, EventTime, LatestCommit, LatestOrdering, Merger
 from penstock.merge.partial import PartialUpdate
 from penstock.merge.ready import Aggregate
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
+from penstock.storage import LocalStorage
 from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rows, rules_of
 
 LATEST, ORDERED = LatestCommit(), LatestOrdering("ts")
@@ -232,6 +234,13 @@ def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is(
     assert Slice().log(data("02", ("a", 2, 2))).values(rules_of(times=CommittedTimes(frozenset()))) == {}
 
 
+def test_a_group_whose_first_write_was_taken_back_began_with_log_files() -> None:
+    torn = data("01", ("x", 1, 1))[:-20]
+    rollback = rollback_block(instant="02", target_instant="01")
+    assert Slice().log(torn).log(rollback).values() == {}
+    assert Slice().log(torn).log(rollback).log(data("03", ("a", 2, 2))).values() == {"a": 2}
+
+
 def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() -> None:
     def bare(table: pa.Table) -> pa.Table:
         """Rows as a table without filled meta columns keeps them."""
@@ -281,18 +290,39 @@ def test_a_log_of_many_versions_of_few_keys_is_folded_without_spilling() -> None
     assert set(found["v"].to_pylist()) == {59}
 
 
-def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any) -> None:
-    limit, one = 4 << 20, Slice().base()
-    for number in range(60):
-        some = range(number * 1000, (number + 1) * 1000)
-        one.log(data(f"{number:02}", *((f"{n:012}", number, number, "x" * 700) for n in some), columns=WIDE, parquet=True))
+@pytest.mark.parametrize(("parquet", "blocks"), [(False, 1), (True, 1), (True, 60)], ids=["Avro", "Parquet", "many blocks"])
+def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any, parquet: bool, blocks: int) -> None:
+    limit, size = 4 << 20, 60_000 // blocks
+    name = log_file_name("f-0", "01", 1, "0-0-0")
+    with (tmp_path / name).open("wb") as file:
+        for number in range(blocks):
+            some = range(number * size, (number + 1) * size)
+            rows = ((f"{n:012}", number, number, f"{n:07}" * 100) for n in some)
+            file.write(data("01", *rows, columns=WIDE, parquet=parquet))
+    log = LogFile(str(tmp_path / name), "f-0", "01", 1, "0-0-0", (tmp_path / name).stat().st_size)
     rules = rules_of(LATEST, schema=WIDE_AVRO, memory_bytes=limit, spill_folder=str(tmp_path))
     before = pa.default_memory_pool()
     pool = pa.proxy_memory_pool(before)
     pa.set_memory_pool(pool)
     try:
-        found = sum(table.num_rows for table in merged_rows(one.storage, one.made, rules, ["v", "text"]))
+        slice_ = FileSlice("", "f-0", "01", None, (log,))
+        found = sum(table.num_rows for table in merged_rows(LocalStorage(), slice_, rules, ["v", "text"]))
     finally:
         pa.set_memory_pool(before)
     assert found == 60_000
-    assert pool.max_memory() < 2.5 * limit  # the log holds ten times the limit, the keys alone a quarter of it
+    assert pool.max_memory() < 4 * limit  # the log holds ten times the limit, the keys alone a quarter of it
+
+
+def test_memory_follows_the_limit_where_keys_are_deleted_from_a_wide_table(tmp_path: Any) -> None:
+    wide = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), *((f"c{n}", pa.int64()) for n in range(40))])
+    limit, avro = 1 << 20, with_meta_columns(avro_of_arrow(wide, "t"))
+    one = Slice().base(columns=wide).log(deletes("02", [f"{n:06}" for n in range(30_000)]))
+    rules = rules_of(LATEST, schema=avro, memory_bytes=limit, spill_folder=str(tmp_path))
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        assert list(merged_rows(one.storage, one.made, rules)) == []
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 3 * limit  # nulls for all columns of all keys would take more than ten times the limit

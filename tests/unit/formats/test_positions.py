@@ -52,3 +52,25 @@ def test_a_torn_bitmap_is_refused() -> None:
     for end in range(9, len(data), 997):
         with pytest.raises(CorruptFile):
             decode_positions(base64.b64encode(data[:end]).decode())
+
+
+def test_a_flipped_bit_in_a_bitmap_gives_an_error_or_as_many_numbers() -> None:
+    """One bit makes runs of lists, and lists could be runs of gigabytes; another would leave all numbers out."""
+    numbers = np.concatenate([np.arange(0, 9_000, 9), np.arange(65_536, 75_536)])
+    data = bytearray(base64.b64decode(encode_positions(numbers)))
+    for at in [*range(60), *range(60, len(data), 331)]:
+        for bit in range(8):
+            data[at] ^= 1 << bit
+            try:
+                found = len(decode_positions(base64.b64encode(data).decode()))
+            except CorruptFile:
+                found = len(numbers)
+            assert found == len(numbers), (at, bit)
+            data[at] ^= 1 << bit
+
+
+def test_runs_that_claim_more_than_a_container_holds_are_refused_before_anything_is_made_of_them() -> None:
+    runs = struct.pack("<H", 60_000) + struct.pack("<2H", 0, 65_535) * 60_000
+    bitmap = struct.pack("<IB2H", 12347, 1, 0, 65_535) + runs
+    with pytest.raises(CorruptFile, match="runs of 3932160000 numbers in a container of 65536"):
+        decode_positions(base64.b64encode(struct.pack("<qI", 1, 0) + bitmap).decode())

@@ -98,6 +98,14 @@ def test_rows_beyond_the_limit_of_a_block_become_several() -> None:
     assert of.merged().to_pylist() == before
 
 
+def test_no_block_takes_more_than_its_part_of_the_memory(tmp_path: Any) -> None:
+    of = Slice().base(("a", 1)).log(data("02", *((f"k{n:04}", n, n) for n in range(500))))
+    before = of.merged().sort_by("id").to_pylist()
+    join(of, memory_bytes=20_000, spill_folder=str(tmp_path))
+    assert len(blocks(of)) > 3
+    assert of.merged().sort_by("id").to_pylist() == before
+
+
 def test_a_slice_that_got_more_changes_since_is_left_alone() -> None:
     of = changed()
     planned = of.made
