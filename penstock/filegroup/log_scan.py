@@ -28,6 +28,7 @@ from penstock.filegroup.rows import KEY_COLUMN, keys_of
 from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import BlockType, LogBlock, read_deletes, read_row_parts, scan_blocks
 from penstock.merge.fold import LogRecords
+from penstock.merge.gather import column_at
 from penstock.merge.pair import flat
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import AvroRecord
@@ -80,7 +81,7 @@ class LogColumns:
     schema: AvroRecord
     #: The columns that are read, the record key and the ordering column among them.
     names: tuple[str, ...]
-    #: The column whose values say which record of a key is newer; None: none does.
+    #: The column, or field of a struct, whose values say which record of a key is newer; None: none does.
     ordering: str | None = None
     #: The column that holds record keys.
     key: str = KEY_COLUMN
@@ -201,14 +202,15 @@ def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
     keys = _checked_keys(flat(keys_of(rows, columns.key)), block)
-    ordering = None if columns.ordering is None else flat(rows[columns.ordering])
+    ordering = None if columns.ordering is None else flat(column_at(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)
 
 
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
     keys = _checked_keys(deletes.keys, block)
-    ordering = None if columns.ordering is None else flat(deletes.ordering(arrow.field(columns.ordering).type))
+    values = None if columns.ordering is None else column_at(arrow.empty_table(), columns.ordering)
+    ordering = None if values is None else flat(deletes.ordering(values.type))
     blank = pa.table([pa.nulls(len(keys), field.type) for field in arrow], schema=arrow)
     return LogRecords(keys, blank, np.ones(len(keys), np.bool_), ordering)
 
