@@ -1,12 +1,12 @@
 """What payloads cost: one upsert with each of the built-in ones, beside the default one.
 
-    python -m bench.payloads --rows 1000000 --batch 200000 --repeat 3 --out bench/out/payloads
+    python -m bench.payloads --rows 1000000 --batch 200000 --rounds 3 --out bench/out/payloads
 
 One table is made by bulk_insert. Every upsert goes into a copy of it, whose data files are links, with the same batch: newer
 rows of known keys, some of them with nulls, a few deletes, a few new keys. Rounds are interleaved: every payload once, then every
 one again, so that a slow minute of the machine is nobody's own. A first upsert, which warms Spark up, does not count. Every
 upsert is a line; at the end comes a line for each payload with the median time and how many times the default payload's it is,
-the goal being at most 1.2.
+the goal being at most 1.2. Files are compressed with the benchmark's codec: a slower one would hide what merging costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ HOODIE = {
 }
 TABLE = "table"
 OPERATION, PAYLOAD = "hoodie.datasource.write.operation", "hoodie.datasource.write.payload.class"
+CODEC = "hoodie.parquet.compression.codec"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,34 +59,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the table")
     parser.add_argument("--batch", type=int, default=200_000, help="rows of the upsert")
-    parser.add_argument("--repeat", type=int, default=3, help="upserts that the median is taken of")
+    parser.add_argument("--repeat", "--rounds", type=int, default=3, help="upserts that the median is taken of")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--payloads", default=",".join(PAYLOADS), help="which ones, the default one first")
+    parser.add_argument("--codec", default="snappy", choices=["snappy", "zstd", "gzip"], help="of the table's files")
     parser.add_argument("--out", type=Path, default=Path("bench/out/payloads"))
     asked = parser.parse_args(arguments)
     spark = penstock.session(master=f"local[{asked.cores}]")
     asked.out.mkdir(parents=True, exist_ok=True)
-    batch = make_inputs(spark, asked.out, asked.rows, asked.batch)
+    table = {**HOODIE, CODEC: asked.codec}
+    batch = make_inputs(spark, asked.out, asked.rows, asked.batch, table)
     names = list(dict.fromkeys([DEFAULT, *asked.payloads.split(",")]))
-    times = measure(spark, names, batch, asked.out, asked.repeat)
+    times = measure(spark, names, batch, asked.out, asked.repeat, table)
     spark.stop()
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     found = {name: {"seconds": round(s, 3), "times_default": round(s / medians[DEFAULT], 2)} for name, s in medians.items()}
     (asked.out / "payloads.json").write_text(json.dumps(found, indent=2) + "\n")
-    _say(f"\nmedian of {asked.repeat}")
+    (asked.out / "payloads.md").write_text(as_table(found))
+    _say(f"\nmedian of {asked.repeat}, {asked.rows} rows stored, {asked.batch} upserted, {asked.codec}")
     for name, figures in found.items():
         _say(f"{name:45} {figures['seconds']:8.3f} s  {figures['times_default']:5.2f}x")
     return int(any(figures["times_default"] > GOAL for figures in found.values()))
 
 
-def make_inputs(spark: Any, folder: Path, rows: int, batch: int) -> str:
+def as_table(found: Mapping[str, Mapping[str, float]]) -> str:
+    """The figures as they stand in docs/payloads.md."""
+    lines = [f"| `{name}` | {figures['seconds']:.2f} s | {figures['times_default']:.2f} |" for name, figures in found.items()]
+    return "\n".join(["| payload | upsert | times the default |", "| --- | --- | --- |", *lines]) + "\n"
+
+
+def make_inputs(spark: Any, folder: Path, rows: int, batch: int, table: Mapping[str, str]) -> str:
     """The table that is copied, and a file with the batch, whose name is given back."""
     stored, incoming = str(folder / "stored"), str(folder / "incoming")
     trips(spark, 0, rows, 1).write.mode("overwrite").parquet(stored)
     first = max(0, rows - batch * 9 // 10)
     trips(spark, first, first + batch, 2).write.mode("overwrite").parquet(incoming)
     shutil.rmtree(folder / TABLE, ignore_errors=True)
-    _write(spark, stored, folder / TABLE, {**HOODIE, OPERATION: "bulk_insert"})
+    _write(spark, stored, folder / TABLE, {**table, OPERATION: "bulk_insert"})
     return incoming
 
 
@@ -107,23 +117,25 @@ def trips(spark: Any, first: int, end: int, ts: int) -> Any:
     )
 
 
-def measure(spark: Any, names: Sequence[str], batch: str, folder: Path, repeat: int) -> dict[str, list[float]]:
+def measure(
+    spark: Any, names: Sequence[str], batch: str, folder: Path, repeat: int, table: Mapping[str, str]
+) -> dict[str, list[float]]:
     """Times of upserts with each payload, each into a copy of the table."""
     times: dict[str, list[float]] = {name: [] for name in names}
-    _say(f"{'warm-up':9} {DEFAULT:45} {_upsert(spark, DEFAULT, batch, folder):8.3f} s")
+    _say(f"{'warm-up':9} {DEFAULT:45} {_upsert(spark, DEFAULT, batch, folder, table):8.3f} s")
     for number in range(1, repeat + 1):
         for name in names:
-            times[name].append(_upsert(spark, name, batch, folder))
+            times[name].append(_upsert(spark, name, batch, folder, table))
             _say(f"round {number:<3} {name:45} {times[name][-1]:8.3f} s")
     return times
 
 
-def _upsert(spark: Any, payload: str, batch: str, folder: Path) -> float:
+def _upsert(spark: Any, payload: str, batch: str, folder: Path, table: Mapping[str, str]) -> float:
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder / TABLE, copy, copy_function=_link)
     began = time.perf_counter()
-    _write(spark, batch, copy, {**HOODIE, PAYLOAD: payload, **PAYLOADS[payload], OPERATION: "upsert"})
+    _write(spark, batch, copy, {**table, PAYLOAD: payload, **PAYLOADS[payload], OPERATION: "upsert"})
     return time.perf_counter() - began
 
 

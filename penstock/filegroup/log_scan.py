@@ -29,6 +29,7 @@ from penstock.formats.delete_records import Deletes
 from penstock.formats.log_blocks import BlockType, LogBlock, read_deletes, read_row_parts, scan_blocks
 from penstock.formats.log_blocks.large import PART_BYTES
 from penstock.merge.fold import LogRecords
+from penstock.merge.gather import column_at
 from penstock.merge.pair import flat
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import AvroRecord
@@ -85,7 +86,7 @@ class LogColumns:
     schema: AvroRecord
     #: The columns that are read, the record key and the ordering column among them.
     names: tuple[str, ...]
-    #: The column whose values say which record of a key is newer; None: none does.
+    #: The column, or field of a struct, whose values say which record of a key is newer; None: none does.
     ordering: str | None = None
     #: The column that holds record keys.
     key: str = KEY_COLUMN
@@ -210,7 +211,7 @@ def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
     keys = _checked_keys(flat(keys_of(rows, columns.key)), block)
-    ordering = None if columns.ordering is None else flat(rows[columns.ordering])
+    ordering = None if columns.ordering is None else flat(column_at(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)
 
@@ -218,7 +219,8 @@ def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     """Deletes part by part: beside its key each has as many nulls as there are columns."""
     keys = _checked_keys(deletes.keys, block)
-    ordering = None if columns.ordering is None else flat(deletes.ordering(arrow.field(columns.ordering).type))
+    values = None if columns.ordering is None else column_at(arrow.empty_table(), columns.ordering)
+    ordering = None if values is None else flat(deletes.ordering(values.type))
     at_once = max(_FEWEST_DELETES, columns.part_bytes // (_NULL_BYTES * len(arrow)))
     for at in range(0, len(keys), at_once):
         some = keys.slice(at, at_once)

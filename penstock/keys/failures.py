@@ -14,11 +14,13 @@ import re
 from collections.abc import Sequence
 
 from penstock import errors
-from penstock.errors import OptionError, PenstockError, RecordKeyError, SchemaError
+from penstock.errors import OptionError, PayloadError, PenstockError, RecordKeyError, SchemaError
 from penstock.keys.model import RECORD_KEY_OPTION
 
 _OPEN, _CLOSE = "<<penstock:", ">>"
-_CLASSES: dict[str, type[PenstockError]] = {kind.__name__: kind for kind in (RecordKeyError, SchemaError, OptionError)}
+_CLASSES: dict[str, type[PenstockError]] = {
+    kind.__name__: kind for kind in (RecordKeyError, SchemaError, OptionError, PayloadError)
+}
 _MARKED = re.compile(rf"<<penstock:({'|'.join(_CLASSES)})\|(.*?)\|penstock>>", re.DOTALL)
 _READING = "(while reading "
 _RAISED = re.compile(rf"penstock\.errors\.(\w+): (.*?{re.escape(_READING)}[^\n]*\))", re.DOTALL)

@@ -6,7 +6,7 @@ field decides, as with Hudi; it should be the stream's own position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from penstock.merge.blend import blend, column_like
 from penstock.merge.mergers import (
     BUILD,
     DELETE,
+    DELETE_FLAG,
     KEEP_OLD,
     TAKE_NEW,
     Building,
@@ -30,6 +31,8 @@ from penstock.merge.mergers import (
     ignores_ordering,
     inserted_rows,
     keeps_partition,
+    logs_deletes,
+    makes_rows,
 )
 from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
@@ -124,7 +127,10 @@ class DebeziumPostgres:
 
 @dataclass(frozen=True)
 class WithOperation:
-    """Any merger, where `_hoodie_operation` says which rows are deletes too. A row that is kept is kept from these as well."""
+    """Any merger, where `_hoodie_operation` says which rows are deletes too. A row that is kept is kept from these as well.
+
+    Mergers of ours are told of deletes before they decide: what comes before and after one matters to them. Hudi's do not know.
+    """
 
     merger: Merger
 
@@ -153,9 +159,16 @@ class WithOperation:
     def keeps_partition(self) -> bool:
         return keeps_partition(self.merger)
 
+    @property
+    def makes_rows(self) -> bool:
+        return makes_rows(self.merger)
+
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        deletes = operation_deletes(new)
+        if logs_deletes(self.merger):
+            return self.merger.resolve(old, _with_flags(new, deletes))
         choices = self.merger.resolve(old, new)
-        choices[operation_deletes(new) & (choices != KEEP_OLD)] = DELETE
+        choices[deletes & (choices != KEEP_OLD)] = DELETE
         return choices
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
@@ -168,7 +181,24 @@ class WithOperation:
         return inserted_rows(self.merger, new)
 
     def fold(self, runs: Runs) -> Folded:
-        return self.merger.fold(runs) if isinstance(self.merger, Folding) else pick_newest(runs)
+        if not isinstance(self.merger, Folding):
+            return pick_newest(replace(runs, ranks=None) if self.ignores_ordering else runs)
+        if not logs_deletes(self.merger):
+            return self.merger.fold(runs)
+        folded = self.merger.fold(replace(runs, rows=_with_flags(runs.rows, operation_deletes(runs.rows))))
+        return replace(folded, rows=folded.rows.select(runs.rows.column_names))
+
+
+def _with_flags(rows: pa.Table, deletes: Flags) -> pa.Table:
+    """The rows, with these marked as deletes by their flag."""
+    if not deletes.any():
+        return rows
+    if DELETE_FLAG not in rows.column_names:
+        return rows.append_column(DELETE_FLAG, pa.array(deletes))
+    at = rows.schema.get_field_index(DELETE_FLAG)
+    return rows.set_column(
+        at, rows.schema.field(at), blend(~deletes, rows[DELETE_FLAG], pa.chunked_array([pa.repeat(True, len(deletes))]))
+    )
 
 
 def operation_deletes(rows: pa.Table) -> Flags:

@@ -10,13 +10,14 @@ Keys with a single row are not touched. A merger that only picks the newest row 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.gather import Positions, take_rows
+from penstock.merge.gather import Positions, are_alike, take_rows, top_column
 from penstock.merge.mergers import Merger, ignores_ordering
 from penstock.merge.pair import ranks
 from penstock.merge.runs import Flags, Folded, Folding, Runs, newest
@@ -26,7 +27,7 @@ from penstock.merge.runs import Flags, Folded, Folding, Runs, newest
 class Batch:
     """A batch with one row per key."""
 
-    #: Rows that stand for their keys, ascending: of each key the last one that came.
+    #: Rows that stand for their keys, ascending: of each key the last one that came, or that is placed like what they became.
     rows: Positions
     #: Those of them, ascending, whose values are others now, and these values.
     changed: Positions
@@ -54,12 +55,14 @@ def fold_batch(
     ordering: pa.Array | pa.ChunkedArray | None = None,
     column: str = "",
     arrival: Positions | None = None,
+    placed_by: Sequence[str] = (),
 ) -> Batch:
     """Fold the rows of each key of a batch into one.
 
     Args:
         column: what the ordering column is called, for the message.
         arrival: numbers that tell which row came later, where the rows do not stand in that order.
+        placed_by: columns that say where rows go, if rows of one key may go to several places.
     """
     if pc.count_distinct(keys).as_py() == len(keys):
         return Batch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
@@ -73,10 +76,21 @@ def fold_batch(
         None if ordering is None else ranks(ordering.take(pa.array(members)), column),
     )
     folded = merger.fold(runs)
-    changed = order[ends[lengths > 1]]
+    changed = members[_standing(runs, folded.rows, placed_by)]
     back = np.argsort(changed)
     fresh, gone = (None if flags is None or not flags.any() else flags[back] for flags in (folded.fresh, folded.gone))
-    return Batch(np.sort(order[ends]), changed[back], take_rows(folded.rows, back), fresh, gone)
+    standing = np.sort(np.concatenate([order[ends[lengths == 1]], changed]))
+    return Batch(standing, changed[back], take_rows(folded.rows, back), fresh, gone)
+
+
+def _standing(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
+    """The last row of each run that has the folded row's values in these columns; the last one, if none has."""
+    names = {top_column(path, folded.column_names) for path in columns} & set(folded.column_names)
+    if not names:
+        return runs.ends
+    alike = are_alike(runs.rows, take_rows(folded.select(sorted(names)), runs.run_of), columns)
+    at = np.maximum.reduceat(np.where(alike, np.arange(len(alike)), -1), runs.starts)
+    return np.where(at < 0, runs.ends, at)
 
 
 @dataclass(frozen=True)

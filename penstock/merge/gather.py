@@ -70,6 +70,17 @@ def top_column(path: str, names: list[str]) -> str:
     return path if path in names else path.split(".")[0]
 
 
+def are_alike(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Where rows have the same values in these columns; fields of structs as `a.b`. A column that a side lacks does not count."""
+    alike = np.ones(one.num_rows, np.bool_)
+    for name in columns:
+        a, b = column_at(one, name), column_at(other, name)
+        if a is not None and b is not None:
+            both_null = pc.and_(pc.is_null(a), pc.is_null(b))
+            alike &= np.asarray(pc.or_(pc.fill_null(pc.equal(a, b), False), both_null), dtype=np.bool_)
+    return alike
+
+
 def _reaches(table: pa.Table, rows: Positions) -> bool:
     """Whether no column of the source or of the result can outgrow its offsets."""
     size = table.nbytes

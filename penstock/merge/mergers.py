@@ -133,8 +133,9 @@ class EventTime:
         return (self.ordering,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        kept = np.where(is_newer(old, new, self.ordering), KEEP_OLD, TAKE_NEW)
-        return np.where(self.is_delete(new), DELETE, kept).astype(np.int8)
+        gone = self.is_delete(new)
+        kept = np.where(is_newer(old, new, self.ordering, ~gone), KEEP_OLD, TAKE_NEW)
+        return np.where(gone, DELETE, kept).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
@@ -145,11 +146,15 @@ class FirstValue:
     """The greater ordering value wins, the older row among equals: FirstValueAvroPayload."""
 
     ordering: str
-    reads: tuple[str, ...] = ()
+    marker: DeleteMarker | None = None
 
     @property
     def needs(self) -> tuple[str, ...]:
         return (self.ordering,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.marker.column,) if self.marker else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
@@ -157,7 +162,7 @@ class FirstValue:
         return np.where(kept, KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
+        return self.marker.marks(new) if self.marker else delete_flags(new)
 
     def fold(self, runs: Runs) -> Folded:
         if runs.ranks is None:
@@ -200,6 +205,11 @@ def delete_entries(merger: Merger, rows: pa.Table) -> Flags:
 def keeps_partition(merger: Merger) -> bool:
     """Whether a row that is made of two stays in its partition where it keeps the partition columns of the stored one."""
     return getattr(merger, "keeps_partition", False)
+
+
+def makes_rows(merger: Merger) -> bool:
+    """Whether the merger makes rows out of two, itself or the one that it stands around."""
+    return getattr(merger, "makes_rows", isinstance(merger, Building))
 
 
 def inserted_rows(merger: Merger, rows: pa.Table) -> pa.Table:
@@ -255,11 +265,17 @@ def check_operations(values: pa.ChunkedArray, column: str, known: Sequence[str])
         raise SchemaError(f"column {column!r} holds {odd}; operations are {', '.join(known[:-1])} and {known[-1]}, or null")
 
 
-def is_newer(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
-    """Where the stored row has the greater ordering value."""
+def is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | None = None) -> Flags:
+    """Where the stored row has the greater ordering value.
+
+    Args:
+        among: the pairs that are compared; what is not stays false, and may lack an ordering value.
+    """
     stored, incoming = column_at(old, ordering), column_at(new, ordering)
     if stored is None or incoming is None:
         return np.zeros(new.num_rows, np.bool_)
+    if among is not None and not among.all():
+        stored = pc.if_else(pa.array(among), stored, pa.scalar(None, stored.type))
     return is_greater(stored, incoming, ordering)
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.merge.blend import blend, column_like, complete_rows, filled_from
 from penstock.merge.gather import Positions, column_at, take_rows
-from penstock.merge.mergers import BUILD, DELETE, DELETE_FLAG, TAKE_NEW, Choices, delete_flags, is_greater
+from penstock.merge.mergers import BUILD, DELETE, DELETE_FLAG, TAKE_NEW, Choices, delete_flags, is_newer
 from penstock.merge.runs import Flags, Folded, Runs, last_known
 from penstock.schema import META_COLUMNS
 
@@ -80,8 +80,9 @@ class PartialUpdate:
         return (*((self.ordering,) if self.ordering else ()), DELETE_FLAG)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        older = self._is_late(old, new)
-        gone = self.is_delete(new) | (older & delete_flags(old))
+        deletes = self.is_delete(new)
+        older = self._is_late(old, new, ~deletes)
+        gone = deletes | (older & delete_flags(old))
         taken = np.where(complete_rows(new) & ~older, TAKE_NEW, BUILD)
         return np.where(gone, DELETE, taken).astype(np.int8)
 
@@ -89,7 +90,7 @@ class PartialUpdate:
         return delete_flags(new)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        late = self._is_late(old, new)
+        late = self._is_late(old, new, np.ones(new.num_rows, np.bool_))
         columns = []
         for field in new.schema:
             incoming, stored = new[field.name], column_like(old, field)
@@ -107,14 +108,14 @@ class PartialUpdate:
     def fold(self, runs: Runs) -> Folded:
         return Folded(last_known(_by_precedence(runs.from_row(_fold_begins(runs)))))
 
-    def _is_late(self, old: pa.Table, new: pa.Table) -> Flags:
-        """Where the stored row is the newer one; values of two types do not compare."""
+    def _is_late(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
+        """Where the stored row is the newer one, among some; values of two types do not compare."""
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
         stored, incoming = column_at(old, self.ordering), column_at(new, self.ordering)
         if stored is None or incoming is None or stored.type != incoming.type:
             return np.zeros(new.num_rows, np.bool_)
-        return is_greater(stored, incoming, self.ordering)
+        return is_newer(old, new, self.ordering, among)
 
 
 def _fold_begins(runs: Runs) -> Positions:
@@ -167,8 +168,10 @@ def _three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:
 
 
 def _equals(values: pa.ChunkedArray, default: Any) -> Flags:
-    """Where a value is the default. Types whose values do not compare are never a default."""
+    """Where a value is the default. Types whose values do not compare, or that JSON does not hold as they are, have none."""
+    if pa.types.is_binary(values.type) and isinstance(default, str):
+        default = default.encode("latin-1", "replace")  # Avro writes a byte as the character of its number
     try:
         return np.asarray(pc.fill_null(pc.equal(values, pa.scalar(default, values.type)), False), dtype=np.bool_)
-    except pa.ArrowNotImplementedError:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return np.zeros(len(values), np.bool_)

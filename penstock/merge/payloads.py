@@ -89,7 +89,7 @@ PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
     f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: LatestCommit(),
     f"{_PACKAGE}DefaultHoodieRecordPayload": _default,
     f"{_PACKAGE}EventTimeAvroPayload": lambda s: EventTime(s.ordering) if s.ordering else LatestCommit(),
-    f"{_PACKAGE}FirstValueAvroPayload": lambda s: FirstValue(s.ordering) if s.ordering else LatestCommit(),
+    f"{_PACKAGE}FirstValueAvroPayload": lambda s: FirstValue(s.ordering, s.marker) if s.ordering else LatestCommit(s.marker),
     f"{_PACKAGE}HoodieAvroPayload": lambda settings: CommitTime(),
     f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": lambda settings: NonDefaults(settings.defaults),
     f"{_PACKAGE}PartialUpdateAvroPayload": lambda settings: PartialUpdate(settings.ordering),

@@ -32,6 +32,7 @@ class FirstRow:
     """The first row of a key stays until it is deleted."""
 
     logs_deletes: ClassVar[bool] = True
+    keeps_partition: ClassVar[bool] = True
     ordering: str | None = None
     reads: tuple[str, ...] = ()
 
@@ -241,12 +242,9 @@ def _versions(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     try:
         if name == "sum":
-            total = pc.add_checked(earlier, later).cast(field.type)
-            return filled_from(total, filled_from(earlier, later))
-        if name == "max":
-            return pc.max_element_wise(earlier, later)
-        if name == "min":
-            return pc.min_element_wise(earlier, later)
+            return filled_from(_sum(earlier, later), filled_from(earlier, later))
+        if name in ("max", "min"):
+            return _extreme(name, earlier, later)
         if name == "collect":
             return concat_lists([earlier, later])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
@@ -256,3 +254,21 @@ def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, late
     if name == "last":
         return filled_from(later, earlier)
     return later
+
+
+def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Sums in the type of the column; null where either is. A sum of decimals may need a digit more than 128 bits hold."""
+    kind = earlier.type
+    if pa.types.is_decimal128(kind):
+        wide = pa.decimal256(kind.precision, kind.scale)
+        earlier, later = earlier.cast(wide), later.cast(wide)
+    return pc.add_checked(earlier, later).cast(kind)
+
+
+def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """The greater or the lesser of two values of any type that compares; Arrow's own kernels lack booleans and zoned times."""
+    if pa.types.is_floating(earlier.type):
+        return (pc.max_element_wise if name == "max" else pc.min_element_wise)(earlier, later)
+    stays = (pc.greater if name == "max" else pc.less)(earlier, later)
+    chosen = blend(np.asarray(pc.fill_null(stays, False), dtype=np.bool_), earlier, later)
+    return filled_from(chosen, earlier)

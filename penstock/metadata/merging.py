@@ -9,8 +9,10 @@ from penstock.errors import Unsupported
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.rows import KEY_COLUMN
+from penstock.merge.gather import column_at
 from penstock.merge.payloads import (
     PAYLOADS_WITH_EVENT_TIME,
+    READY,
     PayloadSettings,
     delete_marker,
     is_known,
@@ -35,7 +37,7 @@ def merged_rules(
     """The rules by which base files and logs of a table become rows.
 
     The payload is the one that the table was made with, not one of the call. Log records are ordered by a column of the
-    table; a field inside a struct orders only what meets a base row, as with Hudi.
+    table; with Hudi's payloads a field inside a struct orders only what meets a base row, as with Hudi.
 
     Args:
         schema: Avro schema of the rows, without meta columns.
@@ -63,7 +65,7 @@ def merged_rules(
         merger=merger_of(payload, settings=settings),
         schema=_of_files(schema, keeps_operation),
         times=committed_times(table.timeline, as_of),
-        ordering=ordering if ordering in _names(schema) else None,
+        ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
         spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
         skip_merge=skip_merge,
@@ -103,8 +105,11 @@ def event_time_column(table: TableState, payload: str | None = None) -> str | No
     return table.options[o.PAYLOAD_EVENT_TIME_FIELD] if payload in PAYLOADS_WITH_EVENT_TIME else None
 
 
-def _names(schema: str) -> list[str]:
-    return [column["name"] for column in record_of(schema)["fields"]]
+def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
+    """Whether rows have this ordering column; only payloads of ours look into structs for it."""
+    if ordering in (column["name"] for column in record_of(schema)["fields"]):
+        return True
+    return payload in READY and column_at(arrow_of_avro(schema).empty_table(), ordering) is not None
 
 
 def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:

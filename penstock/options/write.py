@@ -147,7 +147,8 @@ PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.field",
     word,
     None,
-    "Column that marks a row as a delete, for `DefaultHoodieRecordPayload`, in place of `_hoodie_is_deleted`.",
+    "Column that marks a row as a delete, for `DefaultHoodieRecordPayload` and `FirstValueAvroPayload`, in place of "
+    "`_hoodie_is_deleted`.",
 )
 PAYLOAD_DELETE_MARKER: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.marker",

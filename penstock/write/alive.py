@@ -35,14 +35,15 @@ class Living:
 
 
 def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergedRules, keys: pa.Array, columns: Sequence[str]) -> Living:
-    """Find keys among the rows of a slice as a query sees them."""
+    """Find keys among the rows of a slice as a query sees them. Any column may hold nulls, as those of a log do."""
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
-    found, rows = [np.empty(0, np.int64)], [pa.schema([rules.arrow.field(name) for name in wanted]).empty_table()]
+    schema = pa.schema([rules.arrow.field(name).with_nullable(True) for name in wanted])
+    found, rows = [np.empty(0, np.int64)], [schema.empty_table()]
     for part in merged_rows(storage, slice_, rules, wanted):
         at = positions_in(part[KEY_COLUMN], keys)
         hits = np.flatnonzero(at >= 0)
         found.append(at[hits])
-        rows.append(take_rows(part, hits))
+        rows.append(pa.table(take_rows(part, hits).columns, schema=schema))
     return Living(np.concatenate(found), pa.concat_tables(rows))
 
 

@@ -5,7 +5,8 @@ it is said to be in. What was heard is then sorted by file group, into the same 
 row numbers, which nobody knows yet: the merge finds the rows by key, and a log needs no numbers.
 
 An entry counts if its commit is on the timeline, or older than that, as with Hudi, and if its file group is still there. A row
-whose partition changed moves as it comes, or is changed where it is.
+whose partition changed moves as it comes, or is changed where it is; where the payload makes rows out of two, `relocate.py` has
+looked at the stored one before.
 """
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ class Asked:
         """Partition paths of the file groups."""
         return {path for places in self.places for path, _ in places}
 
+    def among(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
+        """The slices of these file groups."""
+        named = {place for places in self.places for place in places}
+        return {path: [one for one in slices.get(path, ()) if (path, one.file_id) in named] for path in sorted(self.partitions)}
+
 
 @dataclass(frozen=True)
 class SortTask:
@@ -94,12 +100,17 @@ def ask_index(
     run: Callable[..., Any],
     *,
     moves: bool,
+    time: int = 0,
 ) -> Asked:
-    """Ask for the keys of all incoming rows. One job."""
+    """Ask for the keys of all incoming rows. One job.
+
+    Args:
+        time: how often this write has asked before, for the names of files.
+    """
     parts = -(-sum(p.rows for p in pieces) // _KEYS_PER_TASK)
     folder = share.staging.folder
     tasks = [
-        AskTask(settings, timeline, tuple(pieces), share, merger, moves, join(folder, f"asked-{part}"), part, parts)
+        AskTask(settings, timeline, tuple(pieces), share, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
         for part in range(parts)
     ]
     heard = run(ask_for_keys, tasks)
@@ -199,8 +210,7 @@ def sort_task(
     asked: Asked, share: ShareSettings, pieces: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]]
 ) -> SortTask:
     """What sorting the answers is told: of the table's file groups those that were named."""
-    named = {place for places in asked.places for place in places}
-    files = [s for path in sorted(asked.partitions) for s in slices.get(path, ()) if (path, s.file_id) in named]
+    files = [one for its in asked.among(slices).values() for one in its]
     return SortTask(share.staging.storage, asked, pieces, tuple(files), join(share.staging.folder, "sorted"))
 
 

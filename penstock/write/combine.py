@@ -1,44 +1,53 @@
 """Stage 3 of inserts: one row per key, where the options ask for it.
 
 A Spark aggregation over whole rows. Upserts and deletes need no shuffle for this: they combine in the task that already
-holds all rows of a key (`merge/`). A payload that makes one row of several needs the rows staged (`fold.py`).
+holds all rows of a key (`merge/`). A payload that makes one row of several folds them where they are staged (`fold.py`); a
+bulk_insert stages none, so there its rows are brought together by key and folded on the way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock import options as o
-from penstock.errors import SchemaError, Unsupported
+from penstock.errors import PenstockError, SchemaError
 from penstock.index import index_of
 from penstock.keys.failures import marked_ends
+from penstock.merge.fold import fold_batch
+from penstock.merge.gather import column_at, take_rows
+from penstock.merge.meet import new_rows
 from penstock.merge.mergers import Merger, ignores_ordering
-from penstock.merge.runs import Folding
+from penstock.merge.pair import check_ordering, flat
+from penstock.merge.runs import GONE, Folding
+from penstock.write.layout import Layout, as_stored, keys_of, paths_of
 from penstock.write.prepare import Prepared, quoted
 from penstock.write.settings import WriteSettings
 
 _ROW, _ARRIVAL = "_penstock_row", "_penstock_arrival"
+#: Rows that are handed back to Spark at once.
+_BATCH_ROWS = 64 * 1024
 
 
 def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prepared:
     """Keep the row with the greatest ordering value of each key, per partition unless the index is a global one.
 
-    Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first.
-
-    Raises:
-        Unsupported: the payload makes a row of several.
+    Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first. A payload with a way of its own to
+    make one row of several is asked for that row.
     """
     layout, options = prepared.layout, settings.options
     if not wants_one_row(prepared, settings) or layout.key is None:
         return prepared
-    if isinstance(merger, Folding):
-        raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes one row of several of a key, which "
-            f"{settings.operation} does not do, since it writes rows as they come; use insert or upsert, or set "
-            f"{o.COMBINE_BEFORE_INSERT.key} and {o.INSERT_DROP_DUPLICATES.key} to false"
-        )
     ordering = settings.ordering_field
     assert ordering is not None  # or it was missed above
+    if isinstance(merger, Folding):
+        return prepared.changed(_folded(prepared, settings, merger, ordering))
     before, after = marked_ends(SchemaError)
     message = (
         f"{before}Ordering value is null in column {ordering}: fill the column, or set "
@@ -83,3 +92,65 @@ def wants_one_row(prepared: Prepared, settings: WriteSettings) -> bool:
 def _type_of(prepared: Prepared, ordering: str) -> str:
     field = ordering if "." in ordering else quoted(ordering)
     return prepared.rows.select(F.col(field)).schema[0].dataType.simpleString()
+
+
+@dataclass(frozen=True)
+class _IncomingFold:
+    """How incoming rows become one per key while they cross."""
+
+    layout: Layout
+    merger: Merger
+    ordering: str
+    #: Keys count in all partitions.
+    everywhere: bool
+    #: Columns of the partition path.
+    placed_by: tuple[str, ...]
+
+
+def _folded(prepared: Prepared, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
+    """One row of several of a key, as an insert would store it. One shuffle, and the rows cross once more."""
+    everywhere = index_of(settings.options).is_global
+    by = tuple(field.split(":")[0] for field in settings.keys.partition_path_fields)
+    how = _IncomingFold(prepared.layout, merger, ordering, everywhere, by if everywhere else ())
+    numbered = prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
+    together = numbered.repartition(F.col(quoted(prepared.layout.key or "")))
+    return together.mapInArrow(partial(_fold_incoming, how), prepared.rows.schema)
+
+
+def _fold_incoming(how: _IncomingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Kernel: all rows of some keys into one of each. What goes wrong is told so that the driver finds it in Spark's error."""
+    try:
+        tables = [pa.Table.from_batches([batch]) for batch in batches]
+        found = _one_per_key(how, pa.concat_tables(tables)).to_batches(max_chunksize=_BATCH_ROWS) if tables else []
+    except PenstockError as e:
+        before, after = marked_ends(type(e))
+        raise type(e)(f"{before}{e}{after}") from None
+    yield from found
+
+
+def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
+    names, crossed = how.layout.schema.names, incoming.drop_columns([_ARRIVAL])
+    rows, ordering = as_stored(incoming.select(names), how.layout.schema), column_at(incoming, how.ordering)
+    assert isinstance(how.merger, Folding)
+    assert ordering is not None  # the rows were looked at before
+    check_ordering(ordering, how.ordering)
+    arrival = np.asarray(incoming[_ARRIVAL], dtype=np.int64)
+    batch = fold_batch(how.merger, rows, _whole_keys(how, incoming), ordering, how.ordering, arrival, how.placed_by)
+    made = batch.apply(rows)
+    if batch.gone is not None:
+        made = made.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
+    kept, stored = new_rows(how.merger, made)
+    others = take_rows(crossed, batch.rows[kept])
+    columns = [stored[field.name].cast(field.type) if field.name in names else others[field.name] for field in crossed.schema]
+    return pa.table(columns, schema=crossed.schema)
+
+
+def _whole_keys(how: _IncomingFold, incoming: pa.Table) -> pa.Array:
+    """A number for each record key, or for each with its partition path where a key counts there alone."""
+    paths = None if how.everywhere else paths_of(how.layout, incoming)
+    keys = flat(keys_of(how.layout, incoming)).dictionary_encode()
+    numbers = np.asarray(keys.indices, dtype=np.int64)
+    if paths is None:
+        return pa.array(numbers)
+    of_paths = flat(paths).dictionary_encode()
+    return pa.array(numbers * len(of_paths.dictionary) + np.asarray(of_paths.indices, dtype=np.int64))

@@ -128,7 +128,8 @@ def _incoming(write: Write, merger: Merger, staging: Staging, chosen: Prepared) 
     ordered = combines(write) and not (ignores_ordering(merger) and not isinstance(merger, Folding))
     ordering = flat(ordering_values(tables, column)) if ordered else None
     if combines(write) and isinstance(merger, Folding):
-        batch = fold_batch(merger, rows, whole, ordering, column, arrival)
+        by = partition_columns(write) if index_of(write.options).is_global else ()
+        batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
         at, made = batch.rows, batch.apply(rows)
         for mark, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
             if flags is not None:
@@ -180,8 +181,9 @@ def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int]
     rows, known, count = [schema.empty_table()], dict[tuple[str, str], tuple[str, int]](), 0
     candidates = [one for its in slices.values() for one in its if one.base_file]
     answers = look_up(storage, [one.base_file for one in candidates if one.base_file], Keys(wanted), index.pruning)
-    holding = [one for one, answer in zip(candidates, answers, strict=True) if len(answer.key)]
-    for one in holding:
+    held = {one.file_id for one, answer in zip(candidates, answers, strict=True) if len(answer.key)}
+    in_logs = index.sees_logs or index.buckets is not None  # new keys may be in a log alone
+    for one in (one for its in slices.values() for one in its if one.file_id in held or (in_logs and one.log_files)):
         rules = merged_rules(write.table, write.prepared.avro)
         living = look_up_merged(storage, one, rules, wanted, schema.names)
         for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):

@@ -42,20 +42,31 @@ class FoldTask:
     merger: Folding
     #: The ordering column; None: the order of arrival alone.
     ordering: str | None
+    #: Columns of the partition path, where rows of a key may come for several partitions.
+    placed_by: tuple[str, ...] = ()
 
 
 def fold_pieces(
-    staging: Staging, pieces: Sequence[Piece], merger: Folding, ordering: str | None, *, everywhere: bool, run: Callable[..., Any]
+    staging: Staging,
+    pieces: Sequence[Piece],
+    merger: Folding,
+    ordering: str | None,
+    *,
+    everywhere: bool,
+    placed_by: Sequence[str],
+    run: Callable[..., Any],
 ) -> list[Piece]:
     """The staged rows with one row per key; per partition path, or everywhere.
 
     Args:
+        placed_by: the columns of the partition path, by which a row made of several goes to the partition of one of them.
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
     shares: dict[tuple[str, int | None], list[Piece]] = {}
     for piece in pieces:
         shares.setdefault(("", None) if everywhere else (piece.path, piece.bucket), []).append(piece)
-    tasks = [FoldTask(staging, tuple(its), merger, ordering) for its in shares.values()]
+    by = tuple(placed_by) if everywhere else ()
+    tasks = [FoldTask(staging, tuple(its), merger, ordering, by) for its in shares.values()]
     if sum(piece.rows for piece in pieces) <= _ROWS_LOOKED_AT_HERE:
         several = run(has_several, tasks, here=True)
         folded = iter(run(fold_rows, [task for task, has in zip(tasks, several, strict=True) if has]))
@@ -84,7 +95,7 @@ def fold_rows(task: FoldTask) -> list[Any] | None:
     rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
     arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
     keys = flat(staged[KEY])
-    batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival)
+    batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival, task.placed_by)
     return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)] if len(batch.changed) else None
 
 

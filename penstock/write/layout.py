@@ -49,9 +49,9 @@ def split_batch(layout: Layout, batch: pa.RecordBatch | pa.Table) -> Iterator[Ro
     if batch.num_rows == 0:
         return
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-    keys = _keys(layout, table)
-    paths = _paths(layout, table)
-    data = _as_stored(table.select(layout.schema.names), layout.schema)
+    keys = keys_of(layout, table)
+    paths = paths_of(layout, table)
+    data = as_stored(table.select(layout.schema.names), layout.schema)
     if paths is None:
         yield Rows("", data, keys)
         return
@@ -71,11 +71,17 @@ def split_batch(layout: Layout, batch: pa.RecordBatch | pa.Table) -> Iterator[Ro
         yield Rows(name, data.slice(start, count), keys.slice(start, count) if keys is not None else None)
 
 
-def _as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns in the types that files hold."""
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
-def _keys(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+def keys_of(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+    """Record keys of rows as they cross; None where the worker makes them up.
+
+    Raises:
+        RecordKeyError: one is null or empty.
+    """
     if layout.key is None:
         return None
     keys = table[layout.key]
@@ -93,7 +99,8 @@ def _keys(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
     return keys
 
 
-def _paths(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+def paths_of(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+    """Partition paths of rows as they cross; None where the table has no partitions."""
     if layout.path is None:
         return None
     paths = table[layout.path]

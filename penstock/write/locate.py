@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from penstock import options as o
@@ -79,10 +80,15 @@ def _plan_asked(
     index = rules.index
     assert index.entries is not None
     moves = index.moves and not rules.drops_known
-    asked = ask_index(index.entries, write.table.timeline, pieces, rules.share, rules.merger, run, moves=moves)
+    ask = partial(ask_index, index.entries, write.table.timeline, share=rules.share, merger=rules.merger, run=run, moves=moves)
+    asked = ask(pieces)
     paths = sorted({p.path for p in pieces} | asked.partitions)
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
     check_not_clustered(write.table, asked, slices)
+    if moves and not apart:
+        relocated = relocate(rules, pieces, asked.among(slices), partition_columns(write), run)
+        if relocated != list(pieces):
+            pieces, asked = relocated, ask(relocated, time=1)  # rows have other numbers there
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 

@@ -34,6 +34,7 @@ from penstock.write.rules import (
     file_settings,
     is_small,
     merger_for,
+    partition_columns,
     rules_of,
     share_settings,
 )
@@ -165,7 +166,8 @@ def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Fol
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     ordering, everywhere = write.settings.ordering_field, write.index.is_global
     with write.stages.run("combine", "making one row of several of a key"):
-        return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, run=run)
+        by = partition_columns(write)
+        return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, run=run)
 
 
 def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[Bucket]:

@@ -1,10 +1,13 @@
-"""Stage 4, before tagging, where a global index moves rows and the payload makes a row of the stored and the incoming one.
+"""Stage 4, before keys are located, where rows move to other partitions and the payload makes a row of the stored and the new.
 
 Such a row goes to its new partition as what was made of both, so what is stored must be known before the row is written
 elsewhere. Rows that are going to move are looked for first (`find_moves`), and the batch is staged again with what they
 become (`stage_moves`). With Hudi's payloads the row always goes where the incoming one says. With ours and the user's own it
 stays where it has the partition columns of the stored one, because the incoming row came late or does not supply them: its
 partition path is the stored row's from here on, and it is merged there. So is a row that a function makes nothing of.
+
+An index that is asked for keys never sees a stored row, and a payload that needs no column of it is not asked when keys are
+located. Then a row that the payload keeps or deletes where it is has to be found here too.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.read import open_base_file, read_row_groups
 from penstock.filegroup.write import failing_as_storage
 from penstock.index.lookup import Found, Keys, look_up
-from penstock.merge.gather import Positions, column_at, take_rows
+from penstock.merge.gather import Positions, are_alike, take_rows
 from penstock.merge.meet import Making, meet
-from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, Building, keeps_partition
-from penstock.merge.runs import FRESH, GONE, MADE, Flags, plain
+from penstock.merge.mergers import BUILD, DELETE, KEEP_OLD, keeps_partition, makes_rows
+from penstock.merge.runs import FRESH, GONE, MADE, plain
 from penstock.spread import this_task
 from penstock.storage import join
 from penstock.write.alive import look_up_merged
@@ -45,6 +48,10 @@ class MoveTask:
 
     tag: TagTask
     partition_columns: tuple[str, ...]
+    #: Rows that the merger keeps or deletes are found out here, not when keys are located.
+    decides: bool = False
+    #: Keys may be in log files alone.
+    in_logs: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,9 +74,11 @@ def relocate(
         columns: those that the partition path is made of.
         run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
-    if not pieces or not rules.index.moves or not isinstance(rules.merger, Building | Making):
+    if not pieces or not _looks_at_stored(rules):
         return list(pieces)
-    tasks = [MoveTask(task, tuple(columns)) for task in tag_tasks(rules, tuple(pieces), slices, 0)]
+    in_logs, decides = rules.index.sees_logs, _decides(rules)
+    tags = tag_tasks(rules, tuple(pieces), slices, 0, logs_alone=in_logs)
+    tasks = [MoveTask(tag, tuple(columns), decides, in_logs) for tag in tags]
     moves = tuple(name for name in run(find_moves, tasks) if name)
     if not moves:
         return list(pieces)
@@ -77,12 +86,23 @@ def relocate(
     return [Piece(**piece) for piece in found]
 
 
+def _looks_at_stored(rules: Rules) -> bool:
+    """Whether a row that moves meets the stored one first. With Hudi's payloads that choose, entries of an index are enough."""
+    if not rules.index.moves:
+        return False
+    merger = rules.merger
+    return isinstance(merger, Making) or makes_rows(merger) or (keeps_partition(merger) and _decides(rules))
+
+
+def _decides(rules: Rules) -> bool:
+    return rules.index.entries is not None or not rules.merger.needs
+
+
 def find_moves(task: MoveTask) -> str:
     """Kernel: what becomes of incoming rows whose stored version is in another partition, to a file; gives its name, or none."""
     tag, storage = task.tag, task.tag.share.staging.storage
     share, places = load_share(tag.share, tag.pieces), Places(tag.pieces)
-    bases = [slice_.base_file for slice_ in tag.files if slice_.base_file]
-    found = zip(tag.files, look_up(storage, bases, Keys(share.keys), tag.pruning), strict=True)
+    found = zip(tag.files, _found(task, share), strict=True)
     moves = [one for slice_, hits in found if (one := _moves_from(task, slice_, hits, share, places)) is not None]
     if not moves:
         return ""
@@ -91,6 +111,16 @@ def find_moves(task: MoveTask) -> str:
         for table in moves:
             writer.write_table(table)
     return name
+
+
+def _found(task: MoveTask, share: Share) -> list[Found]:
+    """The keys that each file group may hold a row of: those in its base file or, where a log may hold others, all."""
+    files, count = task.tag.files, len(share.keys)
+    has_more = [task.in_logs and bool(one.log_files) for one in files]
+    bases = [one.base_file for one, more in zip(files, has_more, strict=True) if one.base_file and not more]
+    answers = iter(look_up(task.tag.share.staging.storage, bases, Keys(share.keys), task.tag.pruning))
+    any_key = Found(np.full(count, -1), np.arange(count), count, True)
+    return [any_key if more else next(answers) for more in has_more]
 
 
 def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, places: Places) -> pa.Table | None:
@@ -102,16 +132,18 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     new = share.take(share.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
     meeting = meet(merger, old, np.arange(old.num_rows), new)
-    is_built, is_gone = meeting.choices == BUILD, (meeting.choices == DELETE) & isinstance(merger, Making)
-    built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_gone)])
+    is_built, is_met = meeting.choices == BUILD, (meeting.choices == DELETE) & (isinstance(merger, Making) or task.decides)
+    if task.decides:
+        is_met |= meeting.choices == KEEP_OLD
+    built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_met)])
     if not len(built):
         return None
     rows = meeting.rows(np.where(is_built, BUILD, KEEP_OLD))
     old, new = take_rows(old, built), plain(take_rows(new, built))
-    nothing = np.arange(len(built)) >= rows.num_rows  # its row says where it comes from
+    nothing = np.arange(len(built)) >= rows.num_rows  # the stored row says where it is met
     rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])
-    stays = (~_are_alike(rows, new, task.partition_columns) & keeps_partition(merger)) | nothing
-    if (stays & ~_are_alike(rows, old, task.partition_columns)).any():
+    stays = (~are_alike(rows, new, task.partition_columns) & keeps_partition(merger)) | nothing
+    if (stays & ~are_alike(rows, old, task.partition_columns)).any():
         raise Unsupported(
             f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "
             "the stored row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"
@@ -138,17 +170,6 @@ def _stored(tag: TagTask, slice_: FileSlice, share: Share, found: Found, away: P
     groups = read_row_groups(open_base_file(storage, slice_.base_file.path), slice_.base_file.path, schema)
     keys, first = np.unique(found.key[away], return_index=True)
     return keys, take_rows(pa.concat_tables([schema.empty_table(), *groups]), found.old[away][first])
-
-
-def _are_alike(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> Flags:
-    """Where rows have the same values in these columns."""
-    alike = np.ones(one.num_rows, np.bool_)
-    for name in columns:
-        a, b = column_at(one, name), column_at(other, name)
-        if a is not None and b is not None:
-            both_null = pc.and_(pc.is_null(a), pc.is_null(b))
-            alike &= np.asarray(pc.or_(pc.fill_null(pc.equal(a, b), False), both_null), dtype=np.bool_)
-    return alike
 
 
 def stage_moves(task: StageTask) -> list[Any]:

@@ -14,7 +14,7 @@ from penstock.filegroup.key_notes import notes_folder
 from penstock.filegroup.write import FileSettings
 from penstock.merge.gather import column_at
 from penstock.merge.meet import Making
-from penstock.merge.mergers import AlwaysDelete, Building, Merger, ignores_ordering
+from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
 from penstock.merge.payloads import (
     READY,
     PayloadSettings,
@@ -69,10 +69,10 @@ def combines(write: Write) -> bool:
 def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
-    if index.moves and index.entries is not None and isinstance(merger, Making | Building):
+    if index.moves and index.entries is not None and write.table.is_merge_on_read and isinstance(merger, Making):
         raise Unsupported(
-            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} makes a row of the stored and the incoming one, and {index.name} "
-            f"knows keys, not rows, where these move to another partition; set {index.moves_option}=false, or use a GLOBAL index"
+            f"{o.PAYLOAD_CLASS.key}={settings.payload_class} would begin a row anew that {index.name} moves to a log of another "
+            f"partition, each time it is read there; set {index.moves_option}=false, or use a GLOBAL index"
         )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
     return Rules(

@@ -357,10 +357,16 @@ def _sorted(
     return [[task] for task in tasks], [[result] for result in results]
 
 
-def tag_tasks(rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int) -> list[TagTask]:
-    """What is looked for where: the files that a share's keys may be in, some of them a task."""
+def tag_tasks(
+    rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int, *, logs_alone: bool = False
+) -> list[TagTask]:
+    """What is looked for where: the files that a share's keys may be in, some of them a task.
+
+    Args:
+        logs_alone: slices without a base file as well.
+    """
     paths = list(slices) if rules.index.is_global else sorted({p.path for p in share})
-    files = [s for path in paths for s in slices.get(path, ()) if s.base_file]
+    files = [s for path in paths for s in slices.get(path, ()) if s.base_file or logs_alone]
     chunks = [tuple(files[i : i + _FILES_PER_TAG]) for i in range(0, len(files), _FILES_PER_TAG)] or [()]
     return [
         TagTask(

@@ -132,6 +132,60 @@ def test_without_moves_a_row_is_changed_where_it_is(spark: Any, hbase: HBase, ta
     assert t.entries["a"] == (made, "berlin")
 
 
+PAYLOAD = "hoodie.datasource.write.payload.class"
+#: Payload, kind of table, and the rows with their partitions after each of two batches.
+MADE: list[tuple[str, dict[str, str], list[list[Any]]]] = [
+    (
+        "PartialUpdateAvroPayload",
+        {},
+        [
+            [("a", "y", 6, 1.0), ("b", "y", 5, 2.0), ("d", "x", 6, 4.0), ("n", "x", 6, None)],
+            [("a", "x", 7, 1.0), ("b", "x", 7, 2.0), ("d", "y", 7, 4.0), ("n", "y", 7, 1.5)],
+        ],
+    ),
+    (
+        "penstock.aggregate",
+        MOR,
+        [
+            [("a", "y", 6, 1.0), ("b", "x", 5, 2.0), ("d", "x", 6, 4.0), ("n", "x", 6, None)],
+            [("a", "x", 7, 1.0), ("b", "x", 7, 2.0), ("d", "y", 7, 4.0), ("n", "y", 7, 1.5)],
+        ],
+    ),
+    (
+        "penstock.first_row",
+        {},
+        [
+            [("a", "x", 5, 1.0), ("b", "x", 5, 2.0), ("d", "y", 5, None), ("n", "x", 6, None)],
+            [("a", "x", 5, 1.0), ("b", "x", 5, 2.0), ("d", "y", 5, None), ("n", "x", 6, None)],
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "after"), MADE, ids=[name for name, _, _ in MADE])
+def test_a_row_that_moves_is_what_the_payload_makes_of_both(
+    spark: Any, hbase: HBase, table_path: str, name: str, kind: dict[str, str], after: list[list[Any]]
+) -> None:
+    """A late row, a delete that comes for another partition, a row that is new, and then in a log alone, and moves."""
+    t = Trips(spark, hbase, table_path, **kind, **MOVES, **{"penstock.payload.aggregate": "fare:sum,city:last"})
+    t.options |= {PAYLOAD: name if "." in name else f"org.apache.hudi.common.model.{name}", "hoodie.compact.inline": "false"}
+    columns = "id string, city string, ts bigint, fare double, _hoodie_is_deleted boolean"
+    batches: list[list[tuple[Any, ...]]] = [
+        [("a", "x", 5, 1.0, False), ("b", "x", 5, 2.0, False), ("c", "y", 5, 3.0, False), ("d", "y", 5, None, False)],
+        [("a", "y", 6, None, False), ("b", "y", 4, None, False), ("c", "x", 6, None, True), ("d", "x", 6, 4.0, False)],
+        [("a", "x", 7, None, False), ("b", "x", 7, None, False), ("d", "y", 7, None, False), ("n", "y", 7, 1.5, False)],
+    ]
+    batches[1].append(("n", "x", 6, None, False))
+    for number, batch in enumerate(batches):
+        operation = "upsert" if number else "bulk_insert"
+        write(values(spark, columns, *batch), table_path, {**t.options, OPERATION: operation, **(SPREAD if number == 2 else {})})
+        if number:
+            found = spark.read.format("hudi").load(table_path).select("id", "_hoodie_partition_path", "ts", "fare")
+            assert sorted(map(tuple, found.collect())) == after[number - 1]
+    entries = t.entries
+    assert {row[0]: entries[row[0]][1] for row in after[1]} == {row[0]: row[1] for row in after[1]}
+
+
 def test_new_rows_of_a_merge_on_read_table_go_to_logs_and_are_found_there(spark: Any, hbase: HBase, table_path: str) -> None:
     t = Trips(spark, hbase, table_path, **MOR, **{"hoodie.compact.inline": "false"})
     t.write("insert", *SIX)

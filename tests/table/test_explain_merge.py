@@ -93,6 +93,19 @@ def test_it_says_why(spark: Any, table_path: str) -> None:
         table.explain_merge(rows(spark, *BATCH), keys="b")
 
 
+def test_keys_that_are_in_logs_alone_are_found_there(spark: Any, table_path: str) -> None:
+    options = {
+        INDEX: "BUCKET",
+        "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+        "hoodie.bucket.index.num.buckets": 2,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        PAYLOAD: "PartialUpdateAvroPayload",
+    }
+    write(rows(spark, *FIRST), table_path, {**UPSERT, **options})
+    plan = penstock.Table.open(table_path, spark).explain_merge(rows(spark, ("a", "x", 6, None, False)), options=options)
+    assert told(plan) == {"a": ("update", 1.0)}
+
+
 def test_the_program_tells_it_of_files(
     spark: Any, session_kind: str, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

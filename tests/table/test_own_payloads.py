@@ -96,9 +96,15 @@ def test_a_history_of_rows_and_deletes(
 
 
 def test_an_insert_that_combines_asks_the_function(spark: Any, table_path: str) -> None:
-    options = {**UPSERT, OPERATION: "insert", PAYLOAD: "add_row", "hoodie.combine.before.insert": "true"}
-    write(rows(spark, *BATCHES[0]).coalesce(1), table_path, options)
-    assert found(spark, table_path) == [("a", 3, 30.0), ("b", 2, -2.0), ("c", 4, 7.0), ("e", 2, 2.5)]
+    for operation in ("insert", "bulk_insert"):
+        options = {**UPSERT, OPERATION: operation, PAYLOAD: "add_row", "hoodie.combine.before.insert": "true"}
+        write(rows(spark, *BATCHES[0]).coalesce(1), f"{table_path}-{operation}", options)
+        left = found(spark, f"{table_path}-{operation}")
+        assert left == [("a", 3, 30.0), ("b", 2, -2.0), ("c", 4, 7.0), ("e", 2, 2.5)], operation
+    penstock.payload("add_row")(fails)
+    with pytest.raises(PayloadError, match="payload 'add_row' raised KeyError for key id='a', city='x'.*(?s:.*)in fails"):
+        write(rows(spark, *BATCHES[0]).coalesce(1), table_path, options)
+    assert not Path(table_path).exists()
 
 
 def first_time(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] | None:

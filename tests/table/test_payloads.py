@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.errors import OptionError, SchemaError, Unsupported
+from penstock.errors import OptionError, SchemaError
 from tests.table.tables import (
     BULK,
     OPERATION,
+    ORDERING,
     base_files,
     commits,
     load,
@@ -82,6 +83,7 @@ def test_an_aggregate_counts_the_rows_of_the_batch_and_the_stored_one(spark: Any
 
 
 COMBINED = {"hoodie.combine.before.insert": "true"}
+SORTED = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
 #: Payload, operation, options, and what a batch with several rows of a key leaves in an empty table.
 INSERTED: list[tuple[str, str, dict[str, Any], list[tuple[Any, ...]]]] = [
     ("PartialUpdateAvroPayload", "insert", IN_TASKS, [("a", "x", 2, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
@@ -89,6 +91,9 @@ INSERTED: list[tuple[str, str, dict[str, Any], list[tuple[Any, ...]]]] = [
     ("penstock.first_row", "insert", {INDEX: "BUCKET"}, [("a", "x", 1, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
     ("penstock.aggregate", "insert", {INDEX: "GLOBAL_SIMPLE"}, [("a", "y", 4, 6.0), ("b", "x", 3, 4.0)]),
     ("penstock.aggregate", "insert_overwrite", {}, [("a", "x", 2, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+    ("penstock.first_row", "insert", {INDEX: "GLOBAL_SIMPLE"}, [("a", "x", 1, 1.0), ("b", "x", 3, 4.0)]),
+    ("PartialUpdateAvroPayload", "bulk_insert", {}, [("a", "x", 2, 1.0), ("a", "y", 4, 5.0), ("b", "x", 3, 4.0)]),
+    ("penstock.first_row", "bulk_insert", {INDEX: "GLOBAL_SIMPLE", **SORTED}, [("a", "x", 1, 1.0), ("b", "x", 3, 4.0)]),
 ]
 
 
@@ -100,7 +105,9 @@ def test_an_insert_that_combines_makes_one_row_of_several(spark: Any, table_path
         options |= {OPERATION: operation, "hoodie.datasource.write.table.type": kind, "hoodie.bucket.index.num.buckets": 2}
         frame = rows(spark, *batch, ("b", "x", 3, 4.0, False), ("a", "y", 4, 5.0, False)).coalesce(1)
         write(frame, f"{table_path}-{number}", options)
-        assert sorted_rows(load(spark, f"{table_path}-{number}").select("id", "city", "ts", "fare")) == left, name
+        found = load(spark, f"{table_path}-{number}")
+        assert sorted_rows(found.select("id", "city", "ts", "fare")) == left, name
+        assert sorted_rows(found.select("id", "_hoodie_partition_path", "ts", "fare")) == left, name
 
 
 def test_merge_modes_stand_for_payloads(spark: Any, table_path: str) -> None:
@@ -197,6 +204,20 @@ def test_a_row_that_moves_is_made_of_both_rows(spark: Any, table_path: str, name
         assert sorted_rows(load(spark, table_path).select("id", "_hoodie_partition_path", "ts", "fare")) == expected
 
 
+def test_a_first_row_without_an_ordering_field_does_not_move(spark: Any, table_path: str) -> None:
+    options = {
+        **{key: value for key, value in UPSERT.items() if key != ORDERING},
+        **payload("penstock.first_row"),
+        "hoodie.combine.before.upsert": "false",
+        INDEX: "GLOBAL_SIMPLE",
+        MOVES["GLOBAL_SIMPLE"]: "true",
+    }
+    for batch in ([("a", "x", 1), ("b", "x", 1)], [("a", "y", 2), ("c", "y", 2)]):
+        write(values(spark, "id string, city string, n bigint", *batch), table_path, options)
+    found = load(spark, table_path).select("id", "city", "_hoodie_partition_path", "n")
+    assert sorted_rows(found) == [("a", "x", "x", 1), ("b", "x", "x", 1), ("c", "y", "y", 2)]
+
+
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any, table_path: str, kind: str) -> None:
     at = 1_700_000_000
@@ -231,12 +252,6 @@ def test_event_times_of_rows_that_meet_stored_ones_are_in_write_stats(spark: Any
 def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: str) -> None:
     options = {**UPSERT, **payload("PartialUpdateAvroPayload"), MODE: "EVENT_TIME_ORDERING"}
     with pytest.raises(OptionError, match="say different things"):
-        write(rows(spark, *FIRST), table_path, options)
-
-
-def test_a_bulk_insert_does_not_fold(spark: Any, table_path: str) -> None:
-    options = {**BULK, **payload("PartialUpdateAvroPayload"), **COMBINED}
-    with pytest.raises(Unsupported, match="PartialUpdateAvroPayload.*bulk_insert does not do.*use insert or upsert"):
         write(rows(spark, *FIRST), table_path, options)
 
 

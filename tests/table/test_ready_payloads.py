@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, SchemaError
-from tests.table.tables import load, properties, write
+from tests.table.tables import ORDERING, load, properties, write
 from tests.table.upserts import PAYLOAD, UPSERT, rows
 
 COLUMNS = {
@@ -84,6 +84,16 @@ def test_logs_keep_what_base_files_would(spark: Any, table_path: str, name: str)
     write(batch(spark, [("f", 2, None, None, ["s"])]), logs, UPSERT)
     write(batch(spark, [("f", 2, None, None, ["s"])]), ours, options)
     assert left(spark, logs) == left(spark, ours)
+
+
+def test_a_field_inside_a_struct_orders_rows_of_a_log_too(spark: Any, table_path: str) -> None:
+    options = {**UPSERT, **MERGE_ON_READ, PAYLOAD: "penstock.masked", ORDERING: "m.ts"}
+    for ts, s in ((1, "base"), (5, "newest"), (3, "late")):
+        write(spark.sql(f"select 'a' id, 'x' city, named_struct('ts', {ts}L) m, '{s}' s"), table_path, options)
+    assert [row.s for row in load(spark, table_path).collect()] == ["newest"]
+    deleted = spark.sql("select 'a' id, 'x' city, named_struct('ts', 4L) m, 's' s, true as _hoodie_is_deleted")
+    write(deleted, table_path, options)
+    assert [row.s for row in load(spark, table_path).collect()] == ["newest"]
 
 
 def test_what_could_not_be_merged_does_not_get_into_a_log(spark: Any, table_path: str) -> None:

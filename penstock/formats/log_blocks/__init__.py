@@ -9,11 +9,11 @@ A block, all numbers big end first::
     …  header map              8  length of the content    …  content    …  footer map
     8  size from the magic to here: leads back to the block's beginning, and tells whether the block is whole
 
-`scan.py` reads everything but the contents, so that a log costs little memory whatever its size; `read.py` (and `large.py`) reads what one
-block holds, `write.py` makes blocks, and `block.py` says what a block is. A block that is torn or whose sizes disagree becomes
-one of type CORRUPT, which reaches to the next magic, and reading goes on there; that is what Hudi skips. What is whole but cannot
-be understood is an error with the file's name and the byte. No size that a file claims is believed before it was held against
-the file's own.
+`scan.py` reads everything but the contents, so that a log costs little memory whatever its size; `read.py` reads what one
+block holds, `large.py` a part at a time, `write.py` makes blocks, and `block.py` says what a block is. A block that is torn or
+whose sizes disagree becomes one of type CORRUPT, which reaches to the next magic, and reading goes on there; that is what Hudi
+skips. What is whole but cannot be understood is an error with the file's name and the byte. No size that a file claims is
+believed before it was held against the file's own.
 """
 
 from penstock.formats.log_blocks.block import FORMAT_VERSION, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock

@@ -262,3 +262,15 @@ def test_blending_takes_each_value_from_the_side_that_is_named(triples: list[tup
         known = [b[name] if a[name] is None else a[name] for a, b, _ in triples]
         assert filled_from(one[name], other[name]).to_pylist() == known
     assert complete_rows(one).tolist() == [all(v is not None for v in a.values()) for a, _, _ in triples]
+
+
+def test_a_row_made_of_several_stands_where_its_partition_columns_come_from() -> None:
+    rows = pa.table({"k": [*"ppqqrr"], "ts": [2, 1, 1, 2, 2, 1], "city": ["x", "y", "x", "y", None, "z"]})
+    keys, ordering = rows["k"].combine_chunks(), rows["ts"]
+    batch = fold_batch(FirstValue("ts"), rows, keys, ordering, "ts", None, ["city"])
+    assert batch.rows.tolist() == [0, 3, 4]
+    assert batch.apply(rows)["city"].to_pylist() == ["x", "y", None]
+    assert fold_batch(FirstValue("ts"), rows, keys, ordering, "ts").rows.tolist() == [1, 3, 5]
+    filled = fold_batch(PartialUpdate("ts"), rows, keys, ordering, "ts", None, ["city"])
+    assert filled.rows.tolist() == [0, 3, 5], "the city of r is that of its older row"
+    assert fold_batch(FirstValue("ts"), rows, keys, ordering, "ts", None, ["nowhere"]).rows.tolist() == [1, 3, 5]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,7 +23,7 @@ from penstock.merge.mergers import (
     delete_entries,
 )
 from penstock.merge.payloads import PAYLOADS, READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
-from penstock.merge.runs import Folding
+from penstock.merge.runs import Folding, Runs
 from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
 
 MODEL = "org.apache.hudi.common.model."
@@ -173,6 +175,13 @@ def test_ordering_values_of_two_types_are_refused(name: str) -> None:
         payload(name).resolve(old, new)
 
 
+@pytest.mark.parametrize("name", ["EventTimeAvroPayload", "PartialUpdateAvroPayload"])
+def test_a_delete_that_asks_for_no_ordering_needs_none(name: str) -> None:
+    assert met(name, row(5, "E"), row(None, deleted=True)) is None
+    with pytest.raises(SchemaError, match=r"Ordering value is null in column 'ts'"):
+        met(name, row(5, "E"), row(None, "I"))
+
+
 def test_a_log_of_nothing_says_nothing() -> None:
     assert replay(payload("PartialUpdateAvroPayload"), [], SCHEMA) == {}
     assert combine(payload("PartialUpdateAvroPayload"), [], SCHEMA) == {}
@@ -200,6 +209,16 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
     assert merger.reads == (marker[0],)
     assert meet_one(merger, row(1, "E"), new, SCHEMA) == (None if gone else new)
     assert insert(merger, [new], SCHEMA) == ([] if gone else [new])
+
+
+@pytest.mark.parametrize("ordering", ["ts", None])
+def test_the_first_value_knows_the_users_delete_column_too(ordering: str | None) -> None:
+    merger = merger_of(f"{MODEL}FirstValueAvroPayload", settings=PayloadSettings(ordering, DeleteMarker("a", "D")))
+    assert merger.reads == ("a",)
+    assert meet_one(merger, row(1, "E"), row(2, "D"), SCHEMA) is None
+    assert meet_one(merger, row(1, "E"), row(2, "I", deleted=True), SCHEMA) == row(2, "I", deleted=True)
+    assert meet_one(merger, row(2, "E"), row(2, "D"), SCHEMA) == (row(2, "E") if ordering else None)
+    assert insert(merger, [row(1, "D"), row(1, "I")], SCHEMA) == [row(1, "I")]
 
 
 @pytest.mark.parametrize("name", ["EventTimeAvroPayload", "OverwriteWithLatestAvroPayload", "PartialUpdateAvroPayload"])
@@ -247,6 +266,16 @@ def test_a_default_that_is_not_null_keeps_the_stored_value() -> None:
     assert meet_one(merger, row(1, "E", 1), row(2, "", 0), SCHEMA) == row(2, "E", 0)
     assert meet_one(merger, row(1, "E", 1), row(2, None, None), SCHEMA) == row(2, None, 1)
     assert meet_one(merger, row(1, "E", 1), row(2, "I", 3, False), SCHEMA) == row(2, "I", 3, False)
+
+
+def test_defaults_of_bytes_are_characters_and_what_json_cannot_hold_is_no_default() -> None:
+    schema = pa.schema([("k", pa.string()), ("b", pa.binary()), ("d", pa.decimal128(5, 2)), ("i", pa.int32())])
+    merger = merger_of(
+        f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
+        settings=PayloadSettings(defaults=(("b", "\xff"), ("d", "\x00"), ("i", "x"))),
+    )
+    old, new = {"k": "k", "b": b"E", "d": Decimal("1.00"), "i": 1}, {"k": "k", "b": b"\xff", "d": Decimal("0.00"), "i": 0}
+    assert meet_one(merger, old, new, schema) == {**new, "b": b"E"}
 
 
 # Partial update against storage.
@@ -527,6 +556,35 @@ def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
     rows = pa.table({"ts": [1, 2], "_hoodie_operation": ["D", "U"], DELETE_FLAG: [False, True]})
     assert merger.is_delete(rows).tolist() == [True, True]
     assert delete_entries(merger, rows).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("flagged", [False, True], ids=["operation-alone", "beside-a-flag"])
+@pytest.mark.parametrize("name", ["penstock.first_row", "penstock.aggregate", "penstock.masked"])
+def test_mergers_of_ours_take_an_operation_for_a_delete_as_they_take_a_flag(name: str, flagged: bool) -> None:
+    settings = PayloadSettings("ts", operation=True, own={"aggregate": "a:max"})
+    merger, schema = (
+        merger_of(name, settings=settings),
+        WITH_OPERATION.append(pa.field("_changed_columns", pa.list_(pa.string()))),
+    )
+    schema = schema.append(pa.field(DELETE_FLAG, pa.bool_())) if flagged else schema
+
+    def change(ts: int, operation: str, a: str) -> Row:
+        found = {"k": "k", "ts": ts, "_hoodie_operation": operation, "a": a, "_changed_columns": None}
+        return {**found, DELETE_FLAG: None} if flagged else found
+
+    stored = change(3, "I", "stored")
+    assert meet_one(merger, stored, change(4, "D", "x"), schema) is None
+    assert meet_one(merger, stored, change(2, "D", "x"), schema) == stored, "it is older than the stored row"
+    early, delete, late = change(1, "I", "z"), change(2, "D", "y"), change(3, "U", "a")
+    assert combine(merger, [early, delete, late], schema) == {"k": late}
+    assert replay(merger, [("k", one, one["ts"]) for one in (early, delete, late)], schema) == {"k": late}
+    assert combine(merger, [early, delete], schema)["k"]["_hoodie_operation"] == "D"
+
+
+def test_an_operation_does_not_bring_back_an_ordering_that_is_ignored() -> None:
+    runs = Runs(pa.table({"ts": [2, 1]}), np.array([0]), np.array([1, 0]))
+    assert WithOperation(CommitTime()).fold(runs).rows.to_pylist() == [{"ts": 1}]
+    assert WithOperation(LatestCommit()).fold(runs).rows.to_pylist() == [{"ts": 2}]
 
 
 def test_unknown_operations_are_refused() -> None:

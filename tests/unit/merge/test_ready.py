@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -80,6 +81,38 @@ def test_sums_keep_the_type_of_their_column() -> None:
     schema = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("n", pa.decimal128(5, 2))])
     old, new = {"k": "k", "ts": 1, "n": Decimal("1.25")}, {"k": "k", "ts": 2, "n": Decimal("2.50")}
     assert meet_one(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "ts": 2, "n": Decimal("3.75")}
+
+
+def test_sums_of_the_longest_decimals_are_taken_as_long_as_they_fit() -> None:
+    schema = pa.schema([("k", pa.string()), ("n", pa.decimal128(38, 2))])
+    old, new = ({"k": "k", "n": Decimal(text)} for text in ("1.25", "2.50"))
+    assert meet_one(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "n": Decimal("3.75")}
+    full = {"k": "k", "n": Decimal("9" * 36 + ".99")}
+    with pytest.raises(SchemaError, match=r"sum of column 'n', which is decimal128\(38, 2\), cannot be taken"):
+        meet_one(Aggregate((("n", "sum"),)), full, full, schema)
+
+
+#: Of each type a lesser and a greater value.
+EXTREMES = [
+    (pa.timestamp("us", "UTC"), datetime(2024, 1, 1, tzinfo=timezone.utc), datetime(2024, 1, 2, tzinfo=timezone.utc)),
+    (pa.timestamp("us"), datetime(2024, 1, 1), datetime(2024, 1, 2)),
+    (pa.date32(), date(2024, 1, 1), date(2024, 1, 2)),
+    (pa.decimal128(38, 2), Decimal("-2.50"), Decimal("1.25")),
+    (pa.bool_(), False, True),
+    (pa.string(), "a", "b"),
+    (pa.binary(), b"a", b"b"),
+    (pa.float64(), 1.0, 2.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "less", "more"), EXTREMES, ids=[str(kind) for kind, _, _ in EXTREMES])
+def test_the_greatest_and_the_least_of_every_type_that_compares(kind: pa.DataType, less: Any, more: Any) -> None:
+    schema = pa.schema([("k", pa.string()), ("n", kind)])
+    pairs = [(less, more), (more, less), (None, less), (less, None), (None, None)]
+    old, new = ([{"k": str(i), "n": pair[side]} for i, pair in enumerate(pairs)] for side in (0, 1))
+    for how, expected in (("max", [more, more, less, less, None]), ("min", [less, less, less, less, None])):
+        found = meet(Aggregate((("n", how),)), old, new, schema)
+        assert [one["n"] for one in found if one is not None] == expected
 
 
 @pytest.mark.parametrize(

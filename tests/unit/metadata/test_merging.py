@@ -49,7 +49,7 @@ def test_a_payload_that_is_not_known_is_refused() -> None:
         rules(hoodie__compaction__payload__class="my.Payload")
 
 
-def test_log_records_are_ordered_by_a_column_of_the_table_never_by_a_field_inside_a_struct() -> None:
+def test_log_records_are_ordered_by_a_column_of_the_table_and_only_with_our_payloads_by_a_field_inside_a_struct() -> None:
     payload = f"{MODEL}DefaultHoodieRecordPayload"
     assert rules().ordering is None
     assert rules(hoodie__table__precombine__field="ts").ordering == "ts"
@@ -57,6 +57,8 @@ def test_log_records_are_ordered_by_a_column_of_the_table_never_by_a_field_insid
     inside = rules(hoodie__table__precombine__field="s.at", hoodie__compaction__payload__class=payload)
     assert inside.ordering is None
     assert inside.merger == LatestOrdering("s.at")
+    assert rules(hoodie__table__precombine__field="s.at", hoodie__compaction__payload__class="penstock.masked").ordering == "s.at"
+    assert rules(hoodie__table__precombine__field="s.no", hoodie__compaction__payload__class="penstock.masked").ordering is None
 
 
 def test_the_call_names_the_ordering_column_only_where_the_table_has_none() -> None:
