@@ -98,8 +98,8 @@ def index_report(table: TableState, limit: int) -> IndexReport:
 def _uses(table: TableState) -> Iterator[IndexUse]:
     for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)
-        if text := metadata.extra.get(INDEX_FIGURES):
-            said = json.loads(text)
+        said = json.loads(metadata.extra.get(INDEX_FIGURES, "{}"))
+        if "rows" in said:  # others looked for no keys
             yield IndexUse(
                 instant=instant.time,
                 operation=metadata.operation.lower(),

@@ -8,6 +8,7 @@ from penstock import options as o
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
+from penstock.options import Options
 from penstock.schema import avro_text, with_meta_columns
 from penstock.table import TableState
 
@@ -20,12 +21,6 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
         avro: the same as Avro JSON, without meta columns.
     """
     options = table.options
-    bloom = BloomSettings(
-        kind=options[o.BLOOM_FILTER_TYPE],
-        entries=options[o.BLOOM_NUM_ENTRIES],
-        error_rate=options[o.BLOOM_FPP],
-        max_entries=options[o.BLOOM_MAX_ENTRIES],
-    )
     return FileSettings(
         storage=table.storage,
         base_path=table.base_path,
@@ -33,8 +28,20 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
         schema=schema,
         avro_schema=avro_text(with_meta_columns(avro)),
         codec=options[o.COMPRESSION_CODEC],
-        bloom=bloom,
+        bloom=_bloom_settings(options),
         populate_meta=options[o.POPULATE_META_FIELDS] and table.config.populate_meta_fields,
         max_file_bytes=options[o.MAX_FILE_SIZE],
         markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
+    )
+
+
+def _bloom_settings(options: Options) -> BloomSettings | None:
+    """The filters of the files; None where they have none, which an index that asks them does not allow."""
+    if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
+        return None
+    return BloomSettings(
+        kind=options[o.BLOOM_FILTER_TYPE],
+        entries=options[o.BLOOM_NUM_ENTRIES],
+        error_rate=options[o.BLOOM_FPP],
+        max_entries=options[o.BLOOM_MAX_ENTRIES],
     )

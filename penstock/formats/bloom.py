@@ -4,7 +4,7 @@ A base file carries in its footer a filter over its record keys, as Base64 text 
 ``SIMPLE`` is one bit vector; ``DYNAMIC_V0`` is a list of such rows that grows with the keys up to a bound.
 
 Kernel: Arrow keys in, text out. Everything works on columns of keys; adding keys in any number of batches gives the
-same bits as adding them one by one in order. Memory is bounded by the rows, one block of keys and one unpacked row.
+same bits as adding them one by one in order. Memory is bounded by the rows, one block of keys and a few unpacked rows.
 
 How a block is hashed. The hash (a MurmurHash2 variant) walks over a key in groups of four bytes. What it does to a
 group before mixing it in does not depend on the seed, and a filter hashes each key some thirty times with changing
@@ -36,18 +36,23 @@ DYNAMIC = "DYNAMIC_V0"
 MAX_ENTRIES_DEFAULT = 100_000  # hoodie.bloom.index.filter.dynamic.max.entries; a stored filter does not say its own
 
 Int32s = npt.NDArray[np.int32]
+UInt32s = npt.NDArray[np.uint32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
-_M = np.int32(0x5BD1E995)
+# Arrays of no dimension: numpy takes them as they are, while it makes an array of a number anew in every call.
+_M = np.array(0x5BD1E995, np.uint32)
+_ONE, _13, _15, _24 = (np.array(number, np.uint32) for number in (1, 13, 15, 24))
 _MURMUR = 1  # hash type on disk
 _VERSION = -1
 _HEADER = struct.Struct(">iibi")  # version, hashes, hash type, bits
 _GROWTH = struct.Struct(">iii")  # keys per row, keys in the last row, rows
 _BLOCK_KEYS = 1 << 15
 _BLOCK_BYTES = 1 << 24
+#: Unpacked rows that are held at once, but one of any size.
+_OPEN_BYTES = 1 << 24
 
 
 class BloomFilter:
@@ -58,7 +63,7 @@ class BloomFilter:
     def __init__(self, *, bits: int, hashes: int, rows: list[Bytes]) -> None:
         self.bits, self.hashes = bits, hashes
         self._rows = rows  # packed, bit i in byte i // 8 at mask 1 << i % 8
-        self._open: tuple[int, Bytes] | None = None  # the row written last: its number, one byte per bit
+        self._open: dict[int, Bytes] = {}  # rows that are written to: one byte per bit
 
     @staticmethod
     def create(kind: str, entries: int, error_rate: float, max_entries: int) -> BloomFilter:
@@ -102,20 +107,20 @@ class BloomFilter:
         """Put the keys of `span` into one row."""
         if len(span) == 0:
             return
-        cells = self._unpacked(row)
+        cells, bits = self._unpacked(row), np.array(self.bits, np.uint32)
         for block in span.blocks():
             rounds = _Rounds(block)
             for _ in range(self.hashes):
-                cells[rounds.next_positions(self.bits)] = 1
+                cells[rounds.next_positions(bits)] = 1
 
     def _ask(self, block: _Block) -> Bools:
         """Which keys of the block are in any row; keys that no row can hold any more leave the block early."""
         answer = np.zeros(len(block), np.bool_)
         places = np.arange(len(block)) if block.order is None else block.order
         held = np.ones((len(self._rows), len(block)), np.bool_)
-        rounds = _Rounds(block)
+        rounds, size = _Rounds(block), np.array(self.bits, np.uint32)
         for _ in range(self.hashes):
-            positions = rounds.next_positions(self.bits)
+            positions = rounds.next_positions(size)
             byte, shift = positions >> 3, (positions & 7).astype(np.uint8)
             for row, bits in zip(held, self._rows, strict=True):
                 row &= ((bits[byte] >> shift) & 1).astype(np.bool_)
@@ -128,17 +133,17 @@ class BloomFilter:
         return answer
 
     def _unpacked(self, row: int) -> Bytes:
-        """The row as one byte per bit, to be written to; at most one row is open at a time."""
-        if self._open is None or self._open[0] != row:
-            self._close()
-            self._open = row, np.unpackbits(self._rows[row], count=self.bits, bitorder="little")
-        return self._open[1]
+        """The row as one byte per bit, to be written to."""
+        if row not in self._open:
+            if (len(self._open) + 1) * self.bits > _OPEN_BYTES:
+                self._close()
+            self._open[row] = np.unpackbits(self._rows[row], count=self.bits, bitorder="little")
+        return self._open[row]
 
     def _close(self) -> None:
-        if self._open is not None:
-            row, cells = self._open
+        for row, cells in self._open.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
-            self._open = None
+        self._open = {}
 
     def _row_bytes(self) -> list[bytes]:
         self._close()
@@ -292,15 +297,16 @@ class _Block:
     """Keys made ready for hashing, longest first.
 
     `groups[g]` holds the scrambled g-th four bytes of every key that has as many: a prefix of the block. `tail` is what
-    the up to three bytes after the last group add, `tail_factor` the multiplication that follows it (1: no tail).
+    the up to three bytes after the last group add, `tail_factor` the multiplication that follows it (1: no tail). Lengths and
+    factors that are one for all keys have no dimension.
     """
 
     count: int
     order: Int64s | None  # which key of the piece each one is; None: as they came
-    lengths: Int32s | np.int32
-    groups: list[Int32s]
-    tail: Int32s | None
-    tail_factor: Int32s | np.int32
+    lengths: UInt32s
+    groups: list[UInt32s]
+    tail: UInt32s | None
+    tail_factor: UInt32s
 
     def __len__(self) -> int:
         return self.count
@@ -310,24 +316,28 @@ class _Block:
         return _Block(
             count=int(np.count_nonzero(chosen)),
             order=None,
-            lengths=self.lengths[chosen] if isinstance(self.lengths, np.ndarray) else self.lengths,
+            lengths=self.lengths[chosen] if self.lengths.ndim else self.lengths,
             groups=[group[chosen[: len(group)]] for group in self.groups],
             tail=None if self.tail is None else self.tail[chosen],
-            tail_factor=self.tail_factor[chosen] if isinstance(self.tail_factor, np.ndarray) else self.tail_factor,
+            tail_factor=self.tail_factor[chosen] if self.tail_factor.ndim else self.tail_factor,
         )
 
 
 class _Rounds:
-    """The hashes of a block's keys, round after round: each hash is the seed of the next. Owns the buffers."""
+    """The hashes of a block's keys, round after round: each hash is the seed of the next. Owns the buffers.
+
+    A round is some thirty calls of numpy over the whole block, so that what a call costs by itself counts: arrays are made once,
+    and handed over by position.
+    """
 
     def __init__(self, block: _Block, state: Int32s | None = None) -> None:
         self.block = block
         self.state = np.zeros(len(block), np.int32) if state is None else state
-        self._scratch = np.empty(len(block), np.int32)
-        self._whole = np.empty(len(block), np.uint32)
+        self._hash, self._scratch, self._whole = self.state.view(np.uint32), *np.empty((2, len(block)), np.uint32)
         self._positions = np.empty(len(block), np.int64)
+        self._steps = [(self._hash[: len(group)], group) for group in block.groups]
 
-    def next_positions(self, bits: int) -> Int64s:
+    def next_positions(self, bits: UInt32s) -> Int64s:
         """The next position of every key; valid until the next call.
 
         That is abs(hash % bits) with Java's remainder, so |hash| mod bits: exact for the smallest int too, whose
@@ -335,28 +345,27 @@ class _Rounds:
         take a remainder.
         """
         self.hash()
-        np.absolute(self.state, out=self._scratch)
-        size, divisor = self._scratch.view(np.uint32), np.uint32(bits)
-        np.floor_divide(size, divisor, out=self._whole)
-        np.multiply(self._whole, divisor, out=self._whole)
-        np.subtract(size, self._whole, out=self._whole)
-        self._positions[:] = self._whole
+        size, whole = self._scratch, self._whole
+        np.absolute(self.state, size.view(np.int32))
+        np.floor_divide(size, bits, whole)
+        np.multiply(whole, bits, whole)
+        np.subtract(size, whole, whole)
+        self._positions[:] = whole
         return self._positions
 
     def hash(self) -> None:
         """From the seed of each key to its hash."""
-        state, block = self.state, self.block
-        np.bitwise_xor(state, block.lengths, out=state)
-        for group in block.groups:
-            head = state[: len(group)]
-            np.multiply(head, _M, out=head)
-            np.bitwise_xor(head, group, out=head)
+        block, state, scratch, times, xor = self.block, self._hash, self._scratch, np.multiply, np.bitwise_xor
+        xor(state, block.lengths, state)
+        for head, group in self._steps:
+            times(head, _M, head)
+            xor(head, group, head)
         if block.tail is not None:
-            np.bitwise_xor(state, block.tail, out=state)
-            np.multiply(state, block.tail_factor, out=state)
-        _xor_shifted(state, 13, self._scratch)
-        np.multiply(state, _M, out=state)
-        _xor_shifted(state, 15, self._scratch)
+            xor(state, block.tail, state)
+            times(state, block.tail_factor, state)
+        _xor_shifted(state, _13, scratch)
+        times(state, _M, state)
+        _xor_shifted(state, _15, scratch)
 
     def only(self, chosen: Bools) -> _Rounds:
         """Go on with the chosen keys."""
@@ -395,52 +404,52 @@ def _even_block(keys: _Span) -> _Block:
     """All keys have one length, and so stand at even distances: the groups are a strided view of the buffer."""
     count, length, start = len(keys), int(keys.lengths[0]), int(keys.starts[0])
     stride = int(keys.starts[1]) - start if count > 1 else length
-    words = np.ndarray((length // 4, count), "<i4", buffer=keys.data, offset=start, strides=(4, stride))
-    groups = list(np.array(words, dtype=np.int32, order="C"))  # always a copy: the groups are written to
+    words = np.ndarray((length // 4, count), "<u4", buffer=keys.data, offset=start, strides=(4, stride))
+    groups = list(np.array(words, dtype=np.uint32, order="C"))  # always a copy: the groups are written to
     tail = _tail(keys.data, keys.starts + length, length % 4) if length % 4 else None
-    return _Block(count, None, np.int32(length), _scramble(groups), tail, _M)
+    return _Block(count, None, np.array(length, np.uint32), _scramble(groups), tail, _M)
 
 
 def _mixed_block(keys: _Span) -> _Block:
     order = np.argsort(-keys.lengths, kind="stable")
-    starts, lengths = keys.starts[order].astype(np.int64), keys.lengths[order].astype(np.int32)
-    words = np.ndarray((max(0, len(keys.data) - 3),), "<i4", buffer=keys.data, strides=(1,))  # one at every byte
-    whole = -(lengths >> 2)  # ascending
+    starts, lengths = keys.starts[order].astype(np.int64), keys.lengths[order].astype(np.uint32)
+    words = np.ndarray((max(0, len(keys.data) - 3),), "<u4", buffer=keys.data, strides=(1,))  # one at every byte
+    whole = -(lengths >> 2).astype(np.int64)  # ascending
     groups = []
     for number in range(-int(whole[0])):
         count = int(np.searchsorted(whole, -number))  # keys with more than `number` groups
-        groups.append(words[starts[:count] + 4 * number].astype(np.int32))
+        groups.append(words[starts[:count] + 4 * number].astype(np.uint32))
     over = lengths & 3
-    tail = np.zeros(len(lengths), np.int32)
+    tail = np.zeros(len(lengths), np.uint32)
     for size in (1, 2, 3):
         chosen = over == size
         tail[chosen] = _tail(keys.data, (starts + lengths)[chosen], size)
-    return _Block(len(keys), order, lengths, _scramble(groups), tail, np.where(over > 0, _M, np.int32(1)))
+    return _Block(len(keys), order, lengths, _scramble(groups), tail, np.where(over > 0, _M, _ONE))
 
 
-def _scramble(groups: list[Int32s]) -> list[Int32s]:
+def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
     """What the hash does to each four bytes before it mixes them in."""
-    scratch = np.empty(len(groups[0]) if groups else 0, np.int32)
+    scratch = np.empty(len(groups[0]) if groups else 0, np.uint32)
     for group in groups:
-        np.multiply(group, _M, out=group)
-        _xor_shifted(group, 24, scratch[: len(group)])
-        np.multiply(group, _M, out=group)
+        np.multiply(group, _M, group)
+        _xor_shifted(group, _24, scratch[: len(group)])
+        np.multiply(group, _M, group)
     return groups
 
 
-def _xor_shifted(values: Int32s, distance: int, scratch: Int32s) -> None:
-    """values ^= values >>> distance, without sign."""
-    np.right_shift(values.view(np.uint32), np.uint32(distance), out=scratch.view(np.uint32))
-    np.bitwise_xor(values, scratch, out=values)
+def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
+    """values ^= values >> distance."""
+    np.right_shift(values, distance, scratch)
+    np.bitwise_xor(values, scratch, values)
 
 
-def _tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> Int32s:
+def _tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
     """The last `size` bytes before each end as one number; counted from the end, and signed, as Hudi has it."""
     signed = data.view(np.int8)
     tail = np.zeros(len(ends), np.int32)
     for back in range(1, size + 1):
         tail ^= signed[ends - back].astype(np.int32) << np.int32(8 * (back - 1))
-    return tail
+    return tail.view(np.uint32)
 
 
 def _empty_row(bits: int) -> Bytes:

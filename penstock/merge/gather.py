@@ -33,6 +33,8 @@ def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
 
 def take_across(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
     """The rows at these positions of all tables behind one another, in this order. Only tables with such rows are looked at."""
+    if len(tables) == 1:
+        return take_rows(tables[0], rows)
     starts = np.cumsum([0, *(table.num_rows for table in tables)])
     order = np.argsort(rows, kind="stable")
     ascending = rows[order]

@@ -120,9 +120,7 @@ FOOTER_BLOOM_FILTER: Final = Option(
     "hoodie.parquet.bloom.filter.enabled",
     boolean,
     True,
-    "Put a bloom filter of the keys into the footer of each base file.",
-    supported=("true",),
-    instead="leave it out; readers with the bloom index need the filter",
+    "Put a bloom filter of the keys into the footer of each base file. With false only a write by a bloom index does.",
 )
 BLOOM_FILTER_TYPE: Final = Option(
     "hoodie.bloom.index.filter.type",

@@ -2,11 +2,14 @@
 
 The indexes that look into files find every key, whichever of them wrote it; they may follow one another. Buckets are file groups
 that only a hash tells apart: an index that looks into files would put rows where the hash does not look for them, and the other
-way round. A table that Penstock made with buckets says so in its properties; of others the newest files tell.
+way round. A table that Penstock made with buckets says so in its properties; of others the newest files tell. An index with
+entries of its own knows nothing of rows that another one added; commits of ours say by which index they were written. One that
+sees logs puts new rows there, where the others do not look; write stats tell.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from penstock import options as o
@@ -15,7 +18,9 @@ from penstock.index.bucket import looks_bucketed
 from penstock.index.rings import has_rings
 from penstock.options import Options
 from penstock.table import TableState
+from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
+from penstock.write.upsert import INDEX_FIGURES
 
 #: Commits that may have written nothing.
 _COMMITS_BACK = 10
@@ -43,6 +48,25 @@ def check_index(table: TableState, options: Options) -> None:
         f"{table.base_path} was written without buckets (file group {ids[0]}), and {_said(options)} would make duplicates; leave "
         "the option out, or write the rows to a new table"
     )
+
+
+def added_by_another(table: TableState, index: str) -> tuple[str, str] | None:
+    """The time of the newest write that added rows by another index, and its name; None if this one wrote since."""
+    for instant in reversed(table.timeline.writes[-_COMMITS_BACK:]):
+        metadata = read_metadata(table.storage, table.base_path, instant)
+        name = json.loads(metadata.extra.get(INDEX_FIGURES, "{}")).get("index")
+        if name == index:
+            return None
+        if name is not None and any(stat.num_inserts for stat in metadata.stats):
+            return instant.time, name
+    return None
+
+
+def logs_with_new_rows(table: TableState, since: str) -> set[str]:
+    """The names of log files that writes after an instant put new rows into, as an index does that sees logs."""
+    later = [i for i in table.timeline.writes if i.time >= since and i.action is Action.DELTA_COMMIT]
+    stats = (stat for instant in later for stat in read_metadata(table.storage, table.base_path, instant).stats)
+    return {(stat.path or "").rpartition("/")[2] for stat in stats if stat.num_inserts and stat.log}
 
 
 def _said(options: Options) -> str:

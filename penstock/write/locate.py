@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from penstock import options as o
+from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
+from penstock.index import Index
 from penstock.index.in_memory import check_remembered
 from penstock.metadata.listing import latest_slices
 from penstock.table import TableState
@@ -16,6 +18,7 @@ from penstock.write.append import appendable_slices
 from penstock.write.ask import ask_index, check_not_clustered
 from penstock.write.buckets import plan_buckets
 from penstock.write.choose_index import choose_index, kept_index
+from penstock.write.index_change import logs_with_new_rows
 from penstock.write.relocate import relocate
 from penstock.write.rules import partition_columns
 from penstock.write.stage import Piece
@@ -95,8 +98,27 @@ def _plan_asked(
 def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
     partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
-    logs_alone = rules.index.sees_logs or rules.index.buckets is not None
-    return slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
+    slices = slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=True)
+    if not rules.index.sees_logs and rules.index.buckets is None:
+        check_keys_are_in_base_files(rules.index, write.table, slices)
+    return slices
+
+
+def check_keys_are_in_base_files(index: Index, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+    """Refuse rows that are in log files alone to an index that looks into base files: it would have them written twice.
+
+    Raises:
+        OptionError: there are some, which an index that sees logs has let in.
+    """
+    logged = [one for its in slices.values() for one in its if one.log_files]
+    added = logs_with_new_rows(table, min(log.base_instant for one in logged for log in one.log_files)) if logged else set()
+    for one in logged:
+        if one.base_file is None or any(log.name in added for log in one.log_files):
+            raise OptionError(
+                f"file group {one.file_id} of partition {one.partition_path or '(none)'} of {table.base_path} has rows in log "
+                f"files alone, which another index has let in; {o.INDEX_TYPE.key}={index.name} does not see them there and would "
+                "write them twice. Compact the table first (Table.compact), or use the index that it was written with"
+            )
 
 
 def slices_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -226,7 +227,8 @@ def complete(
     if telling.index.entries is not None:
         with write.stages.run("index", "telling the index of new keys") as notes:
             notes.rows = telling.of_added(stats)
-    extra = {**extra_metadata(write.options), "penstock.stages": write.stages.to_text(), **(more or {})}
+    said = {"penstock.stages": write.stages.to_text(), INDEX_FIGURES: json.dumps({"index": write.index.name})}
+    extra = {**extra_metadata(write.options), **said, **(more or {})}
     metadata = change.complete(
         stats,
         operation=operation,

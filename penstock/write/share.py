@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock import clock
 from penstock.errors import SchemaError
 from penstock.filegroup.write import failing_as_storage
-from penstock.merge.gather import Positions, column_at, take_rows, top_column
+from penstock.merge.gather import Positions, column_at, take_across, take_rows, top_column
 from penstock.merge.pair import check_ordering, flat, newest_of_each
 from penstock.storage import LocalStorage, join
 from penstock.write.layout import KEY
@@ -62,20 +62,7 @@ class Share:
         """Rows by their number, in that order: the data columns and, last, the record key (`KEY`); or some of these alone."""
         tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
         places = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
-        order = np.argsort(places, kind="stable")
-        ascending = places[order]
-        bounds = np.searchsorted(ascending, self._starts)
-        parts = [
-            take_rows(table, ascending[bounds[i] : bounds[i + 1]] - self._starts[i])
-            for i, table in enumerate(tables)
-            if bounds[i + 1] > bounds[i]
-        ]
-        found = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
-        if not np.array_equal(order, np.arange(len(order))):
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            found = take_rows(found, back)
-        return found
+        return take_across(tables, places)
 
 
 def load_share(settings: ShareSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> Share:

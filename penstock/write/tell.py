@@ -20,6 +20,7 @@ from penstock.services.rollback_index import keys_of
 from penstock.spread import cores, run_tasks
 from penstock.table import TableState
 from penstock.timeline.contents import WriteStat
+from penstock.write.index_change import added_by_another
 
 #: Tasks that run at once on the driver.
 _AT_ONCE_HERE = 4
@@ -29,20 +30,27 @@ def check_entries(index: Index, table: TableState) -> None:
     """See that the index is there and belongs to the table, before anything is written.
 
     Raises:
-        OptionError: its table is not there, has no family for it, or the client is not installed; or it has no entry at all,
-            while the table has rows.
+        OptionError: its table is not there, has no family for it, or the client is not installed; or it has no entry at all, or
+            was not told of the newest rows, while the table has rows.
         StorageError: nobody answers.
     """
     if index.entries is None:
         return
     with open_entries(index.entries) as entries:
         entries.check()
-        is_lost = bool(table.timeline.writes) and entries.is_empty() and _has_rows(table)
-    if is_lost:
+        is_empty = bool(table.timeline.writes) and entries.is_empty()
+    if is_empty and _has_rows(table):
         raise OptionError(
             f"{o.INDEX_TYPE.key}=HBASE finds no entry in HBase's table {index.entries.table}, but {table.base_path} has rows, "
             f"which would be written twice. Set {o.HBASE_TABLE.key} to the table that holds its entries, or use the index that "
             "the table was written with"
+        )
+    added = added_by_another(table, index.name)
+    if added is not None and _has_rows(table):
+        raise OptionError(
+            f"{o.INDEX_TYPE.key}=HBASE was not told of rows that write {added[0]} of {table.base_path} added or moved with "
+            f"{o.INDEX_TYPE.key}={added[1]}: they would be written twice. Use GLOBAL_SIMPLE or GLOBAL_BLOOM from now on, or "
+            "write the rows to a new table"
         )
 
 

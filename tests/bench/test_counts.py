@@ -40,10 +40,10 @@ def _classic(session_kind: str) -> None:
 def write(spark: Any, table_path: str, tmp_path: Path) -> Write:
     """Writes rows and gives the counts."""
 
-    def run(operation: str, rows: Any, **options: str) -> Counts:
+    def run(operation: str, rows: Any, beside: str = "", **options: str) -> Counts:
         with counted(spark, tmp_path / "counts") as account:
             writer = rows.write.format("hudi").options(**{**OPTIONS, OPERATION: operation, **options})
-            writer.mode("append").save(f"count:{table_path}")
+            writer.mode("append").save(f"count:{table_path}{beside}")
         return account.counts
 
     return run
@@ -137,6 +137,20 @@ def test_an_upsert_into_buckets_has_no_job_that_looks_for_keys(spark: Any, write
     # a base file is read to be merged; nothing at all is read where rows go to logs
     files = 2 if kind == "COPY_ON_WRITE" else 0
     assert found == Counts(jobs=2, tasks=2 + 2, opened=files, chunks=files * COLUMNS, written=files, listed=1, **batch(600))
+
+
+def test_an_upsert_into_buckets_does_less_than_one_that_looks_for_keys_in_as_many_file_groups(spark: Any, write: Write) -> None:
+    buckets, groups = {INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "4"}, 4
+    rows, changes = trips(spark, 0, 4_000, cities=1, tasks=groups), trips(spark, 0, 4_000, cities=1, ts=2).where("fare % 10 = 0")
+    write("bulk_insert", rows, "-plain")
+    write("bulk_insert", rows, "-buckets", **buckets)
+    simple = write("upsert", changes, "-plain", **SPREAD, **{INDEX: "SIMPLE"})
+    found = write("upsert", changes, "-buckets", **SPREAD, **buckets)
+    assert (simple.written, simple.staged_rows) == (groups, 400)
+    # no job that looks for keys, no file opened twice, no column read twice; and the rows cross and are kept as they are there
+    assert found == replace(
+        simple, jobs=simple.jobs - 1, tasks=simple.tasks - 1, opened=simple.opened - groups, chunks=simple.chunks - groups
+    )
 
 
 @pytest.mark.usefixtures("spread_table")

@@ -345,6 +345,31 @@ def test_an_index_without_entries_is_refused_where_the_table_has_rows(
     t.check()
 
 
+@KINDS
+def test_rows_that_one_index_let_in_are_not_written_twice_by_another(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **{"hoodie.compact.inline": "false"})
+    everywhere, simple = {"hoodie.index.type": "GLOBAL_SIMPLE"}, {"hoodie.index.type": "SIMPLE"}
+    t.write("bulk_insert", *SIX[:2])
+    t.write("upsert", ("c", "berlin", 1, 1.0))
+    if kind:  # c is in a log alone
+        with pytest.raises(OptionError, match=r"has rows in log files alone.*=SIMPLE does not see them.*Compact the table first"):
+            t.write("upsert", ("c", "berlin", 2, 2.0), **simple)
+        penstock.Table.open(table_path, spark).compact()
+    t.write("upsert", ("c", "berlin", 2, 2.0), **simple)
+    t.write("upsert", ("a", "berlin", 9, 9.0))
+    t.write("insert", ("n", "oslo", 1, 1.0), **simple)
+    before = timeline(table_path)
+    with pytest.raises(
+        OptionError, match=r"was not told of rows that write \d+ of .* added or moved with hoodie.index.type=SIMPLE"
+    ):
+        t.write("upsert", ("n", "oslo", 2, 2.0))
+    assert timeline(table_path) == before
+    t.write("upsert", ("n", "oslo", 2, 2.0), **everywhere)
+    assert t.rows == [("a", "berlin", 9, 9.0), SIX[1], ("c", "berlin", 2, 2.0), ("n", "oslo", 2, 2.0)]
+
+
 def test_a_clustering_tells_the_index_and_rows_that_one_moved_without_it_are_not_written_twice(
     spark: Any, hbase: HBase, table_path: str
 ) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -94,6 +95,20 @@ def test_the_footer_holds_key_range_filter_and_schema(made: str) -> None:
         assert '"name":"_hoodie_commit_time"' in found["parquet.avro.schema"]
         assert found["writer.model.name"] == "avro"
         assert "ARROW:schema" not in found
+
+
+def test_files_carry_no_filter_where_none_is_wanted_and_no_index_asks_it(spark: Any, table_path: str) -> None:
+    plain = {"hoodie.parquet.bloom.filter.enabled": "false"}
+    write(trips(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0)).coalesce(1), table_path, {**BULK, **plain})
+    found = footer(base_files(table_path)[0])
+    assert "org.apache.hudi.bloomfilter" not in found
+    assert (found["hoodie_min_record_key"], found["hoodie_max_record_key"]) == ("a", "b")
+    bloom = {**plain, "hoodie.index.type": "BLOOM", OPERATION: "upsert"}
+    write(trips(spark, ("b", "x", 2, 2.0)), table_path, {**BULK, **bloom})
+    assert snapshot(spark, table_path) == [("a", "x", 1, 1.0), ("b", "x", 2, 2.0)]
+    newest = footer(max(base_files(table_path), key=lambda file: file.name.rpartition("_")[2]))
+    keys = pa.array(["a", "b"])
+    assert read_bloom(newest["org.apache.hudi.bloomfilter"], "DYNAMIC_V0").might_contain(keys).all()
 
 
 def test_write_stats_are_what_the_files_are(made: str) -> None:

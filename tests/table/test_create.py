@@ -172,7 +172,7 @@ def test_options_with_the_prefix_go_into_the_commit(spark: Any, table_path: str)
     write(trips(spark, SIX[0]), table_path, {**BULK, "_job": "nightly", "_n": 7, "other": "x"})
     extra = commits(table_path)[0]["extraMetadata"]
     assert {k: v for k, v in extra.items() if k.startswith("_")} == {"_job": "nightly", "_n": "7"}
-    assert set(extra) == {"_job", "_n", "schema", "penstock.stages"}
+    assert set(extra) == {"_job", "_n", "schema", "penstock.stages", "penstock.index"}
 
 
 def test_writing_no_rows_makes_an_empty_table_with_a_schema(spark: Any, table_path: str) -> None:

@@ -217,6 +217,7 @@ def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(bloom, "_BLOCK_KEYS", 97)
     monkeypatch.setattr(bloom, "_BLOCK_BYTES", 1500)
+    monkeypatch.setattr(bloom, "_OPEN_BYTES", 1500)
     pieces = BloomFilter.create("DYNAMIC_V0", 300, 1e-3, 500)
     pieces.add(keys)
 
@@ -380,4 +381,4 @@ def test_the_smallest_int_has_a_position() -> None:
     rounds.hash = lambda: None  # type: ignore[method-assign]
     rounds.state[:] = np.int32(-(2**31))
 
-    assert rounds.next_positions(2587966).tolist() == [2**31 % 2587966]
+    assert rounds.next_positions(np.array(2587966, np.uint32)).tolist() == [2**31 % 2587966]

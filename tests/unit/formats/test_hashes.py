@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pytest
 
+from penstock.formats import hashes
 from penstock.formats.hashes import java_hash, xx_hash
 
 TEXTS = ["", "a", "abc", "é1", "😀x", "z" * 300, "Nobody inspects the spammish repetition", "\ud7ff\ue000"]
@@ -23,6 +25,13 @@ def test_the_hash_of_a_text_is_javas() -> None:
     drawn = random.Random(3)
     texts = TEXTS + ["".join(drawn.choice("ab:,é😀0_") for _ in range(drawn.randrange(40))) for _ in range(300)]
     assert java_hash(pa.array(texts)).tolist() == [java_hash_of(text) for text in texts]
+
+
+def test_texts_of_one_length_hash_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashes, "_ROWS_AT_ONCE", 7)
+    texts = [f"{number * 7919:036d}" for number in range(50)]
+    assert java_hash(pa.array(["", *texts, ""]).slice(1, 50)).tolist() == [java_hash_of(text) for text in texts]
+    assert java_hash(pa.array(["é", "è"])).tolist() == [java_hash_of("é"), java_hash_of("è")]
 
 
 def test_a_slice_of_texts_hashes_like_the_texts_themselves() -> None:
