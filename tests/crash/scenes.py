@@ -18,6 +18,7 @@ from penstock.services.rollback import roll_back_to
 from penstock.spread import TaskIdentity
 from penstock.table import open_table
 from penstock.write import door
+from penstock.write.prepare import prepare
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, plain_rows
 from tests.table.tables import OPERATION, TRIPS, Trip, trips
@@ -109,7 +110,7 @@ class Runner:
         self._frames: dict[tuple[Trip, ...], Any] = {}
         self._prepared: dict[Any, Any] = {}
         self._batches: dict[int, tuple[Any, list[pa.RecordBatch]]] = {}
-        self._prepare = door.prepare
+        self._prepare = prepare
 
     def run(self, step: Step | None, path: str) -> None:
         """Write, or roll back the newest write."""
