@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_base_files, latest_merged_slices
-from penstock.formats.avro import read_container
 from penstock.metadata.listing import by_partition, is_partition, list_groups, list_partitions, visibility
 from penstock.read.buckets import in_asked_buckets
+from penstock.read.past import check_slices, check_time
 from penstock.read.query import Query
 from penstock.table import TableState, table_schema
-from penstock.timeline.instant import Action, State
-from penstock.timeline.store import instant_path
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,14 @@ def plan(query: Query, table: TableState) -> Plan:
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
     """
-    _check_time(query, table)
+    if query.as_of is not None:
+        check_time(table, query.as_of)
     schema = table_schema(table, query.as_of) or table_schema(table)
     if not table.timeline.writes:
         return Plan(table, query, schema, {})
     groups = list_groups(table, None if query.within is None else _partitions(query, table))
+    if query.as_of is not None:
+        check_slices(table, query.as_of, groups, query.asks_for)
     found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, _name(one))]
     if query.equals:
         found = in_asked_buckets(found, dict(query.equals), table, schema)
@@ -67,31 +67,3 @@ def _partitions(query: Query, table: TableState) -> list[str]:
     if not found:
         raise OptionError(f"no partition of {table.base_path} matches {', '.join(query.within)}; check the path")
     return found
-
-
-def _check_time(query: Query, table: TableState) -> None:
-    """Refuse a time whose answer could still change or is gone."""
-    if query.as_of is None:
-        return
-    writes = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
-    open_ones = [i.time for s in (State.REQUESTED, State.INFLIGHT) for i in table.timeline.of(*writes, state=s)]
-    if open_ones and query.as_of >= min(open_ones):
-        raise OptionError(
-            f"Time travel's timestamp '{query.as_of}' must be earlier than the first incomplete commit timestamp "
-            f"'{min(open_ones)}'; choose an earlier time, or finish that write first"
-        )
-    kept = earliest_kept(table)
-    if kept and query.as_of < kept:
-        raise OptionError(
-            f"Cleaner cleaned up the timestamp of interest: files that {query.as_of} needs may be gone, {kept} is the "
-            f"earliest time that can be read; set {o.AS_OF_INSTANT.key} to that or later"
-        )
-
-
-def earliest_kept(table: TableState) -> str | None:
-    """The earliest commit whose files the last cleaning kept."""
-    cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
-    if not cleans:
-        return None
-    content = read_container(table.storage.read(instant_path(table.base_path, cleans[-1])))
-    return content.get("earliestCommitToRetain") or None

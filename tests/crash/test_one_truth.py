@@ -28,7 +28,7 @@ from penstock.metadata.merging import merged_rules
 from penstock.metadata.savepoints import savepoint_times
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.read.plan import earliest_kept
+from penstock.read.past import earliest_kept
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clustering.run import cluster

@@ -65,6 +65,20 @@ def test_time_travel_to_an_archived_instant_works_while_its_files_are_there(spar
     assert snapshot(spark, table_path) == sorted(newer(5))
 
 
+def test_time_travel_to_what_a_clean_by_file_versions_deleted_is_refused(spark: Any, table_path: str) -> None:
+    upsert(spark, table_path, 0, OFF)
+    write(trips(spark, *newer(1)[:1]), table_path, {**UPSERT, **OFF})
+    table = penstock.Table.open(table_path, spark)
+    before, after = writes(table_path)
+    first, *_, last = newer(0)
+    versions = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 1}
+    assert table.clean(versions)
+    with pytest.raises(OptionError, match=f"files that {before} needs may be gone, those of {before} in partition '{first[1]}'"):
+        table.read(as_of=before)
+    assert table.read(as_of=after).count() == 6
+    assert load(spark, f"{table_path}/{last[1]}", **{"as.of.instant": before}).count(), "nothing was cleaned there"
+
+
 def test_a_merge_on_read_table_loses_its_old_logs_with_their_base_files(spark: Any, table_path: str) -> None:
     kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline.max.delta.commits": 2}
     for number in range(7):
