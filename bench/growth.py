@@ -154,7 +154,7 @@ def main() -> None:
         run_child(a)
         return
     Path(a.out).mkdir(parents=True, exist_ok=True)
-    Path(a.out, "growth.jsonl").unlink(missing_ok=True)
+    forget(Path(a.out, "growth.jsonl"), a.axes, a.engines)
     Path(a.out, "conditions.json").write_text(json.dumps(conditions(a), indent=1))
     for axis in a.axes:
         for size in a.sizes[axis]:
@@ -167,6 +167,13 @@ def main() -> None:
             code = run_process(ENGINES[name].python, command, Path(a.out, f"growth-{name}.log"), a.timeout)
             print(f"{name}: exit {code}", flush=True)
     write_report(a.out, a.publish)
+
+
+def forget(file: Path, axes: Sequence[str], engines: Sequence[str]) -> None:
+    """Drop the records of what is measured again; axes and engines may be measured one by one."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    kept = [line for line in lines if (r := json.loads(line))["axis"] not in axes or r["engine"] not in engines]
+    file.write_text("".join(f"{line}\n" for line in kept))
 
 
 def arguments() -> argparse.Namespace:

@@ -21,7 +21,7 @@ from bench.workload import Engine
 MEASURED = 22
 #: Commits into another table before all, until the JVM has seen everything often enough.
 WARM = 150
-MEMORY = {"rss_driver_mb": "Python", "rss_jvm_mb": "JVM"}
+MEMORY = {"rss_driver_mb": "Python", "rss_jvm_mb": "JVM", "heap_mb": "JVM's heap after a collection"}
 
 
 def measure_years(
@@ -40,11 +40,19 @@ def measure_years(
                 continue
             _, found = meter.measure(commit)
             measured.append(found["s"])
-            yield {"size": mark, **found}
+            yield {"size": mark, **found, **({"heap_mb": live_heap_mb(engine)} if number == mark else {})}
             if number == mark:
                 yield {"size": mark, "what": "mean", "s": round(statistics.mean(measured), 4)}
                 measured = []
         shutil.rmtree(f"{engine.root}/{engine.run}", ignore_errors=True)
+
+
+def live_heap_mb(engine: Any) -> int:
+    """What the JVM's heap holds that is still in use; the rest of its resident memory is what nobody has collected yet."""
+    jvm = engine.spark._jvm
+    jvm.System.gc()
+    runtime = jvm.Runtime.getRuntime()
+    return (int(runtime.totalMemory()) - int(runtime.freeMemory())) >> 20
 
 
 def years_table(records: Sequence[Mapping[str, Any]]) -> str:
