@@ -165,8 +165,8 @@ class RestoringVerbs(Opened):
             The rollback's own instant.
 
         Raises:
-            OptionError: there is no such write, a later one exists, a savepoint holds it, a compaction or clustering that is
-                planned is to read what it wrote, or the rows before it were cleaned.
+            OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering that is planned is to
+                read what it wrote, or the rows before it were cleaned.
 
         Example:
             >>> commit = table.delete(trips)

@@ -31,12 +31,13 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
 
 
 def _same_shape(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether nested fields agree by name and order, so that a plain cast does what is meant."""
+    """Whether nested fields agree by name and order, and none may be null only in the old, so that a plain cast does what is
+    meant."""
     if pa.types.is_struct(new):
         return (
             pa.types.is_struct(old)
             and [f.name for f in old] == [f.name for f in new]
-            and all(_same_shape(o.type, n.type) for o, n in zip(old, new, strict=True))
+            and all((n.nullable or not o.nullable) and _same_shape(o.type, n.type) for o, n in zip(old, new, strict=True))
         )
     if pa.types.is_map(new):
         return pa.types.is_map(old) and _same_shape(old.item_type, new.item_type)
@@ -54,6 +55,9 @@ def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
         have = {f.name: i for i, f in enumerate(array.type)}
         children = [_nested(array.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(array), f.type) for f in kind]
+        for field, child in zip(kind, children, strict=True):
+            if not field.nullable and pc.any(pc.and_(pc.is_valid(array), pc.is_null(child))).as_py():
+                raise pa.ArrowInvalid(f"field {field.name!r} holds null, which its schema does not allow")
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=pc.is_null(array))
     if pa.types.is_map(kind) and pa.types.is_map(array.type):
         keys, items = _nested(array.keys, kind.key_type), _nested(array.items, kind.item_type)

@@ -57,14 +57,13 @@ def check_slices(table: TableState, as_of: str, groups: Iterable[FileGroup], ask
     Raises:
         OptionError: so.
     """
-    lost: dict[tuple[str, str], str] = {}
-    for clean in table.timeline.of(Action.CLEAN, state=State.COMPLETED):
-        for group, base_instant in _deleted(_result(table, clean)) if clean.time > as_of else ():
-            if base_instant <= as_of and asked(group[0]):
-                lost[group] = max(lost.get(group, ""), base_instant)
-    if not lost:
+    cleans = [clean for clean in table.timeline.of(Action.CLEAN, state=State.COMPLETED) if clean.time > as_of]
+    if not cleans:
         return
-    seen = visibility(table, as_of)
+    seen, lost = visibility(table, as_of), dict[tuple[str, str], str]()
+    for group, base_instant in (one for clean in cleans for one in _deleted(_result(table, clean))):
+        if seen.sees_time(base_instant) and asked(group[0]):
+            lost[group] = max(lost.get(group, ""), base_instant)
     left = {(g.partition_path, g.file_id): max((s.base_instant for s in g.slices if seen.sees_time(s.base_instant)), default="")
             for g in groups}  # fmt: skip
     for group, base_instant in lost.items():

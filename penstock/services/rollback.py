@@ -36,7 +36,7 @@ from penstock.formats.avro import read_container, write_container
 from penstock.formats.log_blocks import rollback_block
 from penstock.index.rings import drop_changed
 from penstock.metadata.listing import walk_partitions
-from penstock.metadata.pending import clustering_of, pending_clusterings, pending_plans
+from penstock.metadata.pending import clustering_of, pending_clusterings
 from penstock.services.rollback_index import sync_index
 from penstock.services.savepoint import lost_since
 from penstock.storage import FileInfo, Storage, join
@@ -361,8 +361,8 @@ def roll_back_to(table: TableState, time: str) -> str:
     """Undo the write at a time, which must be the newest one; gives the rollback's own instant.
 
     Raises:
-        OptionError: there is no such write, a later one exists, a savepoint holds it, a plan that waits is to read what it
-            wrote, or the rows before it were cleaned.
+        OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering that waits is to read what
+            it wrote, or the rows before it were cleaned.
     """
     table = reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
@@ -375,9 +375,10 @@ def roll_back_to(table: TableState, time: str) -> str:
     later = [i.time for i in table.timeline.writes if i.time > time]
     if later:
         raise OptionError(f"Found commits after time :{time}, please rollback greater commits first: {', '.join(later)}")
-    if instant.is_completed and (plan := _plan_on_top(table, instant)):
+    if instant.is_completed and (clustering := _clustering_on_top(table, instant)):
         raise OptionError(
-            f"{plan} of {table.base_path} waits to read what write {time} has written. Run it, or unschedule it first"
+            f"clustering {clustering} of {table.base_path} waits to read what write {time} has written. Run it, or unschedule "
+            "it first"
         )
     before = [i.time for i in table.timeline.writes if i.time < time]
     if instant.is_completed and before and (lost := lost_since(table, before[-1])):
@@ -393,16 +394,11 @@ def roll_back_to(table: TableState, time: str) -> str:
     return roll_back(table, instant)
 
 
-def _plan_on_top(table: TableState, instant: Instant) -> str | None:
-    """The plan that names files which are not there, or are others, when a write is undone."""
+def _clustering_on_top(table: TableState, instant: Instant) -> str | None:
+    """The clustering that is planned for what a write wrote. (A compaction takes slices as they are when it runs.)"""
     written = {(stat.partition_path or "", stat.file_id) for stat in _written(table, instant).stats}
-    for group, time in pending_clusterings(table).items():
-        if group in written and time > instant.time:
-            return f"clustering {time}"
-    for compaction, plan in pending_plans(table):
-        if any(one.base_instant == instant.time for one in plan.operations):
-            return f"compaction {compaction.time}"
-    return None
+    plans = pending_clusterings(table).items()
+    return next((time for group, time in plans if group in written and time > instant.time), None)
 
 
 def _policy(table: TableState) -> str:

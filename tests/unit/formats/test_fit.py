@@ -111,3 +111,11 @@ def test_a_column_that_cannot_become_what_is_asked_is_named() -> None:
         fitted(one(pa.string(), ["a"]), pa.int32())
     with pytest.raises(SchemaError, match="'x'"):
         fitted(one(OLD, OLD_ROWS), pa.list_(pa.int32()))
+
+
+def test_a_field_that_may_not_be_null_takes_values_but_no_null() -> None:
+    strict = pa.schema([("m", pa.struct([pa.field("ts", pa.int64(), nullable=False)]))])
+    loose = pa.struct([("ts", pa.int64())])
+    assert fit(pa.table({"m": pa.array([{"ts": 1}, None], loose)}), strict)["m"].to_pylist() == [{"ts": 1}, None]
+    with pytest.raises(SchemaError, match="column 'm' .* field 'ts' holds null"):
+        fit(pa.table({"m": pa.array([{"ts": None}], loose)}), strict)

@@ -21,7 +21,6 @@ from penstock.services.rollback import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
 from penstock.table import TableState
 from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
-from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
 from tests.unit.services.histories import History, at, base, reloaded
@@ -196,18 +195,13 @@ def test_what_was_cleaned_before_a_restore_undid_it_is_not_missed_by_later_commi
     assert roll_back_to(history.table(), at(21))
 
 
-def test_a_write_that_a_plan_is_to_read_is_not_rolled_back_before_the_plan_is_gone() -> None:
+def test_a_write_that_a_clustering_is_to_read_is_not_rolled_back_before_its_plan_is_gone() -> None:
     history = History("MERGE_ON_READ").commits((1,), f"a/{G}").commit(2, [f"a/{G}", f"b/{H}"], action="deltacommit")
     clustering = ClusteringPlan((ClusteringGroup((ClusteringSlice("b", H, base(H, 2)),)),))
-    compaction = CompactionPlan((CompactionOperation("a", G, at(2), base(G, 2), (log_file_name(G, at(2), 1, "0-0-0"),)),))
-    for name, content in (
-        ("replacecommit", write_clustering(clustering, "/t")),
-        ("compaction", write_plan(compaction)),
-    ):
-        history.instant(f"{at(3)}.{name}.requested", content)
-        with pytest.raises(OptionError, match=rf"{at(3)} of /t waits to read what write {at(2)} has written.*unschedule"):
-            roll_back_to(history.table(), at(2))
-        history.storage.delete(f"/t/.hoodie/{at(3)}.{name}.requested")
+    history.instant(f"{at(3)}.replacecommit.requested", write_clustering(clustering, "/t"))
+    with pytest.raises(OptionError, match=rf"{at(3)} of /t waits to read what write {at(2)} has written.*unschedule"):
+        roll_back_to(history.table(), at(2))
+    history.storage.delete(f"/t/.hoodie/{at(3)}.replacecommit.requested")
     elsewhere = ClusteringPlan((ClusteringGroup((ClusteringSlice("c", "other-0", base("other-0", 1)),)),))
     history.instant(f"{at(3)}.replacecommit.requested", write_clustering(elsewhere, "/t"))
     assert roll_back_to(history.table(), at(2))
