@@ -96,6 +96,7 @@ def test_the_hash_is_hudis(key: str, expected: int) -> None:
     assert murmur(pa.array([key]), 0).tolist() == [expected]
 
 
+@settings(deadline=None)
 @given(st.lists(keys_of_all_kinds, min_size=1), st.integers(-(2**31), 2**31 - 1))
 def test_many_keys_hash_as_each_alone(keys: list[str], seed: int) -> None:
     assert murmur(pa.array(keys), seed).tolist() == [slow_murmur(key, seed) for key in keys]
