@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock import options as o
 from penstock.errors import OptionError
@@ -64,9 +65,13 @@ def added_by_another(table: TableState, index: str) -> tuple[str, str] | None:
 
 def logs_with_new_rows(table: TableState, since: str) -> set[str]:
     """The names of log files that writes after an instant put new rows into, as an index does that sees logs."""
-    later = [i for i in table.timeline.writes if i.time >= since and i.action is Action.DELTA_COMMIT]
-    stats = (stat for instant in later for stat in read_metadata(table.storage, table.base_path, instant).stats)
-    return {(stat.path or "").rpartition("/")[2] for stat in stats if stat.num_inserts and stat.log}
+    found: set[str] = set()
+    for instant in table.timeline.writes:
+        if instant.time >= since and instant.action is Action.DELTA_COMMIT:
+            with suppress(FileNotFoundError):  # archived just now, after its logs were compacted
+                stats = read_metadata(table.storage, table.base_path, instant).stats
+                found |= {(stat.path or "").rpartition("/")[2] for stat in stats if stat.num_inserts and stat.log}
+    return found
 
 
 def _said(options: Options) -> str:

@@ -15,7 +15,7 @@ from penstock.index.lookup import Pruning
 from penstock.metadata.listing import merged_slices
 from penstock.table import open_table
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
-from penstock.write.index_change import added_by_another
+from penstock.write.index_change import added_by_another, logs_with_new_rows
 from penstock.write.locate import check_keys_are_in_base_files
 from penstock.write.upsert import INDEX_FIGURES
 from tests.table.handmade import HandMade, at
@@ -55,6 +55,14 @@ def test_rows_in_logs_alone_are_refused_to_an_index_that_does_not_look_there(tmp
 def check(made: HandMade, *partitions: str) -> None:
     table = open_table(str(made.path))
     check_keys_are_in_base_files(SIMPLE, table, merged_slices(table, partitions or None))
+
+
+def test_a_commit_that_somebody_archives_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "table").instant(2, stats=(logged("rome", 1, inserts=1),))
+    made.instant(3, stats=(logged("rome", 2, inserts=1),))
+    table = open_table(str(made.path))
+    (made.path / ".hoodie" / f"{at(2)}.deltacommit").unlink()
+    assert logs_with_new_rows(table, at(1)) == {log_file_name("rome-0", at(1), 2, "0-0-0")}
 
 
 def test_the_newest_write_by_another_index_that_added_rows_is_found(tmp_path: Path) -> None:
