@@ -10,7 +10,18 @@ import pytest
 
 import penstock
 from penstock import registry
-from tests.interop.sides import KEY, NAME, OPERATION, ORDERING, TRIPS, Penstock, assert_rows, rows_of
+from tests.interop.sides import (
+    KEY,
+    NAME,
+    OPERATION,
+    ORDERING,
+    TRIPS,
+    Penstock,
+    assert_rows,
+    commit_json,
+    last_commit,
+    rows_of,
+)
 from tests.kit.oracle import Oracle
 from tests.kit.readers import META_COLUMNS
 
@@ -27,6 +38,8 @@ SCHEMA = pa.schema(
         ("_change_operation_type", pa.string()),
         ("_event_seq", pa.string()),
         ("_event_lsn", pa.int64()),
+        ("at", pa.int64()),
+        ("raw", pa.binary()),
         ("_hoodie_is_deleted", pa.bool_()),
     ]
 )
@@ -39,12 +52,22 @@ def row(id: str, ts: int, name: str | None = None, price: float | None = None, *
         "_change_operation_type": "u",
         "_event_seq": f"000001.{ts}",
         "_event_lsn": ts,
+        "at": 1_700_000_000 + ts,
+        "raw": None,
         "_hoodie_is_deleted": False,
     }
     return {"id": id, "city": "x", "ts": ts, "name": name, "price": price, **change, **more}
 
 
-FIRST = [row(f"k{i}", 10, f"name-{i}", float(i)) for i in range(12)]
+UNORDERED = {"ts": None, "_event_seq": None, "_event_lsn": None}
+FIRST = [
+    *(row(f"k{i}", 10, f"name-{i}", float(i)) for i in range(12)),
+    *({**row(id, 10, "no order", 1.0), **UNORDERED} for id in ("e0", "e1", "e2")),
+    *(row(id, 10, "in order", 1.0) for id in ("t0", "f0", "f1", "l0", "l1", "l2")),
+    row("m0", 10, "later file", 1.0, _event_seq="000002.5"),
+    row("m1", 10, "fewer digits", 1.0, _event_seq="000001.9"),
+    row("b0", 10, "bytes", 1.0, raw=b"stored"),
+]
 SECOND = [
     row("k0", 11, "newer", None),
     row("k1", 10, None, 1.5),
@@ -58,9 +81,20 @@ SECOND = [
     row("n0", 11, "new", None),
     row("n1", 11, "gone before it came", None, _hoodie_is_deleted=True),
     row("n2", 11, "op before it came", None, Op="D", _change_operation_type="d"),
+    row("e0", 5, "ordered", None),
+    row("e1", 5, "gone", None, _hoodie_is_deleted=True),
+    row("e2", 5, None, 2.5, Op="D", _change_operation_type="d"),
+    row("t0", 10, "gone as it is as new", 1.5, _hoodie_is_deleted=True),
+    row("f0", 11, None, 1.5, _hoodie_is_deleted=None),
+    row("l0", 14, "newer than its delete", 1.5),
+    row("l1", 14, "as new as its delete", 1.5),
+    row("l2", 14, "gone before it comes again", 1.5, _hoodie_is_deleted=True),
+    row("m0", 11, "earlier file", None, _event_seq="000001.99"),
+    row("m1", 11, "more digits", None, _event_seq="000001.10"),
+    row("b0", 11, "bytes", 1.5, raw=b"__debezium_unavailable_value"),
 ]
 #: Several rows of a key in one batch, each with an ordering value of its own: which came last does not matter then.
-THIRD = [
+SEVERAL = [
     row("k0", 13, "a", None),
     row("k0", 14, None, 14.5),
     row("k1", 14, "b", 1.0),
@@ -74,12 +108,27 @@ THIRD = [
     row("n4", 14, "g", None),
     row("n4", 15, "h", None, _hoodie_is_deleted=True),
 ]
-PAYLOADS = {
+#: And what meets rows of the second batch: stored ones, or log records.
+THIRD = [
+    *SEVERAL,
+    row("f1", 12, "i", 2.0, _hoodie_is_deleted=True),
+    row("f1", 13, "j", None, _hoodie_is_deleted=None),
+    row("l0", 12, None, None, _hoodie_is_deleted=True),
+    row("l1", 14, None, None, _hoodie_is_deleted=True),
+    row("l2", 12, "again", None),
+]
+MARKED = {
+    "hoodie.payload.delete.field": "Op",
+    "hoodie.payload.delete.marker": "D",
+    "hoodie.payload.event.time.field": "at",
+}
+PAYLOADS: dict[str, dict[str, str]] = {
     "OverwriteWithLatestAvroPayload": {},
     "DefaultHoodieRecordPayload": {},
-    "DefaultHoodieRecordPayload with a marker": {"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"},
+    "DefaultHoodieRecordPayload with a marker": MARKED,
     "EventTimeAvroPayload": {},
     "FirstValueAvroPayload": {},
+    "FirstValueAvroPayload with a marker": MARKED,
     "OverwriteNonDefaultsWithLatestAvroPayload": {},
     "PartialUpdateAvroPayload": {},
     "AWSDmsAvroPayload": {},
@@ -105,6 +154,13 @@ def test_both_keep_the_same_rows(name: str, us: Penstock, hudi015: Oracle, tmp_p
         theirs = rows_of(hudi015.read(tmp_path / "theirs").drop_columns(list(META_COLUMNS)))
         assert_rows(us.read(tmp_path / "ours").drop_columns(list(META_COLUMNS)), theirs, name)
         assert_rows(us.read(tmp_path / "theirs").drop_columns(list(META_COLUMNS)), theirs, "we read what Hudi wrote")
+        assert event_times(tmp_path / "ours") == event_times(tmp_path / "theirs")
+
+
+def event_times(path: Path) -> list[tuple[int | None, int | None]]:
+    """The least and the greatest event time of each file that the last commit wrote."""
+    files = [one for its in commit_json(path, last_commit(path))["partitionToWriteStats"].values() for one in its]
+    return sorted(((one["minEventTime"], one["maxEventTime"]) for one in files), key=repr)
 
 
 IN_LOGS = {
@@ -119,7 +175,7 @@ def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle,
     options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name}
     path = tmp_path / "shared"
     us.write(path, pa.Table.from_pylist(FIRST, SCHEMA), {**options, OPERATION: "bulk_insert"})
-    for side, batch in ((us, SECOND), (hudi015, THIRD[1::2] if name in BY_ARRIVAL else THIRD)):
+    for side, batch in ((us, SECOND), (hudi015, SEVERAL[1::2] if name in BY_ARRIVAL else THIRD)):
         side.write(path, pa.Table.from_pylist(batch, SCHEMA), {**options, OPERATION: "upsert"})
         theirs = rows_of(hudi015.read(path).drop_columns(list(META_COLUMNS)))
         assert_rows(us.read(path).drop_columns(list(META_COLUMNS)), theirs, f"{name}, after {type(side).__name__}'s log")
