@@ -44,7 +44,7 @@ class Suite:
     examples: float = 1.0
     #: Of a test's parameters one in so many is tried: more than one where another suite tries them all.
     parameters: int = 1
-    #: The module that fetches the largest thing that a test of the suite would wait for.
+    #: The module that fetches the largest thing that a test of the suite would wait for; meanwhile others run, so name it last.
     fetches: str | None = None
 
 
@@ -68,7 +68,7 @@ ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 #: The longest first, so that the last to end are short.
 SUITES = (
     Suite("interop", ("tests/interop",)),
-    Suite("services", ("tests/services", "tests/crash", "tests/bench"), fetches="tests.kit.hbase"),
+    Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches="tests.kit.hbase"),
     Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2, parameters=3),
     Suite("table", ("tests/table",)),
     Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py", "tests/docs")),
