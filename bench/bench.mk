@@ -4,7 +4,7 @@ BENCH := .venv-bench/bin/python
 READY_BENCH := .venv-bench/.ready
 ENGINES ?= limit,penstock,penstock43,hudi015
 
-.PHONY: bench bench-full bench-growth profile
+.PHONY: bench bench-full bench-growth bench-indexes bench-payloads profile
 
 $(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
 	@$(PYTHON) -m bench.environment
@@ -19,6 +19,12 @@ bench-full: setup $(READY_BENCH) ## the same with 5 million rows and every engin
 
 bench-growth: setup $(READY_BENCH) ## how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
 	@$(BENCH) -m bench.growth --out bench/out/growth --publish docs/benchmarks $(FLAGS)
+
+bench-indexes: $(READY) ## what indexes cost: building filters, their errors as they grow, one upsert by each index
+	@$(RUN) -m bench.indexes $(FLAGS)
+
+bench-payloads: $(READY) ## what payloads cost: one upsert with each, beside the default one
+	@$(RUN) -m bench.payloads --rows $(or $(ROWS),1000000) $(FLAGS)
 
 profile: $(READY) ## where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
 	@$(RUN) -m bench.profile --rows $(or $(ROWS),1000000) --workload $(or $(WORKLOAD),upsert) $(FLAGS)
