@@ -32,6 +32,11 @@ T = TypeVar("T")
 RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Any]]
 
 RESULT_SCHEMA = "result string"
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+#: Spark's word for no limit of bytes; it then does not ask for them.
+_UNLIMITED = 2**31 - 1
+_MOST_ROWS = 16_384
 _DRIVER_THREADS = 4
 _PARTS_PER_CORE = 4
 _LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\d+\s*)?\])?$")
@@ -64,7 +69,39 @@ def this_task() -> TaskIdentity:
 
 def run_over_rows(rows: DataFrame, kernel: RowKernel) -> list[Any]:
     """Run a kernel once per partition of `rows`; gives all results. One Spark job, each row crosses once."""
-    return _collect(rows.mapInArrow(partial(_over_rows, kernel), RESULT_SCHEMA))
+    with _batches_by_rows(rows):
+        return _collect(rows.mapInArrow(partial(_over_rows, kernel), RESULT_SCHEMA))
+
+
+@contextmanager
+def _batches_by_rows(rows: DataFrame) -> Iterator[None]:
+    """Batches for the workers end after so many rows, not after so many bytes.
+
+    Spark 4.1 and later ask for the bytes of a batch after each of its rows: that doubles the cost of handing over, and is
+    quadratic where lists are null. Who has set the limit of bytes keeps it; rows with binary columns, of any size, keep it too.
+    """
+    conf = rows.sparkSession.conf
+    if not conf.isModifiable(_BATCH_BYTES) or conf.get(_BATCH_BYTES, None) or _has_binary(rows.schema):
+        yield
+        return
+    before = conf.get(_BATCH_ROWS, None)
+    conf.set(_BATCH_BYTES, str(_UNLIMITED))
+    conf.set(_BATCH_ROWS, str(_rows_per_batch(before)))
+    try:
+        yield
+    finally:
+        conf.unset(_BATCH_BYTES)
+        conf.unset(_BATCH_ROWS) if before is None else conf.set(_BATCH_ROWS, before)
+
+
+def _rows_per_batch(given: str | None) -> int:
+    """What the session says, but never so many that a batch of usual rows gets large; 0 and less are no limit to Spark."""
+    rows = int(given or 0)
+    return min(rows, _MOST_ROWS) if rows > 0 else _MOST_ROWS
+
+
+def _has_binary(schema: Any) -> bool:
+    return "binary" in schema.simpleString()
 
 
 def run_tasks(spark: SparkSession, kernel: Callable[[T], Any], tasks: Sequence[T], *, here: bool = False) -> list[Any]:

@@ -17,6 +17,7 @@ import pytest
 import penstock
 from penstock import registry
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
+from penstock.spread import run_over_rows
 from tests.table.tables import (
     BULK,
     HIVE_STYLE,
@@ -43,6 +44,8 @@ from tests.table.tables import (
 pytestmark = pytest.mark.everywhere
 
 PAYLOAD = "hoodie.datasource.write.payload.class"
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 IN_TASKS = {"penstock.small.batch.rows": 0}
 
 
@@ -189,3 +192,30 @@ def test_a_task_that_is_tried_again_leaves_its_rows_once(
     named = {s["path"] for s in stats(commits(table_path)[0])}
     assert {str(f.relative_to(table_path)) for f in base_files(table_path)} == named
     assert list(Path(table_path, ".hoodie", ".temp").iterdir()) == []
+
+
+def sizes(batches: Iterator[Any]) -> Iterator[int]:
+    """Kernel: how many rows each batch has."""
+    for batch in batches:
+        yield batch.num_rows
+
+
+def test_batches_for_workers_end_after_rows_and_the_session_stays_as_it_was(spark: Any) -> None:
+    if not spark.conf.isModifiable(BATCH_BYTES):
+        pytest.skip("this Spark has no limit of bytes")
+    before = spark.conf.get(BATCH_ROWS, None)
+    lists = spark.range(0, 20_000, 1, 1).selectExpr("id", "cast(null as array<string>) as tags")
+    assert run_over_rows(lists, sizes) == [16_384, 3_616]
+    assert run_over_rows(lists.selectExpr("id", "cast('x' as binary) as picture"), sizes) == [20_000]
+    assert (spark.conf.get(BATCH_ROWS, None), spark.conf.get(BATCH_BYTES, None)) == (before, None)
+
+
+def test_a_limit_of_bytes_that_the_user_has_set_holds(spark: Any) -> None:
+    if not spark.conf.isModifiable(BATCH_BYTES):
+        pytest.skip("this Spark has no limit of bytes")
+    spark.conf.set(BATCH_BYTES, "8kb")
+    try:
+        assert max(run_over_rows(spark.range(0, 5_000, 1, 1), sizes)) < 2_000
+        assert spark.conf.get(BATCH_BYTES) == "8kb"
+    finally:
+        spark.conf.unset(BATCH_BYTES)
