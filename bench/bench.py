@@ -2,8 +2,9 @@
 
     python -m bench --engines limit,penstock,hudi015 --rows 200000 --out bench/out/try
 
-Rounds are interleaved: every engine runs once, then every engine again, in another order. A process first goes through
-the whole sequence on a small input (class loading, compilation), then once at full size on new tables.
+Rounds are interleaved: every engine runs once, then every engine again, in another order; a fast engine may be named several
+times, between slow ones, to run more often. A process first goes through the whole sequence on a small input (class loading,
+compilation), then once at full size on new tables.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,9 +45,11 @@ def main() -> None:
     sections = sections_of(a.steps)
     generate(data_folder(a, a.rows), a.rows, sections, a.partitions)
     generate(data_folder(a, a.warm_rows), a.warm_rows, sections, WARM_PARTITIONS)
+    turns: Counter[str] = Counter()
     for number in range(1, a.repeat + 1):
         for name in in_turn(a.engines, number):
-            measure(a, name, number)
+            turns[name] += 1
+            measure(a, name, turns[name])
             report.write(a.out)
     print(Path(a.out, "results.md").read_text())
     if a.publish:
@@ -55,7 +59,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--engines", default=DEFAULT_ENGINES, help=f"of {', '.join(ENGINES)}; or all")
+    p.add_argument("--engines", default=DEFAULT_ENGINES, help=f"of {', '.join(ENGINES)}; or all; one may come several times")
     p.add_argument("--steps", default="", help="default all; a table's steps build on each other")
     p.add_argument("--rows", type=int, default=1_000_000)
     p.add_argument("--partitions", type=int, default=1_000, help="of the table of many partitions (W15)")

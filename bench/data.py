@@ -313,9 +313,10 @@ def make_core(folder: Path, rows: int, partitions: int) -> Truth:
     cow.apply("city", make.update(cow.rows, rows // 100, [ONE_CITY]))
     for i in (1, 2, 3):
         cow.apply(f"tiny{i}", make.update(cow.rows, tiny, [ONE_CITY]), files=1)
-    truth["selective"] = int(pc.sum(pc.equal(cow.rows["rider"], "rider-777")).as_py())
+    truth["selective"] = _rows_of_one_rider(cow.rows)
     cow.apply("delete", make.update(cow.rows, 0.01), delete=True)
     cow.apply("one_cow", make.update(cow.rows, 1), files=1)
+    truth["selective.clustered"] = _rows_of_one_rider(cow.rows)
     mor = State(make, base, truth)
     for name in ("mor1", "mor2"):
         mor.apply(name, make.update(mor.rows, 0.10))
@@ -323,6 +324,10 @@ def make_core(folder: Path, rows: int, partitions: int) -> Truth:
     for i in (1, 2, 3):
         mor.apply(f"mor_tiny{i}", make.update(mor.rows, tiny), files=1)
     return truth
+
+
+def _rows_of_one_rider(rows: pa.Table) -> int:
+    return int(pc.sum(pc.equal(rows["rider"], "rider-777")).as_py())
 
 
 def make_many(folder: Path, rows: int, partitions: int) -> Truth:

@@ -92,6 +92,7 @@ STEPS = [
     *_reads("W11b", "COW snapshot, selective count", "cow", "count", "selective", "rider = 'rider-777'"),
     _write("W13", "COW delete, 1 % of rows, all files", "cow", "delete", "delete", goal=1.3),
     _write("W14", "COW upsert of 1 row + clustering, sorted by rider", "cow", "cluster", "one_cow", goal=1.8),
+    *_reads("W14b", "the selective count again, after clustering", "cow", "count", "selective.clustered", "rider = 'rider-777'"),
     _write("load17", "bulk_insert into one partition of 40 file groups (sets the stage)", "groups", "bulk_insert", "groups"),
     _write("W17", "COW upsert, 10 % + 1 %, one partition of 40 file groups, BLOOM", "groups", "upsert", "groups_up", goal=2.0,
            index="BLOOM", cities=[ONE_CITY]),
