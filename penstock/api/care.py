@@ -15,7 +15,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError
 from penstock.services.files import FileProblem, check_files
 from penstock.services.health import Finding, check_health
-from penstock.services.rollback import roll_back_failed
+from penstock.services.rollback.failed import roll_back_failed
 from penstock.write.due import services_for, stages_of
 from penstock.write.expire import expire_partitions
 from penstock.write.follow_up import words_of

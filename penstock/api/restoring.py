@@ -12,7 +12,7 @@ from penstock.api.opened import Opened
 from penstock.api.reports import Column, Commit, Report
 from penstock.metadata.savepoints import savepoints
 from penstock.services.restore import restore
-from penstock.services.rollback import roll_back_to
+from penstock.services.rollback.asked import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.timeline.savepoints import Savepoint
 from penstock.write.due import stages_of

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock.filegroup.write import failing_as_storage
-from penstock.formats.bloom import murmur
+from penstock.formats.murmur import murmur
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.fold import LogRecords, fold_log
 from penstock.merge.gather import Positions, take_across, take_rows

@@ -30,7 +30,7 @@ from penstock.metadata.listing import walk_partitions
 from penstock.metadata.pending import pending_clusterings
 from penstock.metadata.savepoints import finished_restores, savepoint_times, savepoints
 from penstock.progress import Stages
-from penstock.services.rollback import add_rollback_block
+from penstock.services.rollback.run import add_rollback_block
 from penstock.spread import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reloaded

@@ -19,7 +19,7 @@ from penstock.errors import CommitUnknown, OptionError, StorageError, TableExist
 from penstock.index import index_of
 from penstock.options import Options, read_options
 from penstock.progress import Stages
-from penstock.services.rollback import roll_back_failed
+from penstock.services.rollback.failed import roll_back_failed
 from penstock.spread import named_jobs
 from penstock.storage import Storage, join, locate
 from penstock.table import TableState, open_table, table_exists, table_schema

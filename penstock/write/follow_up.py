@@ -25,7 +25,7 @@ from penstock.services.clustering.schedule import schedule_clustering
 from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule
-from penstock.services.rollback import roll_back_expired
+from penstock.services.rollback.failed import roll_back_expired
 from penstock.table import TableState, reloaded
 from penstock.write.clustered import clusters_after_write
 from penstock.write.due import stages_of

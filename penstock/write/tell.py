@@ -16,7 +16,7 @@ from penstock.index import Index
 from penstock.index.entries import TellTask, put_entries, remove_entries, share_rate, tell_tasks
 from penstock.index.hbase import HBaseSettings, open_entries
 from penstock.metadata.listing import latest_slices, merged_slices
-from penstock.services.rollback_index import keys_of
+from penstock.services.rollback.index import keys_of
 from penstock.spread import cores, run_tasks
 from penstock.table import TableState
 from penstock.timeline.contents import WriteStat

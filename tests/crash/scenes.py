@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from penstock import spread
-from penstock.services.rollback import roll_back_to
+from penstock.services.rollback.asked import roll_back_to
 from penstock.spread import TaskIdentity
 from penstock.table import open_table
 from penstock.write import door

@@ -9,7 +9,7 @@ import pytest
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.files import check_files
-from penstock.services.rollback import roll_back_failed
+from penstock.services.rollback.failed import roll_back_failed
 from penstock.table import open_table
 from penstock.write.expire import expire_partitions
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order

@@ -37,7 +37,7 @@ from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule, unschedule
 from penstock.services.files import check_files
 from penstock.services.restore import restore
-from penstock.services.rollback import roll_back_to
+from penstock.services.rollback.asked import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.table import TableState, open_table, table_schema
 from penstock.timeline.instant import Action

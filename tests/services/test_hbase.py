@@ -14,7 +14,7 @@ from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering.run import cluster
-from penstock.services.rollback import roll_back_to
+from penstock.services.rollback.asked import roll_back_to
 from penstock.table import open_table
 from tests.contract.test_indexes import Kind, check_history
 from tests.kit.counting import counted

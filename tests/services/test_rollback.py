@@ -15,7 +15,8 @@ from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup import markers
 from penstock.formats.avro import read_container, write_container
 from penstock.options import read_options
-from penstock.services.rollback import roll_back_expired, roll_back_failed, roll_back_to
+from penstock.services.rollback.asked import roll_back_to
+from penstock.services.rollback.failed import roll_back_expired, roll_back_failed
 from penstock.table import TableState, open_table, read_config, write_config
 from penstock.timeline.contents import CommitMetadata, write_commit
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later

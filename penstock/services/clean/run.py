@@ -24,7 +24,7 @@ from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_
 from penstock.filegroup.partitions import is_metafile
 from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
-from penstock.services.rollback import roll_back_expired
+from penstock.services.rollback.failed import roll_back_expired
 from penstock.spread import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reloaded

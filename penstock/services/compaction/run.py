@@ -40,7 +40,7 @@ from penstock.services.compaction.schedule import check_type, finish_unschedulin
 from penstock.services.compaction.slices import list_folders, still_there, whole_slice
 from penstock.services.compaction.strategies import LOG_BYTES
 from penstock.services.plans import writes_before
-from penstock.services.rollback import roll_back, run_rollback
+from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.spread import run_tasks, this_task
 from penstock.storage import join
 from penstock.table import TableState, reloaded, table_schema

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile, OptionError, RecordKeyError, Unsupported
-from penstock.formats import bloom
-from penstock.formats.bloom import BloomFilter, murmur, read_bloom, size_filter
+from penstock.formats.bloom import BloomFilter, read_bloom, size_filter
+from penstock.formats.murmur import Rounds, murmur, spans
 from tests.unit.golden import NAMES, golden_files
 
 WORD = 0xFFFFFFFF
@@ -216,9 +216,9 @@ def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> No
     probe = pa.concat_arrays([keys, uuids(1000, seed=1)])
     expected = whole.might_contain(probe)
 
-    monkeypatch.setattr(bloom, "_BLOCK_KEYS", 97)
-    monkeypatch.setattr(bloom, "_BLOCK_BYTES", 1500)
-    monkeypatch.setattr(bloom, "_OPEN_BYTES", 1500)
+    monkeypatch.setattr("penstock.formats.murmur._BLOCK_KEYS", 97)
+    monkeypatch.setattr("penstock.formats.murmur._BLOCK_BYTES", 1500)
+    monkeypatch.setattr("penstock.formats.bloom._OPEN_BYTES", 1500)
     pieces = BloomFilter.create("DYNAMIC_V0", 300, 1e-3, 500)
     pieces.add(keys)
 
@@ -377,8 +377,8 @@ def test_an_unknown_kind_or_hash_is_unsupported() -> None:
 
 def test_the_smallest_int_has_a_position() -> None:
     """Java's abs(MIN_VALUE % bits): the absolute value of MIN_VALUE itself does not fit an int."""
-    block = next(iter(bloom._spans(pa.array(["any"]))[0].blocks()))
-    rounds = bloom._Rounds(block)
+    block = next(iter(spans(pa.array(["any"]))[0].blocks()))
+    rounds = Rounds(block)
     rounds.hash = lambda: None  # type: ignore[method-assign]
     rounds.state[:] = np.int32(-(2**31))
 

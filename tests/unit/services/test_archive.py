@@ -11,7 +11,7 @@ from penstock.formats.avro import read_container, write_container
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
-from penstock.services.rollback import roll_back
+from penstock.services.rollback.run import roll_back
 from penstock.timeline.archive import archive_files, key_of, load_archive, read_entries, write_entries
 from penstock.timeline.plans import CompactionPlan, write_plan
 from penstock.timeline.timeline import Timeline

@@ -17,7 +17,7 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
-from penstock.services.rollback import roll_back_to
+from penstock.services.rollback.asked import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
 from penstock.table import TableState
 from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
