@@ -34,6 +34,7 @@ from penstock.merge.gather import Positions
 from penstock.metadata.merging import merged_rules
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import Plan
+from penstock.read.thin import Thin, handed_over, restored, thin_rows, thinned
 from penstock.schema import META_COLUMNS, arrow_of_spark
 from penstock.spread import cores
 from penstock.storage import Storage
@@ -72,6 +73,8 @@ class _Work:
     schema: pa.Schema
     #: What is made of a slice: all its rows, or those of its log.
     rows_of: RowsOf
+    #: How the columns are handed to Spark.
+    thin: Thin
 
 
 @dataclass(frozen=True)
@@ -151,9 +154,12 @@ def _frame(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, sche
     names = [name for name in schema.names if name in rules.arrow.names]
     stored = StructType([field for field in schema if field.name in names] or [StructField(KEY_COLUMN, StringType())])
     large_first = sorted(slices, key=lambda one: _bytes([one], rows_of), reverse=True)
-    work = _Work(reading.plan.table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of)
+    table = reading.plan.table
+    how = thinned(stored, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
+    work = _Work(table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of, how)
     parts = _parts(spark, len(slices), _bytes(slices, rows_of))
-    return spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), stored)
+    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(stored, how))
+    return frame.select(*restored(stored, how))
 
 
 def _parts(spark: SparkSession, slices: int, size: int) -> int:
@@ -178,7 +184,7 @@ def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> It
 def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
     try:
         for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
-            yield from fit(rows, work.schema).to_batches()
+            yield from thin_rows(fit(rows, work.schema), work.thin).to_batches()
     except PenstockError as e:
         place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"
         raise read_error(e, place) from None  # what led to it is in its text
