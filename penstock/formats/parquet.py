@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.formats.bloom import BloomFilter, DynamicBloomFilter, read_bloom
+from penstock.formats.dictionaries import repetitive_columns
 
 FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
 FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"
@@ -26,8 +27,6 @@ FOOTER_MAX_KEY = "hoodie_max_record_key"
 ROW_GROUP_ROWS = 125_000
 #: Hudi's names of codecs where Arrow's differ.
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
-_SAMPLE_ROWS = 4_096
-_DICTIONARY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -52,20 +51,6 @@ def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: S
         write_batch_size=ROW_GROUP_ROWS,
         use_deprecated_int96_timestamps=False,
     )
-
-
-def repetitive_columns(sample: pa.Table) -> list[str]:
-    """Columns whose values repeat: a dictionary makes them smaller, on the others it only costs time."""
-    head = sample.slice(0, _SAMPLE_ROWS)
-    return [f.name for f in head.schema if _repeats(head[f.name], f.type)]
-
-
-def _repeats(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return True
-    if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind) or len(column) == 0:
-        return False
-    return bool(pc.count_distinct(column, mode="all").as_py() <= max(1, len(column) * _DICTIONARY_SHARE))
 
 
 class KeyFooter:

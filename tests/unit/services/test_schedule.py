@@ -193,7 +193,7 @@ def test_unscheduling_that_was_interrupted_is_finished_before_the_next_plan(at: 
     instant = schedule(state, due=True)
     assert instant is not None
     ((_, plan),) = pending_plans(replace(state, timeline=load_timeline(state.storage, "/t")))
-    assert instant.time > time
+    assert instant.time >= time  # in memory all this may take less than a millisecond
     assert [state.storage.read(f"/t/p/{name}") for name in plan.operations[0].log_files[2:]] == [b"1_0-0-0", b"2_0-0-0"]
 
 
