@@ -166,6 +166,9 @@ class CareVerbs(Opened):
             options: what is kept and when a service is due, by their keys.
             told: called after each service.
 
+        Raises:
+            OptionError: options contradict each other.
+
         Example:
             >>> print(table.run_due())
             Services of trips
@@ -175,6 +178,7 @@ class CareVerbs(Opened):
             archive  not due     ...
         """
         state = self._state(options or {})
+        o.check_combinations(state.options)
         runs = []
         for service in services_for(state):
             began = clock.monotonic_s()

@@ -90,7 +90,7 @@ class CleaningVerbs(Opened):
         """
         state = self._state(options or {})
         check_combinations(state.options)
-        done = archive(state)
+        done = archive(state, stages_of("archive", state, None))
         return len(done.instants) if done else 0
 
 

@@ -9,13 +9,13 @@ that makes anything visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
-from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
+from penstock.commit.heartbeat import Heartbeat, check_alive, is_alive, is_lazy
+from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup import markers
 from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
@@ -24,7 +24,8 @@ from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, request, require_pending, transition
+from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, require_pending, transition
+from penstock.timeline.timeline import Timeline
 
 #: What the extra metadata of a commit says of its rows' event times.
 FRESHNESS_MS, LATENCY_MS = "penstock.freshness.ms", "penstock.latency.ms"
@@ -91,7 +92,7 @@ class Change:
 
         Raises:
             CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
-            WriteConflict: another writer took this one for dead and rolls it back.
+            WriteConflict: another writer took this one for dead and rolls it back, or file groups it changed out of the table.
         """
         storage, base_path = self.table.storage, self.table.base_path
         check_alive(self.table, self.time)
@@ -101,7 +102,7 @@ class Change:
         if not markers.seal(storage, base_path, self.time):
             raise WriteConflict(f"another writer took write {self.time} of {base_path} for dead and rolls it back. Run it again")
         self._check_still_ours()
-        self._check_bases(stats)
+        self._check_targets(stats)
         markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
         metadata = CommitMetadata(
             stats=tuple(stats),
@@ -127,17 +128,51 @@ class Change:
         if not self._is_still_ours:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
-    def _check_bases(self, stats: Sequence[WriteStat]) -> None:
-        """Refuse log files on top of a compaction that was taken off the timeline meanwhile: nobody would find them."""
+    def _check_targets(self, stats: Sequence[WriteStat]) -> None:
+        """Refuse files of which nobody would see what is in them, because of what happened to their file groups meanwhile."""
         names = (parse_log_name(s.path.rpartition("/")[2]) for s in stats if s.path)
         bases = {name.base_instant for name in names if name} - {self.time}
-        if not bases:
-            return
-        timeline = load_timeline(self.table.storage, self.table.base_path)
+        is_write = self._sign is None
+        changed = {(s.partition_path or "", s.file_id) for s in stats if is_write and s.prev_commit not in ("null", self.time)}
+        if bases or changed:
+            timeline = load_timeline(self.table.storage, self.table.base_path)
+            self._check_bases(timeline, bases)
+            self._check_not_replaced(timeline, changed)
+
+    def _check_bases(self, timeline: Timeline, bases: Set[str]) -> None:
+        """Refuse log files on top of a compaction that was taken off the timeline."""
         known = {i.time for i in timeline.instants}
         gone = sorted(base for base in bases - known if timeline.start is None or base >= timeline.start)
         if gone:
             raise WriteConflict(f"compaction {gone[0]} of {self.table.base_path} was unscheduled during this write. Run it again")
+
+    def _check_not_replaced(self, timeline: Timeline, changed: Set[tuple[str, str]]) -> None:
+        """Refuse changes of file groups that a replace commit has taken, or that one which is under way says it will take.
+
+        Whoever takes groups says so in its inflight file and then looks for writes; a write looks for such files when it is
+        done. So one of the two sees the other.
+        """
+        known = self.table.timeline.completed_times
+        for instant in timeline.of(Action.REPLACE_COMMIT):
+            if instant.time in known:
+                continue
+            groups = {(path, file_id) for path, ids in self._taken_by(instant).items() for file_id in ids}
+            for path, file_id in sorted(groups & changed):
+                raise WriteConflict(
+                    f"{instant.file_name} of {self.table.base_path} takes file group {file_id} of partition {path!r} out of the "
+                    "table, which this write has changed. Run it again"
+                )
+
+    def _taken_by(self, instant: Instant) -> Mapping[str, tuple[str, ...]]:
+        """The file groups that a replace commit takes out, by partition; none if it is not finished, and dead or silent."""
+        if not instant.is_completed and is_lazy(self.table) and not is_alive(self.table, instant.time):
+            return {}
+        try:
+            return read_metadata(self.table.storage, self.table.base_path, instant).replaced or {}
+        except (CorruptFile, FileNotFoundError):
+            if instant.is_completed:
+                raise
+            return {}
 
     def _publish(self, content: bytes) -> None:
         completed = self.instant.at(State.COMPLETED)

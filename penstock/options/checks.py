@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.errors import OptionError
-from penstock.options.clean import cleaning_policy
+from penstock.options.clean import CLEANER_POLICY, cleaning_policy, retentions_given
 from penstock.options.clustering import CLUSTERING_INLINE, CLUSTERING_SCHEDULE_INLINE
 from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
 from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
@@ -58,6 +58,13 @@ def _commits_to_keep(options: Options) -> str | None:
     if cleaning_policy(options) != "KEEP_LATEST_COMMITS" or most > least:
         return None
     return f"{KEEP_MAX_COMMITS.key}={most} must be greater than {KEEP_MIN_COMMITS.key}={least}: raise the first"
+
+
+def _two_retentions(options: Options) -> str | None:
+    given = [f"{option.key}={options[option]}" for option, _ in retentions_given(options)]
+    if options.is_set(CLEANER_POLICY) or len(given) < 2:
+        return None
+    return f"{' and '.join(given)} ask for different policies of cleaning: give one of them, or {CLEANER_POLICY.key}"
 
 
 def _two_compactions(options: Options) -> str | None:
@@ -178,6 +185,7 @@ def _record_key(options: Options) -> tuple[str, ...]:
 
 _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _commits_to_keep,
+    _two_retentions,
     _two_compactions,
     _two_clusterings,
     _early_conflicts,

@@ -94,7 +94,12 @@ _POLICY_OF: Final = (
 
 def cleaning_policy(options: Options) -> str:
     """The policy in force: the one given, else that of the only retention option given, else the default."""
-    given = [policy for option, policy in _POLICY_OF if options.is_set(option)]
+    given = retentions_given(options)
     if options.is_set(CLEANER_POLICY) or len(given) != 1:
         return options[CLEANER_POLICY]
-    return given[0]
+    return given[0][1]
+
+
+def retentions_given(options: Options) -> list[tuple[Option[int], str]]:
+    """The retention options that are given, each with the policy that it belongs to."""
+    return [(option, policy) for option, policy in _POLICY_OF if options.is_set(option)]

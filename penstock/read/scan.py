@@ -161,11 +161,13 @@ def _few_names(files: Sequence[str], base_path: str) -> list[str]:
     """Many files as a few patterns `{one,other}`: every name handed to Spark costs a call to the JVM.
 
     A file that is missing does not fail a pattern, so who uses them looks for the files afterwards. Names come but once:
-    a file that is there then was there all the time.
+    a file that is there then was there all the time. There are two patterns at least: a single one Spark takes for a folder
+    that a stream may have written, and warns of with a page of its stack.
     """
     inside = [path for path in files if _SIMPLE.fullmatch(path)] if _SIMPLE.fullmatch(base_path) else []
     within = [path[len(base_path) + 1 :] for path in inside]
-    chunks = (within[at : at + _NAMES_PER_PATTERN] for at in range(0, len(within), _NAMES_PER_PATTERN))
+    size = min(_NAMES_PER_PATTERN, -(-len(within) // 2)) or 1
+    chunks = (within[at : at + size] for at in range(0, len(within), size))
     known = set(inside)
     return [f"{SCHEME}{base_path}/{{{','.join(names)}}}" for names in chunks] + [_literal(f) for f in files if f not in known]
 

@@ -48,12 +48,20 @@ def plan_beside_writers(
     return None
 
 
-def waits_for_writes(table: TableState, name: str, own: str | None = None) -> bool:
-    """Whether writes other than one's own are under way, for which something has to wait; a warning says so."""
+def waits_for_writes(table: TableState, name: str, own: str | None = None, since: TableState | None = None) -> bool:
+    """Whether writes other than one's own are under way, for which something has to wait; a warning says so.
+
+    Args:
+        since: an earlier look at the table; writes that were finished after it count too.
+    """
     others = [i for i in writes_under_way(table) if i.time != own]
     if others:
         _warn(table, name, f"write {others[0].file_name} is under way, or died and waits for the next write to undo it")
-    return bool(others)
+        return True
+    new = sorted(table.timeline.completed_times - since.timeline.completed_times) if since else []
+    if new:
+        _warn(table, name, f"write {new[0]} came between")
+    return bool(new)
 
 
 def _warn(table: TableState, name: str, reason: str) -> None:

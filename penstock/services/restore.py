@@ -201,9 +201,8 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
     for one in plan.instants:
         seal(storage, base_path, one.time)
         storage.delete(instant_path(base_path, one.at(State.COMPLETED)))
-    with stages.run("restore", f"deleting what was written after {plan.to}") as notes:
+    with stages.run("restore", f"deleting what was written after {plan.to}"):
         result = _delete_files(spark, table, instant.time, plan)
-        notes.rows = result.files_deleted
     for one in plan.instants:
         _forget(table, one)
     _forget_others(table, instant, plan.to)

@@ -114,7 +114,7 @@ def read_clustering(content: bytes, file_name: str) -> ClusteringPlan | None:
     except (CorruptFile, KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(
             f"{file_name} cannot be read as the plan of a clustering or of another replacing write: {e}. Restore the file "
-            "from a copy; if nothing of it was run, it may also be removed, which gives up the plan"
+            "from a copy; if nothing of it was run, unschedule_clustering() gives up the plan"
         ) from e
 
 

@@ -11,26 +11,24 @@ from collections.abc import Collection
 from penstock import options as o
 from penstock.commit.change import Change
 from penstock.errors import WriteConflict
-from penstock.metadata.listing import visibility
 from penstock.metadata.pending import pending_clusterings
 from penstock.services.clustering.order import check_ordering
 from penstock.services.clustering.resize import rings_to_resize
 from penstock.services.clustering.schedule import ordering_of, sortable, unschedule_clustering
-from penstock.table import TableState, reloaded
+from penstock.table import TableState
 
 Group = tuple[str, str]
 
 _ALLOW = "SparkAllowUpdateStrategy"
 
 
-def settle_updates(table: TableState, change: Change, touched: Collection[Group]) -> frozenset[Group]:
+def settle_updates(table: TableState, change: Change, touched: Collection[Group]) -> None:
     """Decide about changes of file groups for which a clustering is pending, before anything is written.
+
+    Those that are changed all the same are looked at once more when the write is published (`Change`).
 
     Args:
         table: the table, with a timeline that was loaded after the write's instant was taken.
-
-    Returns:
-        Those that are changed all the same; `check_not_replaced` looks at them once more when the write is done.
 
     Raises:
         WriteConflict: the options do not allow it.
@@ -38,7 +36,7 @@ def settle_updates(table: TableState, change: Change, touched: Collection[Group]
     pending = pending_clusterings(table, before=change.time)
     hit = {group: pending[group] for group in sorted(set(touched) & pending.keys())}
     if not hit:
-        return frozenset()
+        return
     options = table.options
     if not options[o.CLUSTERING_UPDATES_STRATEGY].endswith(_ALLOW):
         (path, file_id), time = next(iter(hit.items()))
@@ -49,21 +47,6 @@ def settle_updates(table: TableState, change: Change, touched: Collection[Group]
     if options[o.CLUSTERING_ROLLBACK_ON_CONFLICT]:
         for time in sorted(set(hit.values())):
             unschedule_clustering(table, time)
-        return frozenset()
-    return frozenset(hit)
-
-
-def check_not_replaced(table: TableState, groups: Collection[Group]) -> None:
-    """Raises WriteConflict if a clustering was finished meanwhile that lacks what a write has changed."""
-    if not groups:
-        return
-    seen = visibility(reloaded(table))
-    for path, file_id in groups:
-        if not seen.sees_group(path, file_id):
-            raise WriteConflict(
-                f"a clustering of {table.base_path} has replaced file group {file_id} of partition {path!r} during this write. "
-                "Run it again"
-            )
 
 
 def check_inline(table: TableState, avro: str) -> None:

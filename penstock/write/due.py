@@ -50,7 +50,7 @@ def _clean(spark: SparkSession | None, table: TableState, stages: Stages) -> str
 
 
 def _archive(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
-    done = archive(table)
+    done = archive(table, stages)
     return f"{len(done.instants):,} instants archived" if done else None
 
 

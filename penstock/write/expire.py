@@ -1,10 +1,13 @@
 """Partitions whose time is over go, by a replace commit, as `delete_partition` would do it.
 
 A write that is under way may be about to change rows of such a partition, which would be lost with the file groups that go. So
-nothing goes while there is one, or if one has begun before the commit is published: the next run looks again.
+nothing goes while there is one, or if one was finished since the partitions were looked at: the next run looks again. The
+inflight file names the file groups that go, and a write that began after the last look finds it and gives way (`Change`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from penstock import options as o
 from penstock.commit.change import begin
@@ -28,14 +31,13 @@ def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
         return None
     with begin(table, Action.REPLACE_COMMIT, requested_content()) as change:
         table = reloaded(table)
-        with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days") as notes:
+        with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
             paths = expired_partitions(table)
-            notes.rows = len(paths)
-        change.start(insert_profile(_OPERATION, []))
         extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
         schema = table_schema(table) or ""
         replaced = groups_in(table, paths)
-        if waits_for_writes(reloaded(table), _NAME, own=change.time):
+        change.start(replace(insert_profile(_OPERATION, []), replaced=replaced))
+        if not replaced or waits_for_writes(reloaded(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
         renew_rings(table, change.time, paths)

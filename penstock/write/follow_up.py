@@ -98,6 +98,10 @@ def _archives(table: TableState) -> bool:
     return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
 
 
+def _archive(spark: SparkSession, table: TableState) -> None:
+    archive(table, stages_of("archive", table, spark))
+
+
 def _compacts(table: TableState) -> bool:
     return table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]
 
@@ -134,7 +138,7 @@ def _expires(table: TableState) -> bool:
 SERVICES = (
     _Service("rolling back failed writes", _undo_failed, lambda table: is_lazy(table) and not _cleans(table)),
     _Service("cleaning", _clean, _cleans),
-    _Service("archiving", lambda _, table: archive(table), _archives),
+    _Service("archiving", _archive, _archives),
     _Service("the compaction after it", _compact, _compacts, raises=True),
     _Service("joining logs", _join, lambda table: _compacts(table) and table.options[o.LOG_COMPACTION_INLINE], raises=True),
     _Service("the clustering after it", _cluster, clusters_after_write, raises=True),

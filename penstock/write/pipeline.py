@@ -22,7 +22,7 @@ from penstock.write.append import log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import check_rings_stand, run_bucket
-from penstock.write.clustered import check_not_replaced, settle_updates
+from penstock.write.clustered import settle_updates
 from penstock.write.combine import combine, wants_one_row
 from penstock.write.fold import fold_pieces
 from penstock.write.incoming import run_over_incoming
@@ -111,13 +111,12 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
         work = plan(write, rules, pieces, operation, run)
         if isinstance(rules.index.buckets, Rings):
             save_rings(write.table, rules.index.buckets, (p.path for p in pieces))
-        held = settle_updates(write.table, change, work.touched)
+        settle_updates(write.table, change, work.touched)
     change.start(work.profile)
     doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
     with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
         stats = stats_of(run(run_bucket if rules.index.buckets else run_task, work.tasks))
         note_stats(notes, stats)
-    check_not_replaced(write.table, held)
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 

@@ -166,6 +166,7 @@ def test_ten_rounds_by_turns_leave_the_same_rows_in_both_views(
     newer.agree("in the end: Hudi 1.2 has run a plan of ours")
     one.base = newer.base
     one.agree("in the end: and Hudi 0.15 goes on with that")
+    assert list(one.table().check_files()) == []
 
 
 @pytest.mark.parametrize("more", [{BLOCKS: "hfile"}, {"hoodie.populate.meta.fields": "false"}], ids=["HFile blocks", "no meta"])

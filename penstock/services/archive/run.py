@@ -16,6 +16,7 @@ from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
+from penstock.progress import Stages
 from penstock.services.archive.choose import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge import finish_merge, merge_small_files
@@ -47,7 +48,7 @@ class Archived:
     instants: tuple[Instant, ...]
 
 
-def archive(table: TableState) -> Archived | None:
+def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
     """Archive what may go; None if nothing may. The table's timeline was loaded just now.
 
     Raises:
@@ -60,10 +61,11 @@ def archive(table: TableState) -> Archived | None:
         finish_merge(table)
     if not instants:
         return None
-    listed = table.storage.list(join(table.base_path, FOLDER))
-    done = _archive(table, {f.name: f for f in listed if not f.is_dir}, instants)
-    if merges:
-        merge_small_files(table)
+    with (stages or Stages("", "off")).run("archive", f"archiving {len(instants):,} instants"):
+        listed = table.storage.list(join(table.base_path, FOLDER))
+        done = _archive(table, {f.name: f for f in listed if not f.is_dir}, instants)
+        if merges:
+            merge_small_files(table)
     return done
 
 

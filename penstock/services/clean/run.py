@@ -100,9 +100,8 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
         with suppress(AlreadyExists):  # somebody else runs it as well
             transition(storage, base_path, instant, State.INFLIGHT, write_clean_plan(plan, base_path))
     count = sum(map(len, plan.files.values()))
-    with stages.run("clean", f"deleting {count} old files") as notes:
+    with stages.run("clean", f"deleting {count:,} old files"):
         deleted = _delete(spark, table, plan, count)
-        notes.rows = sum(len(one.deleted) for one in deleted.values())
     gone = {path for path in plan.partitions if withdraw_empty(table, path)}
     result = CleanResult(
         instant=instant.time,

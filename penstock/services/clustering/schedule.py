@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.errors import OptionError
+from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.rows import KEY_COLUMN, body_of
 from penstock.index.rings import Rings, drop_changed
@@ -170,15 +170,30 @@ def planned_at(table: TableState, time: str) -> tuple[Instant, ClusteringPlan]:
 
 
 def unschedule_clustering(table: TableState, time: str) -> None:
-    """Give up a plan: what a run of it has written goes, and then the plan itself.
+    """Give up a plan: what a run of it has written goes, and then the plan itself. One that is torn and was not begun goes too.
 
     Raises:
         OptionError: there is no such plan.
+        CorruptFile: the plan is torn, and its run has begun.
         WriteConflict: another process runs it.
     """
     table = reloaded(table)
+    if torn := _torn_at(table, time):
+        table.storage.delete(instant_path(table.base_path, torn))
+        return
     instant, plan = planned_at(table, time)
     table = start_over(table, instant)
     if is_resize(plan):
         drop_changed(table, time)
     table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))
+
+
+def _torn_at(table: TableState, time: str) -> Instant | None:
+    """The instant of a plan that cannot be read and whose run has not begun."""
+    for instant in table.timeline.of(Action.REPLACE_COMMIT):
+        if instant.time == time and instant.state is State.REQUESTED:
+            try:
+                clustering_of(table, instant)
+            except CorruptFile:
+                return instant
+    return None

@@ -9,7 +9,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
-from penstock.metadata.listing import choose_groups, visibility
+from penstock.metadata.listing import choose_groups, list_groups, visibility
 from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_plans, plan_of
 from penstock.metadata.savepoints import savepoints
 from penstock.services.compaction.plan import plan_compaction, slices_with_logs
@@ -65,7 +65,8 @@ def make_plan(table: TableState) -> CompactionPlan:
 def unschedule(table: TableState, time: str) -> None:
     """Take a plan that nobody runs off the timeline. Log files written since belong to the slice before again.
 
-    No other writer may be at work on the table.
+    A plan that is torn goes too: the names of log files say which file groups it was for. So does one of a log compaction,
+    which no file waits for. No other writer may be at work on the table.
 
     Raises:
         OptionError: there is no such plan, its run has begun, or a savepoint holds log files that would get other names.
@@ -73,7 +74,7 @@ def unschedule(table: TableState, time: str) -> None:
     """
     check_type(table)
     table = reloaded(table)
-    instant = pending_at(table, time)
+    instant = _unscheduled(table, time)
     if instant.state is not State.REQUESTED:
         raise OptionError(f"compaction {time} of {table.base_path} has begun; run it to its end with compact(), it cannot go")
     if held := next((one.instant for one in savepoints(table) if _holds_logs_on(one, time)), None):
@@ -86,12 +87,34 @@ def unschedule(table: TableState, time: str) -> None:
             f"write {under_way[0].file_name} of {table.base_path} is under way, and may count on compaction {time}; "
             "finish it first"
         )
-    plan = plan_of(table, instant)
+    if instant.action is Action.LOG_COMPACTION:
+        table.storage.delete(instant_path(table.base_path, instant))
+        return
+    try:
+        plan = plan_of(table, instant)
+    except CorruptFile:
+        plan = _plan_by_logs(table, time)
     if plan is None:
         return
     marked = replace(plan, extra={**plan.extra, _LEAVING: "true"})
     table.storage.replace(instant_path(table.base_path, instant), write_plan(marked))
     _take_off(table, instant, marked)
+
+
+def _unscheduled(table: TableState, time: str) -> Instant:
+    """The plan at a time, of a compaction or of a log compaction. Raises OptionError."""
+    logs = [i for i in table.timeline.of(Action.LOG_COMPACTION) if i.time == time and not i.is_completed]
+    return logs[0] if logs else pending_at(table, time)
+
+
+def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
+    """What a plan that cannot be read was for, as far as log files lie on top of it: each with the slice before."""
+    operations = []
+    for group in list_groups(table):
+        times = [one.base_instant for one in group.slices]  # the newest first
+        if time in times and (before := [one for one in times if one < time]):
+            operations.append(CompactionOperation(group.partition_path, group.file_id, before[0], None, ()))
+    return CompactionPlan(tuple(operations))
 
 
 def _holds_logs_on(savepoint: Savepoint, base: str) -> bool:

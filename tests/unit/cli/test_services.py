@@ -61,6 +61,9 @@ def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) ->
     assert (code, text.startswith("TableNotFound "), text.count("\n")) == (1, True, 1), text
     code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained")
     assert (code, "is not key=value" in text) == (1, True), text
+    two = ["-o", "hoodie.cleaner.commits.retained=1", "-o", "hoodie.cleaner.hours.retained=1"]
+    code, text = said("services", "run", path, "--once", *two)
+    assert (code, "ask for different policies" in text, text.count("\n")) == (1, True, 1), text
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

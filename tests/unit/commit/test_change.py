@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +14,7 @@ from penstock.filegroup.markers import open_write
 from penstock.options import read_options
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
-from penstock.timeline.contents import WriteStat
+from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline
 
@@ -60,6 +62,41 @@ def test_log_files_of_a_new_file_group_need_no_base() -> None:
     of = change("2.deltacommit")
     of.complete([WriteStat("f", "p", "p/.f_5.log.1_0-0-0")], operation="UPSERT", schema="{}")
     assert "5.deltacommit" in files(of)
+
+
+CHANGED = WriteStat("f", "p", "p/f_0-0-0_5.parquet", prev_commit="3")
+
+
+OTHERS = (replace(CHANGED, file_id="g"), replace(CHANGED, partition_path="q"), replace(CHANGED, prev_commit="null"))
+
+
+@pytest.mark.parametrize("state", ["", ".inflight"])
+@pytest.mark.parametrize("stats", [(CHANGED,), (*OTHERS, replace(CHANGED, path="p/.f_3.log.1_0-0-0")), OTHERS])
+def test_what_a_replace_commit_has_taken_meanwhile_or_is_about_to_take_is_not_changed(
+    state: str, stats: tuple[WriteStat, ...]
+) -> None:
+    of = change("3.commit", action=Action.COMMIT)
+    taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
+    of.table.storage.write_new(f"/t/.hoodie/4.replacecommit{state}", taken)
+    told = r"4\.replacecommit.* takes file group f of partition 'p'.*Run it again"
+    with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=told):
+        of.complete(stats, operation="UPSERT", schema="{}")
+    assert ("5.commit" in files(of)) is (stats is OTHERS)
+
+
+@pytest.mark.parametrize("content", [b"", b"torn", b"{}"])
+def test_a_replace_commit_under_way_that_says_nothing_is_in_nobodys_way(content: bytes) -> None:
+    of = change("3.commit", action=Action.COMMIT)
+    of.table.storage.write_new("/t/.hoodie/4.replacecommit.inflight", content)
+    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    assert "5.commit" in files(of)
+
+
+def test_a_replace_commit_from_before_the_write_is_not_looked_at() -> None:
+    of = change("3.commit", "4.replacecommit", action=Action.COMMIT)
+    of.table.storage.replace("/t/.hoodie/4.replacecommit", b"torn")
+    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    assert "5.commit" in files(of)
 
 
 def test_a_run_that_is_taken_back_leaves_its_plan() -> None:

@@ -53,6 +53,10 @@ REFUSED = [
         "USE_TRANSITION_TIME",
     ),
     ({**KEYED, "hoodie.table.recordkey.fields": "uuid"}, "contradict each other"),
+    (
+        {"hoodie.cleaner.commits.retained": "3", "hoodie.cleaner.hours.retained": "5"},
+        r"commits\.retained=3 and hoodie\.cleaner\.hours\.retained=5 ask for different .* or hoodie\.cleaner\.policy",
+    ),
 ]
 
 FINE = [
@@ -61,6 +65,11 @@ FINE = [
     {**KEYED, KEEP_MAX_COMMITS.key: "20", "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"},
     {**KEYED, KEEP_MAX_COMMITS.key: "20", "hoodie.cleaner.hours.retained": "12"},
     {**KEYED, KEEP_MAX_COMMITS.key: "21"},
+    {
+        "hoodie.cleaner.policy": "KEEP_LATEST_COMMITS",
+        "hoodie.cleaner.commits.retained": "3",
+        "hoodie.cleaner.fileversions.retained": "5",
+    },
     {**KEYED, COMBINE_BEFORE_INSERT.key: "true", INSERT_DROP_DUPLICATES.key: "true"},
     {"hoodie.table.recordkey.fields": "id", COMBINE_BEFORE_INSERT.key: "true"},
     {**KEYED, "hoodie.table.recordkey.fields": "id"},

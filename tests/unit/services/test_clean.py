@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from penstock.progress import Stages
 from penstock.services.clean import run as running
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
+from penstock.spread import run_here
 from penstock.table import TableState
 from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
 from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
@@ -261,6 +263,22 @@ def test_it_deletes_what_it_names_and_lists_no_more_for_ten_thousand_file_groups
     history.commit(6, ["p/f7"])
     run(history.table(**TWO))
     assert history.calls("list", "delete") == ["/t/p", f"/t/p/{base('f7', 3)}"]
+
+
+def test_many_files_are_deleted_by_tasks_of_spark_and_few_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def run_tasks(spark: Any, kernel: Any, tasks: Any, *, here: bool) -> Any:
+        asked.append(here)
+        return run_here(kernel, tasks)
+
+    monkeypatch.setattr(running, "run_tasks", run_tasks)
+    monkeypatch.setattr(running, "_MANY_FILES", 4)
+    for commits in (5, 9):
+        history = History().commits(range(1, commits), "p/f")
+        (done,) = running.clean(object(), history.table(**TWO), Stages("", "off"))  # type: ignore[arg-type]
+        assert done.files_deleted == commits - 4
+    assert asked == [True, False]
 
 
 def test_a_clean_is_due_after_so_many_commits() -> None:

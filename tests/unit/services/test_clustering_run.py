@@ -285,6 +285,14 @@ def test_a_torn_plan_is_told_by_whoever_meets_it(made: HandMade) -> None:
     for act in (run, lambda table: schedule_clustering(table, due=True)):
         with pytest.raises(CorruptFile, match=f"{instant.file_name} of .* cannot be read as the plan of a clustering"):
             act(opened(made))
+    begun = made.path / ".hoodie" / f"{instant.time}.replacecommit.inflight"
+    begun.touch()
+    with pytest.raises(CorruptFile, match=r"if nothing of it was run, unschedule_clustering\(\) gives up the plan"):
+        unschedule_clustering(opened(made), instant.time)
+    begun.unlink()
+    unschedule_clustering(opened(made), instant.time)
+    assert pending(made.path) == []
+    assert len(run(opened(made))) == 1
 
 
 def test_a_plan_that_only_hudi_can_run_is_refused_and_stays(made: HandMade) -> None:

@@ -8,12 +8,14 @@ from datetime import datetime
 import pytest
 
 from penstock import options as o
-from penstock.errors import OptionError
-from penstock.filegroup.names import log_file_name
+from penstock.commit.change import begin
+from penstock.errors import OptionError, WriteConflict
+from penstock.filegroup.names import base_file_name, log_file_name
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.lifetime import expired_partitions
 from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 from penstock.write.expire import expire_partitions
 from tests.unit.services.histories import History, at
@@ -86,6 +88,49 @@ def test_nothing_goes_while_somebody_may_be_writing_to_it() -> None:
     with pytest.warns(RuntimeWarning, match="is under way"):
         assert expire_partitions(begins, quiet) is None
     assert [i.file_name for i in history.table().timeline.instants] == [f"{at(1)}.commit", f"{at(41)}.commit.requested"]
+
+
+def test_nothing_goes_if_a_write_was_finished_while_the_partitions_were_looked_at() -> None:
+    history = History().commit(1, ["old/g-0"])
+
+    class Finishes(type(history.storage)):  # type: ignore[misc]
+        """A write is finished when the partitions have been found."""
+
+        def write_new(self, path: str, data: bytes) -> None:
+            super().write_new(path, data)
+            if path.endswith("replacecommit.inflight"):
+                history.commit(41, ["old/g-0"])
+
+    table = replace(history.table(**{DAYS: 10}), storage=Finishes(history.storage.name))
+    with pytest.warns(RuntimeWarning, match=f"write {at(41)} came between"):
+        assert expire_partitions(table, Stages("", "off")) is None
+    assert [i.time for i in history.table().timeline.instants] == [at(1), at(41)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_write_that_began_after_the_last_look_gives_way_to_partitions_that_go(first: bool) -> None:
+    history = History().commit(1, ["old/g-0"])
+    stat = WriteStat("g-0", "old", f"old/{base_file_name('g-0', '0-0-0', at(41))}", prev_commit=at(1))
+
+    class Writes(type(history.storage)):  # type: ignore[misc]
+        """A write begins after the last look, and is to be published before the end of the partitions is, or after it."""
+
+        def write_new(self, path: str, data: bytes) -> None:
+            if not path.endswith(".replacecommit"):
+                return super().write_new(path, data)
+            with begin(history.table(), Action.COMMIT) as change:
+                change.start()
+                if not first:
+                    super().write_new(path, data)
+                with pytest.raises(WriteConflict, match=r"takes file group g-0 of partition 'old' out of.*Run it again"):
+                    change.complete([stat], operation="UPSERT", schema="{}")
+                change.abandon()
+            return super().write_new(path, data) if first else None
+
+    table = replace(history.table(**{DAYS: 10}), storage=Writes(history.storage.name))
+    assert expire_partitions(table, Stages("", "off")) is not None
+    newest = history.table().timeline.instants[-1]
+    assert (newest.is_completed, newest.action) == (True, Action.REPLACE_COMMIT)
 
 
 def test_a_java_class_cannot_decide_and_days_are_numbers() -> None:

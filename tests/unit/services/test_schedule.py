@@ -16,7 +16,7 @@ from penstock.services.compaction.schedule import make_plan, repair, schedule, u
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
 from penstock.timeline.contents import CommitMetadata, write_commit
-from penstock.timeline.plans import read_plan
+from penstock.timeline.plans import CompactionPlan, read_plan, write_plan
 from penstock.timeline.savepoints import Savepoint, write_savepoint
 from penstock.timeline.store import load_timeline
 
@@ -173,6 +173,28 @@ def test_log_files_on_top_of_a_plan_go_behind_those_of_the_slice_when_it_is_unsc
     logs = {f"/t/p/.f-0_1.log.{v}_0-0-0": text for v, text in ((3, b"1_0-0-0"), (4, b"2_0-0-0"), (5, b"10_0-0-0"))}
     assert {path: state.storage.read(path) for path in logs} == logs
     assert len(data_files(state)) == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj\x01 torn"])
+def test_a_torn_plan_stops_compactions_until_it_is_unscheduled(content: bytes) -> None:
+    state, time = planned("1_0-0-0", "2_0-0-0")
+    state.storage.replace(f"/t/.hoodie/{time}.compaction.requested", content)
+    with pytest.raises(CorruptFile, match=r"is not a compaction plan.*or unschedule that compaction"):
+        schedule(state, due=True)
+    unschedule(state, time)
+    assert plans(state) == []
+    logs = {f"/t/p/.f-0_1.log.{version}_0-0-0": text for version, text in ((3, b"1_0-0-0"), (4, b"2_0-0-0"))}
+    assert {path: state.storage.read(path) for path in logs} == logs
+    assert schedule(state, due=True)
+
+
+def test_a_plan_of_a_log_compaction_can_be_unscheduled_torn_or_not() -> None:
+    state = table()
+    for content in (write_plan(CompactionPlan()), b"torn"):
+        state.storage.write_new("/t/.hoodie/3.logcompaction.requested", content)
+        unschedule(state, "3")
+        assert [f.name for f in state.storage.list("/t/.hoodie") if "compaction" in f.name] == []
+    assert data_files(state) == data_files(table())
 
 
 @pytest.mark.parametrize("at", [1, 2])

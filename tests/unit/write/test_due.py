@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering.schedule import schedule_clustering
 from penstock.table import TableState, open_table
-from penstock.write.due import DUE, needs_spark, services_for
+from penstock.write.due import DUE, needs_spark, services_for, stages_of
 from tests.kit.plain import pending, plain_rows
 from tests.table.handmade import HandMade
 
@@ -66,6 +67,42 @@ def test_a_torn_plan_is_an_error_of_the_service_that_runs_it(made: HandMade) -> 
     assert "cluster" in looking(opened(made))
     with pytest.raises(CorruptFile, match="cannot be read as the plan of a clustering"):
         cluster(opened(made))
+
+
+SHOWN = {
+    "hoodie.cleaner.fileversions.retained": "1",
+    "hoodie.keep.min.commits": "1",
+    "hoodie.keep.max.commits": "2",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.log.compaction.inline": "true",
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.clustering.async.enabled": "true",
+    "hoodie.clustering.async.max.commits": "1",
+    "hoodie.clustering.plan.strategy.partition.selected": "berlin",
+    "hoodie.partition.ttl.inline": "true",
+    "hoodie.partition.ttl.strategy.days.retain": "1",
+    "penstock.progress": "on",
+}
+
+
+def test_every_service_shows_what_it_is_doing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    made = HandMade(tmp_path / "t").base(1, "berlin", *ROWS[:2]).base(1, "paris", ROWS[2]).instant(1)
+    for number in (2, 3):
+        made.log(1, "berlin", number - 1, made.rows(number, "berlin", ROWS[number - 2])).instant(number)
+    doing = {
+        "join logs": "joining the logs of 1 file groups",
+        "compact": "compacting 1 file groups",
+        "clean": "deleting 4 old files",
+        "cluster": "clustering 1 file groups",
+        "archive": r"archiving \d instants",
+        "old partitions": "finding partitions older than 1 days",
+    }
+    services = {service.name: service for service in DUE}
+    assert services.keys() == doing.keys()
+    for name, words in doing.items():
+        table = opened(made, SHOWN)
+        assert services[name].run(NOTHING, table, stages_of(name, table, NOTHING)), name
+        assert re.search(f"{name} trips +{words} +[0-9.]+ s", capfd.readouterr().err), name
 
 
 def test_compaction_is_for_tables_with_logs(tmp_path: Path) -> None:

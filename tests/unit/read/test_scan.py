@@ -1,0 +1,20 @@
+"""What Spark's reader is given: the names of files."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.read.scan import _few_names
+
+
+@pytest.mark.parametrize(("count", "patterns"), [(1, 1), (2, 2), (33, 2), (256, 2), (257, 3)])
+def test_many_files_are_a_few_patterns_and_never_one_alone(count: int, patterns: int) -> None:
+    """Of a single pattern Spark warns with a page of its stack, with every query."""
+    files = [f"/t/p/f{number}_0-0-0_1.parquet" for number in range(count)]
+    found = _few_names(files, "/t")
+    assert len(found) == patterns
+    assert [name for one in found for name in one.partition("{")[2].rstrip("}").split(",")] == [f[3:] for f in files]
+
+
+def test_names_that_mean_something_in_a_pattern_stand_alone() -> None:
+    assert _few_names(["/t/p/a.parquet", "/t/q{1}/b.parquet"], "/t") == ["file:/t/{p/a.parquet}", r"file:/t/q\{1\}/b.parquet"]
