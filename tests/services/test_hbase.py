@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
+from penstock import clock
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.progress import Stages
@@ -219,6 +221,33 @@ def test_tagging_a_thousand_keys_opens_no_base_file(spark: Any, hbase: HBase, ta
     assert len(t.rows) == 1000
     plan = penstock.Table.open(table_path, spark).plan_upsert(frame, {**t.options})
     assert (plan.files_opened, plan.rows_incoming, sum(g.rows_changed for g in plan.groups)) == (0, 1000, 1000)
+
+
+def test_requests_are_as_large_and_as_fast_as_the_options_say(
+    spark: Any, hbase: HBase, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happybase = pytest.importorskip("happybase")
+    asked: list[int] = []
+    sent: list[int] = []
+    slept: list[float] = []
+
+    def noting(module: Any, name: str, note: Callable[..., None]) -> None:
+        does = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **named: (note(*given), does(*given, **named))[1])
+
+    noting(happybase.Table, "rows", lambda _, keys: asked.append(len(keys)))
+    noting(happybase.Batch, "send", lambda batch: sent.append(len(batch._mutations)))
+    noting(clock, "sleep_s", slept.append)
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:1])
+    few = {"hoodie.index.hbase.get.batch.size": "3", "hoodie.index.hbase.put.batch.size": "2"}
+    for one in (asked, sent, slept):
+        one.clear()
+    t.write("upsert", *((f"n{n}", "berlin", 1, 1.0) for n in range(7)), **few)
+    assert asked == [3, 3, 1]
+    assert (max(sent), sum(sent)) == (2, 7)
+    assert 2 < sum(slept) <= 2.5, "two entries pass in a second: seven take two and a half after the first two"
+    t.check()
 
 
 @KINDS
