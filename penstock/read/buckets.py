@@ -69,8 +69,13 @@ def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[st
     if any(text is None for text in texts.values()):
         return None
     if len(fields) == 1:
-        return texts[fields[0]]
+        return None if _may_be_labelled(table, texts[fields[0]] or "") else texts[fields[0]]
     return ",".join(f"{field}:{text or '__empty__'}" for field, text in texts.items())
+
+
+def _may_be_labelled(table: TableState, text: str) -> bool:
+    """Whether the only value of a key may stand behind its column's name, where a comma or colon counts otherwise than alone."""
+    return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 
 
 def _kind(avro: object) -> object:
