@@ -309,6 +309,24 @@ def test_rollback_sync_takes_entries_back_and_puts_deleted_ones_again(
     assert len(t.rows) == 6
 
 
+@KINDS
+def test_a_restore_gives_entries_back_to_rows_that_come_back(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **MOVES, **SYNC, **{"hoodie.compact.inline": "false"})
+    t.write("insert", *SIX)
+    table = penstock.Table.open(table_path, spark, options=t.options)
+    saved = table.savepoint()
+    t.write("upsert", ("a", "paris", 9, 9.0), ("g", "oslo", 9, 9.0))
+    t.write("upsert", ("a", "rome", 10, 10.0))
+    t.delete(("b", "berlin"), ("g", "oslo"))
+    table.restore(saved)
+    t.check()
+    t.write("upsert", ("a", "berlin", 11, 1.5), ("b", "berlin", 11, 2.5))
+    assert t.rows == sorted([("a", "berlin", 11, 1.5), ("b", "berlin", 11, 2.5), *SIX[2:]])
+    t.check()
+
+
 def test_without_rollback_sync_entries_of_an_undone_commit_are_passed_over(spark: Any, hbase: HBase, table_path: str) -> None:
     t = Trips(spark, hbase, table_path)
     t.write("insert", *SIX[:2])
