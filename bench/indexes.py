@@ -1,12 +1,14 @@
 """What indexes cost: the figures of `docs/indexes.md`.
 
-    python -m bench.indexes [--rows 1000000] [--rounds 3] [--out bench/out/indexes]
+    python -m bench.indexes [--rows 1000000] [--rounds 3] [--hbase] [--out bench/out/indexes]
 
 Three tables, printed and kept as `indexes.json`:
 
 * what building a bloom filter costs beside writing its file;
 * how often a filter that grows is wrong, up to a million keys;
 * one upsert of the same batch by every index of ours, a small batch and a large one, with what the index did.
+
+With `--hbase` a real HBase is started on this machine, as tests do it, and HBASE takes part.
 
 Seconds are the median of the rounds. Every index has a table of its own with the same rows; indexes take turns, round by round.
 """
@@ -18,7 +20,8 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,6 +36,7 @@ from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.formats.bloom import BloomFilter
 from penstock.formats.parquet import BloomSettings
 from penstock.storage import LocalStorage
+from tests.kit.hbase import running_hbase
 
 FILE_ROWS = (100_000, 1_000_000)
 CODECS = ("gzip", "snappy")
@@ -61,6 +65,8 @@ KINDS = (
     Kind("GLOBAL_BLOOM", "GLOBAL_BLOOM"),
     Kind("BUCKET", "BUCKET", options={"hoodie.bucket.index.num.buckets": str(FILES_PER_PARTITION)}),
 )
+#: Larger batches than Hudi's, which are as many rows a second: what is measured is the index, not its brake.
+BATCHES = {"hoodie.index.hbase.get.batch.size": "1000", "hoodie.index.hbase.put.batch.size": "20000"}
 
 
 def main() -> None:
@@ -68,6 +74,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", type=int, default=1_000_000, help="of each table that is upserted to")
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--hbase", action="store_true", help="measure HBASE too")
     p.add_argument("--out", default="bench/out/indexes")
     args = p.parse_args()
     found: dict[str, list[dict[str, Any]]] = {}
@@ -76,7 +83,8 @@ def main() -> None:
         show("Building the filter of a file", found["filter_cost"])
         found["growth"] = filter_growth()
         show(f"A filter that grows, made for {GROWN[0]:,} keys and an error rate of {ERROR_RATE} a row", found["growth"])
-        found["upserts"] = upserts(folder, args.rows, args.rounds)
+        with hbase_kind() if args.hbase else nullcontext(()) as more:
+            found["upserts"] = upserts(folder, args.rows, args.rounds, (*KINDS, *more))
         show(f"Upserts into {args.rows:,} rows, {PARTITIONS} partitions of {FILES_PER_PARTITION} files", found["upserts"])
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -171,6 +179,14 @@ def filter_growth() -> list[dict[str, Any]]:
 # Upserts
 
 
+@contextmanager
+def hbase_kind() -> Iterator[tuple[Kind]]:
+    """HBASE, as long as its server runs."""
+    with running_hbase() as hbase:
+        hbase.create("trips")
+        yield (Kind("HBASE", "HBASE", options={**hbase.our_options("trips"), **BATCHES}),)
+
+
 @dataclass
 class Runs:
     """The upserts of one batch by one index."""
@@ -179,16 +195,16 @@ class Runs:
     use: Any = None
 
 
-def upserts(folder: str, rows: int, rounds: int) -> list[dict[str, Any]]:
+def upserts(folder: str, rows: int, rounds: int, kinds: Sequence[Kind]) -> list[dict[str, Any]]:
     """Seconds of an upsert, and what the index did, for every batch and kind."""
     spark = penstock.session(**{"spark.ui.enabled": "false", "spark.driver.memory": "4g"})
-    runs = {(share, kind.name): Runs() for share in SHARES for kind in KINDS}
+    runs = {(share, kind.name): Runs() for share in SHARES for kind in kinds}
     try:
-        for kind in KINDS:
+        for kind in kinds:
             write(spark, kind, folder, "bulk_insert", batch(spark, kind, rows, 1, ts=1))
         for number in range(rounds + 1):
-            first = number % len(KINDS)
-            for kind in KINDS[first:] + KINDS[:first]:
+            first = number % len(kinds)
+            for kind in (*kinds[first:], *kinds[:first]):
                 for share, step in SHARES.items():
                     changes = batch(spark, kind, rows, step, ts=number + 2)
                     run = runs[share, kind.name]
@@ -236,7 +252,7 @@ def where(folder: str, kind: Kind) -> str:
 
 def line(share: str, name: str, run: Runs) -> dict[str, Any]:
     """A line of the table; the first run was to warm up."""
-    use, looked = run.use, run.use.index != "BUCKET"
+    use, looked = run.use, run.use.index not in ("BUCKET", "HBASE")
     return {
         "batch": share,
         "index": name,

@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.api.opened import Opened, checked_partition
@@ -66,10 +65,11 @@ class ReadingVerbs(Opened):
         query = parse_query([self.path], read_options(given))
         if partitions is not None:
             query = replace(query, within=tuple(checked_partition(p) for p in partitions))
+        if equals is not None:
+            query = replace(query, equals=tuple(equals.items()))
         if columns is not None:
-            query = replace(query, columns=tuple(dict.fromkeys([*columns, *(equals or {})])))
-        query = replace(query, equals=tuple((equals or {}).items()))
-        frame = _having(open_frame(self._reader(), query, replace(state, options=query.options)), equals or {})
+            query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
+        frame = open_frame(self._reader(), query, replace(state, options=query.options))
         return frame if columns is None else _select(frame, columns)
 
 
@@ -87,12 +87,3 @@ def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     if missing:
         raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")
     return frame.select(*(quoted(c) for c in columns))
-
-
-def _having(frame: DataFrame, equals: Mapping[str, object]) -> DataFrame:
-    """The rows whose columns have these values."""
-    for column, value in equals.items():
-        if column not in frame.columns:
-            raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
-        frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
-    return frame

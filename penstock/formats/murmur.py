@@ -31,7 +31,7 @@ Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 # Arrays of no dimension: numpy takes them as they are, while it makes an array of a number anew in every call.
 _M = np.array(0x5BD1E995, np.uint32)
 _ONE, _13, _15, _24 = (np.array(number, np.uint32) for number in (1, 13, 15, 24))
-_BLOCK_KEYS = 1 << 15
+_BLOCK_KEYS = 1 << 16
 _BLOCK_BYTES = 1 << 24
 
 

@@ -169,6 +169,14 @@ def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> 
     return any(bool((positions_in(g[KEY_COLUMN], wanted) >= 0).any()) for g in groups)
 
 
+def key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
+    """The least and the greatest key of a file, as its footer says; None if it does not."""
+    footer = footer_of(open_base_file(storage, base.path))
+    if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
+        return None
+    return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]
+
+
 def _candidates(file: pq.ParquetFile, keys: Keys, pruning: Pruning) -> Positions | None:
     """Positions of the keys that the footer does not rule out, or None for all of them."""
     if not (pruning.ranges or pruning.blooms):

@@ -275,7 +275,8 @@ HBASE_QPS_ALLOCATOR: Final = Option(
     word,
     "org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",
     "Class that grants a share of the request rate; Hudi's own grants what the fraction says, as here.",
-    accepted=True,
+    supported=("org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",),
+    instead="set hoodie.index.hbase.qps.fraction",
 )
 HBASE_QPS_FRACTION: Final = Option(
     "hoodie.index.hbase.qps.fraction",

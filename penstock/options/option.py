@@ -10,6 +10,7 @@ The area files of this package declare options; `catalogue.py` collects and chec
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -239,6 +240,14 @@ def comma_list(raw: str) -> str:
     return raw.strip()
 
 
+def equalities(raw: str) -> tuple[tuple[str, object], ...]:
+    """Columns and their values, from a JSON object of plain values; an empty text names none."""
+    given = json.loads(raw) if raw.strip() else {}
+    if not isinstance(given, dict) or any(isinstance(value, dict | list) for value in given.values()):
+        raise ValueError(raw)
+    return tuple(given.items())
+
+
 def boolean(raw: str) -> bool:
     """`true` or `false`, in any case."""
     try:
@@ -316,6 +325,7 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
     filled: "text that is not empty",
     words: "a comma-separated list",
     comma_list: "a comma-separated list",
+    equalities: 'columns and their values as JSON, such as {"id": "a"}',
     boolean: "true or false",
     whole: "a whole number",
     count: "a whole number, 0 or more",

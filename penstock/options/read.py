@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import Option, boolean, comma_list, count, text, word
+from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
 _INCREMENTAL: Final = "incremental queries"
 
@@ -30,6 +30,12 @@ READ_PATHS: Final[Option[str | None]] = Option(
     comma_list,
     None,
     "Paths below the base path to read, in place of the whole table; `*` stands for any name.",
+)
+READ_EQUALS: Final[Option[tuple[tuple[str, object], ...]]] = Option(
+    "penstock.read.equals",
+    equalities,
+    (),
+    "Only rows whose columns have these values. Where they say the bucket of a row, no other bucket is opened.",
 )
 READ_PARTITION_VALUES: Final = Option(
     "penstock.read.partition.values",

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.index import buckets_in
 from penstock.index.bucket import Buckets
+from penstock.index.lookup import key_range
 from penstock.index.rings import Rings
 from penstock.table import TableState
 
@@ -25,13 +27,26 @@ _PLAIN = ("int", "long", "boolean")
 def in_asked_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
-    """The slices that may hold rows whose columns have these values; all of them where that cannot be told."""
+    """The slices that may hold rows whose columns have these values; all of them where that cannot be told.
+
+    Raises:
+        OptionError: the options say how many buckets there are, since the table does not, and its files say otherwise.
+    """
     buckets = buckets_in(table)
     key = _key(equals, table, buckets.fields, schema) if buckets else None
     if buckets is None or key is None:
         return slices
+    if o.BUCKET_COUNT.key not in table.config.raw:
+        _check_count(buckets, slices, table)
     keys = pa.array([key], pa.string())
     return [s for s in slices if _may_hold(buckets, s, int(buckets.numbers(keys, s.partition_path)[0]))]
+
+
+def _check_count(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: TableState) -> None:
+    """Hold the number of buckets that was given against one file: a wrong one would lead to the wrong files."""
+    witness = next((one for one in slices if one.base_file), None)
+    if isinstance(buckets, Buckets) and witness is not None and witness.base_file is not None:
+        buckets.check_keys(witness, key_range(table.storage, witness.base_file) or ())
 
 
 def _may_hold(buckets: Buckets | Rings, slice_: FileSlice, number: int) -> bool:
@@ -54,8 +69,13 @@ def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[st
     if any(text is None for text in texts.values()):
         return None
     if len(fields) == 1:
-        return texts[fields[0]]
+        return None if _may_be_labelled(table, texts[fields[0]] or "") else texts[fields[0]]
     return ",".join(f"{field}:{text or '__empty__'}" for field, text in texts.items())
+
+
+def _may_be_labelled(table: TableState, text: str) -> bool:
+    """Whether the only value of a key may stand behind its column's name, where a comma or colon counts otherwise than alone."""
+    return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 
 
 def _kind(avro: object) -> object:

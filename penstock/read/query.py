@@ -60,7 +60,8 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
         raise OptionError(f"the paths belong to different tables: {', '.join(bases)}; read them one by one and union them")
     within = None if any(rest == "" for _, rest in found) else tuple(p for _, rest in found for p in _alternatives(rest))
     as_of = options[o.AS_OF_INSTANT]
-    return Query(bases[0], options[o.QUERY_TYPE], options, query_time(as_of) if as_of else None, within)
+    time = query_time(as_of) if as_of else None
+    return Query(bases[0], options[o.QUERY_TYPE], options, time, within, equals=options[o.READ_EQUALS])
 
 
 def _find_table(path: str) -> tuple[str, str]:

@@ -8,11 +8,13 @@ Spark's own list of the files included, serves the next. Tables of few files are
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from threading import Lock
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from penstock.errors import SchemaError
 from penstock.read.conform import quoted
 from penstock.read.plan import Plan, plan
 from penstock.read.query import Query
@@ -33,8 +35,14 @@ def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
+        SchemaError: the query asks for a value of a column that the table does not have.
         CorruptFile: a file is missing or damaged.
     """
+    return _having(_all_rows(spark, query, table), query.equals)
+
+
+def _all_rows(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
+    """The rows of the files that a query reads."""
     key = _key(spark, query, table)
     with _lock:
         known = _frames.get(key)
@@ -62,6 +70,15 @@ def _key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
 def _is_worth_keeping(planned: Plan) -> bool:
     slices = [one for its in planned.slices.values() for one in its]
     return len(slices) >= _MANY_FILES and not any(one.log_files for one in slices)
+
+
+def _having(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:
+    """The rows whose columns have these values."""
+    for column, value in equals:
+        if column not in frame.columns:
+            raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
+        frame = frame.where(F.col(quoted(column)).eqNullSafe(F.lit(value)))
+    return frame
 
 
 def _apart(frame: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """Restore: the table goes back to a commit that has a savepoint; what was written later is deleted, for good.
 
     <r>.restore.requested (the plan) → inflight → later instants un-published, newest first → their files deleted
-    → their instants gone from the timeline, and later rollbacks → <r>.restore
+    → an index with entries is told → their instants gone from the timeline, and later rollbacks → <r>.restore
 
 Files go by their names: those of slices that began later than the commit, whoever wrote them. A log file of an earlier slice
 goes if all its blocks are of later writes; where others are in it too, as Hudi may append, a block behind them takes the later
@@ -30,6 +30,7 @@ from penstock.metadata.listing import walk_partitions
 from penstock.metadata.pending import pending_clusterings
 from penstock.metadata.savepoints import finished_restores, savepoint_times, savepoints
 from penstock.progress import Stages
+from penstock.services.rollback.index import sync_restored
 from penstock.services.rollback.run import add_rollback_block
 from penstock.spread import run_here, run_tasks
 from penstock.storage import Storage, join
@@ -203,6 +204,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
         storage.delete(instant_path(base_path, one.at(State.COMPLETED)))
     with stages.run("restore", f"deleting what was written after {plan.to}"):
         result = _delete_files(spark, table, instant.time, plan)
+    sync_restored(table, plan.instants)
     for one in plan.instants:
         _forget(table, one)
     _forget_others(table, instant, plan.to)

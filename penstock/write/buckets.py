@@ -15,11 +15,9 @@ import numpy as np
 
 from penstock.errors import WriteConflict
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.read import open_base_file
 from penstock.filegroup.write import GroupWriter, Output
-from penstock.formats.parquet import FOOTER_MAX_KEY, FOOTER_MIN_KEY, footer_of
 from penstock.index.bucket import Buckets
-from penstock.index.lookup import Keys, look_up, may_hold
+from penstock.index.lookup import Keys, key_range, look_up, may_hold
 from penstock.index.rings import Rings
 from penstock.merge.gather import Positions
 from penstock.timeline.contents import WriteStat, workload_profile
@@ -115,8 +113,7 @@ def _check_keys(task: BucketTask) -> None:
     buckets, witness = task.rules.index.buckets, task.witness
     if buckets is None or witness is None or witness.base_file is None:
         return
-    footer = footer_of(open_base_file(task.rules.settings.storage, witness.base_file.path))
-    buckets.check_keys(witness, [footer[name] for name in (FOOTER_MIN_KEY, FOOTER_MAX_KEY) if name in footer])
+    buckets.check_keys(witness, key_range(task.rules.settings.storage, witness.base_file) or ())
 
 
 def _run(output: Output, task: BucketTask) -> list[WriteStat]:

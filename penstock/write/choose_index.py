@@ -15,11 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.read import open_base_file
-from penstock.formats.parquet import FOOTER_MAX_KEY, FOOTER_MIN_KEY, footer_of
+from penstock.filegroup.model import FileSlice
 from penstock.index import Index
-from penstock.index.lookup import Pruning
+from penstock.index.lookup import Pruning, key_range
 from penstock.progress import human_bytes
 from penstock.storage import Storage
 
@@ -105,15 +103,8 @@ def _overlap(storage: Storage, slices: Sequence[FileSlice]) -> float | None:
     """With what share of the other files the key range of a file overlaps, by a few of them; None if they have no ranges."""
     files = [s.base_file for s in slices if s.base_file]
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, _SAMPLED, dtype=np.int64))] if files else []
-    ranges = [found for file in chosen if (found := _range(storage, file)) is not None]
+    ranges = [found for file in chosen if (found := key_range(storage, file)) is not None]
     if len(ranges) < 2:
         return None
     pairs = [(one, other) for i, one in enumerate(ranges) for other in ranges[i + 1 :]]
     return sum(one[0] <= other[1] and other[0] <= one[1] for one, other in pairs) / len(pairs)
-
-
-def _range(storage: Storage, file: BaseFile) -> tuple[str, str] | None:
-    footer = footer_of(open_base_file(storage, file.path))
-    if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
-        return None
-    return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]

@@ -23,9 +23,6 @@ from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 from penstock.write.upsert import INDEX_FIGURES
 
-#: Commits that may have written nothing.
-_COMMITS_BACK = 10
-
 
 def check_index(table: TableState, options: Options) -> None:
     """Refuse an index that would not find the rows of the table.
@@ -53,7 +50,7 @@ def check_index(table: TableState, options: Options) -> None:
 
 def added_by_another(table: TableState, index: str) -> tuple[str, str] | None:
     """The time of the newest write that added rows by another index, and its name; None if this one wrote since."""
-    for instant in reversed(table.timeline.writes[-_COMMITS_BACK:]):
+    for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)
         name = json.loads(metadata.extra.get(INDEX_FIGURES, "{}")).get("index")
         if name == index:
@@ -93,7 +90,7 @@ def _engine(table: TableState, file_ids: Sequence[str]) -> str | None:
 
 def _newest_file_ids(table: TableState) -> list[str]:
     """File groups of the newest commit that wrote any."""
-    for instant in reversed(table.timeline.writes[-_COMMITS_BACK:]):
+    for instant in reversed(table.timeline.writes):
         found = [s.file_id for s in read_metadata(table.storage, table.base_path, instant).stats if s.file_id]
         if found:
             return found

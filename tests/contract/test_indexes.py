@@ -94,5 +94,5 @@ def check_history(spark: Any, table_path: str, kind: Kind, table: str) -> None:
         said = UPSERT if operation == "upsert" else DELETE
         write(rows(spark, *batch), table_path, {**options, **kind.options, **said, **where})
         getattr(model, operation)(batch)
-    expected = sorted((key, ts, fare) for _, key, ts, fare, _ in model.sorted_rows())
-    assert sorted((key, ts, fare) for key, _, ts, fare, _ in snapshot(spark, table_path)) == expected
+    expected = sorted((key, path, ts, fare) for path, key, ts, fare, _ in model.sorted_rows())
+    assert sorted(row[:4] for row in snapshot(spark, table_path)) == expected

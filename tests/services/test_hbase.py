@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
+from penstock import clock
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.progress import Stages
@@ -221,6 +223,33 @@ def test_tagging_a_thousand_keys_opens_no_base_file(spark: Any, hbase: HBase, ta
     assert (plan.files_opened, plan.rows_incoming, sum(g.rows_changed for g in plan.groups)) == (0, 1000, 1000)
 
 
+def test_requests_are_as_large_and_as_fast_as_the_options_say(
+    spark: Any, hbase: HBase, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happybase = pytest.importorskip("happybase")
+    asked: list[int] = []
+    sent: list[int] = []
+    slept: list[float] = []
+
+    def noting(module: Any, name: str, note: Callable[..., None]) -> None:
+        does = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **named: (note(*given), does(*given, **named))[1])
+
+    noting(happybase.Table, "rows", lambda _, keys: asked.append(len(keys)))
+    noting(happybase.Batch, "send", lambda batch: sent.append(len(batch._mutations)))
+    noting(clock, "sleep_s", slept.append)
+    t = Trips(spark, hbase, table_path)
+    t.write("insert", *SIX[:1])
+    few = {"hoodie.index.hbase.get.batch.size": "3", "hoodie.index.hbase.put.batch.size": "2"}
+    for one in (asked, sent, slept):
+        one.clear()
+    t.write("upsert", *((f"n{n}", "berlin", 1, 1.0) for n in range(7)), **few)
+    assert asked == [3, 3, 1]
+    assert (max(sent), sum(sent)) == (2, 7)
+    assert 2 < sum(slept) <= 2.5, "two entries pass in a second: seven take two and a half after the first two"
+    t.check()
+
+
 @KINDS
 def test_executors_ask_and_tell_side_by_side(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -278,6 +307,24 @@ def test_rollback_sync_takes_entries_back_and_puts_deleted_ones_again(
     t.check()
     t.write("upsert", ("b", "berlin", 9, 9.0))
     assert len(t.rows) == 6
+
+
+@KINDS
+def test_a_restore_gives_entries_back_to_rows_that_come_back(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
+    t = Trips(spark, hbase, table_path, **kind, **MOVES, **SYNC, **{"hoodie.compact.inline": "false"})
+    t.write("insert", *SIX)
+    table = penstock.Table.open(table_path, spark, options=t.options)
+    saved = table.savepoint()
+    t.write("upsert", ("a", "paris", 9, 9.0), ("g", "oslo", 9, 9.0))
+    t.write("upsert", ("a", "rome", 10, 10.0))
+    t.delete(("b", "berlin"), ("g", "oslo"))
+    table.restore(saved)
+    t.check()
+    t.write("upsert", ("a", "berlin", 11, 1.5), ("b", "berlin", 11, 2.5))
+    assert t.rows == sorted([("a", "berlin", 11, 1.5), ("b", "berlin", 11, 2.5), *SIX[2:]])
+    t.check()
 
 
 def test_without_rollback_sync_entries_of_an_undone_commit_are_passed_over(spark: Any, hbase: HBase, table_path: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import OptionError
+from penstock.errors import OptionError, SchemaError
 from penstock.index.bucket import Buckets
 from tests.table.tables import BULK, INSERT, TRIPS, snapshot, trips, write
 from tests.table.upserts import INDEX, UPSERT
@@ -50,6 +50,13 @@ def test_every_operation_keeps_to_one_file_group_per_bucket(spark: Any, table_pa
     assert one.collect() == [("k1", 5)]
     assert table.read(equals={"id": "nobody"}).collect() == []
     assert table.read(equals={"fare": 7.0}).count() == 1
+
+    # and so does format("hudi")
+    asked = spark.read.format("hudi").option("penstock.read.equals", '{"id": "k1"}').load(table_path)
+    assert sorted(asked.inputFiles()) == sorted(table.read(equals={"id": "k1"}).inputFiles())
+    assert [(row.id, row.ts) for row in asked.collect()] == [("k1", 5)]
+    with pytest.raises(SchemaError, match="no column 'ID2'"):
+        spark.read.format("hudi").option("penstock.read.equals", '{"ID2": "k1"}').load(table_path)
 
 
 def test_a_key_of_several_columns_is_placed_by_the_hash_field_alone(spark: Any, table_path: str) -> None:
@@ -93,6 +100,13 @@ def test_what_would_make_duplicates_is_refused_before_anything_is_written(spark:
             write(frame, table_path, {**UPSERT, **BUCKET, **more})
     write(frame, table_path, {**UPSERT, **BUCKET})
     assert len(snapshot(spark, table_path)) == 8
+
+    # a query that is told a wrong number would open the wrong bucket
+    table = penstock.Table.open(table_path)
+    assert len(table.read(equals={"id": "k1"}, options=BUCKET).inputFiles()) == 1
+    assert table.read(equals={"id": "k1"}, options=BUCKET).count() == 1
+    with pytest.raises(OptionError, match="holds keys of other buckets"):
+        table.read(equals={"id": "k1"}, options={**BUCKET, COUNT: 9})
 
     plain = str(tmp_path / "plain")
     write(frame, plain, {**UPSERT, INDEX: "SIMPLE"})

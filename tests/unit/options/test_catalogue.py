@@ -375,6 +375,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.operation", "bulk_insert_prepped"),
         ("hoodie.index.type", "record_index"),
         ("hoodie.index.hbase.security.authentication", "kerberos"),
+        ("hoodie.index.hbase.qps.allocator.class", "com.acme.Quota"),
         ("hoodie.index.class", "com.acme.Index"),
         ("hoodie.table.base.file.format", "ORC"),
         ("hoodie.table.ro.file.format", "HFILE"),

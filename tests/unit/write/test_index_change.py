@@ -75,6 +75,9 @@ def test_the_newest_write_by_another_index_that_added_rows_is_found(tmp_path: Pa
     written(made, 4, "SIMPLE", inserts=1)
     written(made, 5, "GLOBAL_BLOOM", inserts=0)
     assert added_by_another(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
+    for number in range(6, 26):  # however long ago it was
+        written(made, number, "SIMPLE", inserts=0)
+    assert added_by_another(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
 
 
 def written(made: HandMade, number: int, index: str | None, *, inserts: int) -> None:
