@@ -14,6 +14,7 @@ from threading import Lock
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.read.conform import quoted
+from penstock.read.incremental import plan_changes
 from penstock.read.plan import Plan, plan
 from penstock.read.query import Query
 from penstock.read.scan import scan
@@ -33,6 +34,7 @@ def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
+        ChangesLost: an incremental query needs files that were cleaned.
         CorruptFile: a file is missing or damaged.
     """
     key = _key(spark, query, table)
@@ -42,7 +44,7 @@ def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
             _frames.move_to_end(key)
     if known is not None:
         return _apart(known)
-    planned = plan(query, table)
+    planned = plan_changes(query, table) if query.kind == "incremental" else plan(query, table)
     frame = scan(spark, planned)
     if _is_worth_keeping(planned):
         with _lock:
