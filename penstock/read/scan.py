@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from penstock import options as o
 from penstock.errors import CorruptFile, PenstockError
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import check_slice
@@ -122,7 +123,7 @@ def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str
 
 def _wanted(plan: Plan, schema: StructType) -> StructType:
     """The columns that come out; where logs are merged, only those that the caller named: Spark cannot leave any out later."""
-    names = plan.query.columns
+    names = None if plan.query.options[o.INCREMENTAL_FILTERS] else plan.query.columns  # a condition may be on any column
     if not names or not set(names) <= set(schema.names) or not any(one.log_files for its in plan.slices.values() for one in its):
         return schema
     needed = {*names, COMMIT_TIME} if plan.changes else set(names)

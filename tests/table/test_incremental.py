@@ -95,6 +95,7 @@ def test_rows_that_were_written_in_the_range_come_as_they_were_at_its_end(spark:
 
 def test_times_are_taken_in_words_too_and_meta_columns_come_first(spark: Any, history: str) -> None:
     first, second, *_ = instants(history)
+    assert load(spark, history, **{"hoodie.datasource.view.type": "incremental", BEGIN: "000"}).count() == 6
     found = changes(
         spark, history, "2000-01-01", "2100-01-01 00:00:00", **{"hoodie.datasource.query.incremental.format": "latest_state"}
     )
@@ -137,6 +138,8 @@ def test_patterns_and_conditions_leave_rows_out(spark: Any, history: str) -> Non
     assert changed(spark, history, first, second, **{GLOB: "/{berlin,rome}/*"}) == [NEW_A, ADDED]
     assert changed(spark, history, first, second, **{GLOB: "/nowhere/*"}) == []
     assert changed(spark, history, first, second, **{FILTERS: "fare > 11, city in ('rome', 'berlin')"}) == [ADDED]
+    table = penstock.Table.open(history, spark)
+    assert sorted_rows(table.read_changes(first, second, columns=["id"], options={FILTERS: "fare > 11"})) == [("c",), ("g",)]
     with pytest.raises(OptionError, match="incr.filters: 'price > 1' is no condition"):
         changes(spark, history, first, second, **{FILTERS: "price > 1"})
 
