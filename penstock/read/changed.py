@@ -22,11 +22,16 @@ def changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
 
 
 def only_changes(frame: DataFrame, plan: Plan) -> DataFrame:
-    """Of the rows of a plan's files those that the query asks for. Spark hands such a filter on to its Parquet reader."""
+    """Of the rows of a plan's files those that the query asks for.
+
+    Spark hands such a filter on to its Parquet reader, which leaves out row groups by it: of a range by their least and greatest
+    times alone, of single times also by the list of all that a row group has.
+    """
     if plan.changes is None:
         return frame
     time = F.col(COMMIT_TIME)
-    found = frame.where((time > plan.changes.begin) & (time <= plan.changes.end))
+    is_new = time.isin(*plan.written_at) if plan.written_at else (time > plan.changes.begin) & (time <= plan.changes.end)
+    found = frame.where(is_new)
     for condition in conditions(plan.query.options[o.INCREMENTAL_FILTERS]):
         try:
             found = found.where(condition)

@@ -27,6 +27,9 @@ from penstock.table import KEEPS_SCHEMA, TableState, table_schema
 from penstock.timeline.history import InstantRange, Write, writes_in
 from penstock.timeline.instant import WRITE_ACTIONS
 
+#: Writes up to which rows are asked for by the times of these: Spark's Parquet reader hands no more values on to the files.
+_FEW_WRITES = 10
+
 
 def plan_changes(query: Query, table: TableState) -> Plan:
     """Decide which file slices answer an incremental query.
@@ -51,7 +54,9 @@ def plan_changes(query: Query, table: TableState) -> Plan:
         return _scan_of_all(query, table, changes, schema)
     if query.equals:
         slices = in_asked_buckets(slices, dict(query.equals), table, schema)
-    return Plan(table, replace(query, as_of=changes.end), schema, by_partition(slices), changes)
+    is_known = len(writes) <= _FEW_WRITES and changes.begin >= (table.timeline.start or "")
+    times = tuple(write.time for write in writes) if is_known else ()
+    return Plan(table, replace(query, as_of=changes.end), schema, by_partition(slices), changes, times)
 
 
 def _check(query: Query, table: TableState) -> None:

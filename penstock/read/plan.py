@@ -26,6 +26,8 @@ class Plan:
     slices: dict[str, list[FileSlice]]
     #: Only rows that were written in this range are wanted.
     changes: InstantRange | None = None
+    #: The instants of all writes in it, where these are few and nothing older than the active timeline is asked for.
+    written_at: tuple[str, ...] = ()
 
 
 def plan(query: Query, table: TableState) -> Plan:

@@ -37,7 +37,7 @@ def test_only_partitions_of_the_range_are_listed() -> None:
     history.calls("list")
     plan = planned(history, at(1), at(2))
     assert (files(plan), history.calls("list")) == ([("a-0", at(2))], ["/t/p"])
-    assert plan.changes == InstantRange(at(1), at(2))
+    assert (plan.changes, plan.written_at) == (InstantRange(at(1), at(2)), (at(2),))
     assert planned(history, at(1), at(9)).changes == InstantRange(at(1), at(3)), "what comes later is another query's"
     assert planned(history, at(3)).slices == {}
 
@@ -53,7 +53,8 @@ def test_archived_writes_are_told_and_read_only_where_the_range_reaches_back() -
     assert times == [at(n) for n in range(2, 8)]
     (first,) = writes_in(table.storage, "/t", table.timeline, InstantRange("0", at(1)))
     assert [s.path for s in first.metadata.stats] == [f"p/a-0_0-0-0_{at(1)}.parquet"]
-    assert files(planned(history, at(1), at(3))) == [("a-0", at(3))]
+    reaching_back = planned(history, at(1), at(3))
+    assert (files(reaching_back), reaching_back.written_at) == ([("a-0", at(3))], ())
     for begin, is_read in ((at(1), True), (start, False)):
         CALLS.clear()
         planned(history, begin)
