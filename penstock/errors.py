@@ -4,7 +4,8 @@ A class exists where a caller would act differently::
 
     PenstockError
     ├── OptionError          fix the call: an option has a wrong, missing or conflicting value
-    │   └── Unsupported      the option or table is known, but Penstock does not do this (yet)
+    │   ├── Unsupported      the option or table is known, but Penstock does not do this (yet)
+    │   └── ChangesLost      what changed since then cannot be told any more: take a snapshot, or let the query scan the table
     ├── SchemaError          fix the data: a column is missing, has a wrong type, or is used twice
     │   └── RecordKeyError   a row has no record key
     ├── PayloadError         fix the merge function: it raised, never returned, or gave back what cannot be stored
@@ -33,6 +34,10 @@ class OptionError(PenstockError, ValueError):
 
 class Unsupported(OptionError):
     """Known to Hudi, but not done by Penstock. Nothing was written."""
+
+
+class ChangesLost(OptionError):
+    """An incremental query reaches back to files that were cleaned. Begin anew with a snapshot, or let it scan the table."""
 
 
 class SchemaError(PenstockError, ValueError):

@@ -136,7 +136,7 @@ class TableState:
 
 
 #: Operations that move rows and never change the schema; their commits need not carry one.
-_KEEPS_SCHEMA = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
+KEEPS_SCHEMA = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
 
 
 def table_schema(table: TableState, as_of: str | None = None) -> str | None:
@@ -149,7 +149,7 @@ def table_schema(table: TableState, as_of: str | None = None) -> str | None:
     for instant in reversed(table.timeline.writes):
         if as_of is None or instant.time <= as_of:
             operation, schema = read_schema(table.storage, table.base_path, instant)
-            if schema and operation not in _KEEPS_SCHEMA:
+            if schema and operation not in KEEPS_SCHEMA:
                 return schema
             carried = carried or schema
     return carried or table.config.create_schema

@@ -148,6 +148,12 @@ def touched_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, column
     return merged_rows(storage, slice_, rules, columns, at=np.unique(at))
 
 
+def known_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of keys that the log knows, and maybe others: all rows, where it does not say at which places its keys stand."""
+    at = positions_touched(storage, slice_, rules.times)
+    return merged_rows(storage, slice_, rules, columns, at=None if at is None else np.unique(at))
+
+
 def folded_log(
     storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str], counts: MergeCounts | None = None
 ) -> FoldedLog:

@@ -18,7 +18,6 @@ from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECT
 from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
 from penstock.options.option import Option, Options, to_raw, words
-from penstock.options.read import INCREMENTAL_FALLBACK_FULL_SCAN, TIMELINE_HOLES_POLICY
 from penstock.options.table import (
     POPULATE_META_FIELDS,
     STORED_PRECOMBINE_FIELD,
@@ -159,12 +158,6 @@ def _delete_marker(options: Options) -> str | None:
     return f"{PAYLOAD_DELETE_FIELD.key} needs {PAYLOAD_DELETE_MARKER.key}: the value that means delete"
 
 
-def _transition_time(options: Options) -> str | None:
-    if not options[INCREMENTAL_FALLBACK_FULL_SCAN] or options[TIMELINE_HOLES_POLICY] != "USE_TRANSITION_TIME":
-        return None
-    return f"{TIMELINE_HOLES_POLICY.key}=USE_TRANSITION_TIME does not work with {INCREMENTAL_FALLBACK_FULL_SCAN.key}=true"
-
-
 def _two_names_for_one_thing(options: Options) -> str | None:
     pairs: tuple[tuple[Option[Any], Option[Any]], ...] = (
         (RECORD_KEY_FIELD, STORED_RECORD_KEY_FIELDS),
@@ -197,6 +190,5 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _buckets,
     _consistent_hashing,
     _delete_marker,
-    _transition_time,
     _two_names_for_one_thing,
 )

@@ -6,8 +6,6 @@ from typing import Final
 
 from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
-_INCREMENTAL: Final = "incremental queries"
-
 QUERY_TYPE: Final = Option(
     "hoodie.datasource.query.type",
     word,
@@ -16,8 +14,6 @@ QUERY_TYPE: Final = Option(
     aliases=("hoodie.datasource.view.type",),
     alias_values=(("read_optimized", "snapshot"), ("realtime", "snapshot")),
     allowed=("snapshot", "read_optimized", "incremental"),
-    supported=("snapshot", "read_optimized"),
-    instead="read a snapshot and filter on _hoodie_commit_time",
 )
 AS_OF_INSTANT: Final[Option[str | None]] = Option(
     "as.of.instant",
@@ -58,15 +54,14 @@ BEGIN_INSTANT: Final[Option[str | None]] = Option(
     "hoodie.datasource.read.begin.instanttime",
     word,
     None,
-    "Changes after this instant.",
-    waits_for=_INCREMENTAL,
+    "An incremental query gives rows written after this instant; it has to be given. Digits are compared as text, so that `000` "
+    "is before all; `yyyy-MM-dd` and `yyyy-MM-dd HH:mm:ss[.SSS]` are times.",
 )
 END_INSTANT: Final[Option[str | None]] = Option(
     "hoodie.datasource.read.end.instanttime",
     word,
     None,
-    "Changes up to and with this instant.",
-    waits_for=_INCREMENTAL,
+    "An incremental query gives rows written up to and with this instant; by default the last one.",
 )
 INCREMENTAL_FORMAT: Final = Option(
     "hoodie.datasource.query.incremental.format",
@@ -75,43 +70,41 @@ INCREMENTAL_FORMAT: Final = Option(
     "The newest row of each changed key, or each change with its images.",
     allowed=("latest_state", "cdc"),
     supported=("latest_state",),
-    instead="leave it out; change data capture is not there yet",
+    instead="leave it out to get the newest row of each changed key; images of rows before and after a change are not there yet",
 )
 INCREMENTAL_GLOB: Final = Option(
     "hoodie.datasource.read.incr.path.glob",
     text,
     "",
-    "Only changes in files whose path matches.",
-    waits_for=_INCREMENTAL,
+    "An incremental query reads only files whose path ends with what matches this; `*` stands for any characters, slashes too.",
 )
 INCREMENTAL_FILTERS: Final = Option(
     "hoodie.datasource.read.incr.filters",
     text,
     "",
-    "Predicates that changes must pass.",
-    waits_for=_INCREMENTAL,
+    "SQL conditions, with commas between them, that the rows of an incremental query must all meet.",
 )
 INCREMENTAL_FALLBACK_FULL_SCAN: Final = Option(
     "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
     boolean,
     False,
-    "Scan the table when files of the range are gone.",
-    waits_for=_INCREMENTAL,
+    "What an incremental query does when files of its range were cleaned: scan the table as it is now, or fail. "
+    "A scan has no rows that changed again after the range.",
 )
 INCREMENTAL_END_SCHEMA: Final = Option(
     "hoodie.datasource.read.schema.use.end.instanttime",
     boolean,
     False,
-    "Use the schema of the last instant of the range.",
-    waits_for=_INCREMENTAL,
+    "An incremental query has the columns that the table had at the end of the range, in place of those that it has now.",
 )
 TIMELINE_HOLES_POLICY: Final = Option(
     "hoodie.read.timeline.holes.resolution.policy",
     word,
     "FAIL",
-    "What an incremental query does when an older commit is still pending.",
+    "What an incremental query does when a write of its range is not completed, and a later one is: fail, or end before it.",
     allowed=("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
-    waits_for=_INCREMENTAL,
+    supported=("FAIL", "BLOCK"),
+    instead="use BLOCK, which leaves what comes after such a write to a later query",
 )
 QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
     "hoodie.query.as.ro.table",

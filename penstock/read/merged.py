@@ -25,19 +25,21 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock import options as o
 from penstock.errors import PenstockError
 from penstock.filegroup.log_scan import positions_touched
-from penstock.filegroup.merged import MergedRules, log_rows, merged_rows, touched_rows
+from penstock.filegroup.merged import MergedRules, known_rows, log_rows, merged_rows, touched_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.fit import fit
 from penstock.keys.failures import read_error
 from penstock.merge.gather import Positions
 from penstock.metadata.merging import merged_rules
+from penstock.read.changed import changed_rows
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import Plan
 from penstock.read.thin import Thin, handed_over, restored, thin_rows, thinned
 from penstock.schema import META_COLUMNS, arrow_of_spark
 from penstock.spread import cores
 from penstock.storage import Storage
+from penstock.timeline.history import InstantRange
 
 PARTITION_COLUMN = META_COLUMNS[3]
 #: Partitions up to which each has a branch, and the bytes that workers read of one from which it pays: planning a branch takes
@@ -75,6 +77,8 @@ class _Work:
     rows_of: RowsOf
     #: How the columns are handed to Spark.
     thin: Thin
+    #: Only rows that were written then are handed over.
+    changes: InstantRange | None = None
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,20 @@ def merged_frames(
     assert plan.schema is not None  # there are files
     skip = plan.query.options[o.MERGE_TYPE] == "skip_merge"
     rules = merged_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
-    touched = _touched(plan.table.storage, slices, rules)
     reading = _Reading(spark, plan, rules, schema, columns)
-    frames = base_rows(touched) + _frames(reading, list(touched), log_rows if rules.lets_logs_win else touched_rows)
-    return frames + _frames(reading, [one for one in slices if one not in touched], merged_rows)
+    by_logs, by_both = _by_what_is_new(slices, plan.changes)
+    touched = _touched(plan.table.storage, by_both, rules)
+    frames = _frames(reading, by_logs, log_rows if rules.lets_logs_win else known_rows)
+    frames += base_rows(touched) + _frames(reading, list(touched), log_rows if rules.lets_logs_win else touched_rows)
+    return frames + _frames(reading, [one for one in by_both if one not in touched], merged_rows)
+
+
+def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -> tuple[list[FileSlice], list[FileSlice]]:
+    """Slices in which only rows of the log can be new, and others. A base file has no row that is newer than itself."""
+    if changes is None:
+        return [], list(slices)
+    by_logs = [one for one in slices if one.base_file is None or one.base_file.instant <= changes.begin]
+    return by_logs, [one for one in slices if one not in by_logs]
 
 
 def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:
@@ -156,7 +170,7 @@ def _frame(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, sche
     large_first = sorted(slices, key=lambda one: _bytes([one], rows_of), reverse=True)
     table = reading.plan.table
     how = thinned(stored, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
-    work = _Work(table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of, how)
+    work = _Work(table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of, how, reading.plan.changes)
     parts = _parts(spark, len(slices), _bytes(slices, rows_of))
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(stored, how))
     return frame.select(*restored(stored, how))
@@ -184,7 +198,8 @@ def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> It
 def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
     try:
         for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
-            yield from thin_rows(fit(rows, work.schema), work.thin).to_batches()
+            wanted = changed_rows(rows, work.changes) if work.changes else rows
+            yield from thin_rows(fit(wanted, work.schema), work.thin).to_batches()
     except PenstockError as e:
         place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"
         raise read_error(e, place) from None  # what led to it is in its text

@@ -12,6 +12,7 @@ from penstock.read.buckets import in_asked_buckets
 from penstock.read.past import check_slices, check_time
 from penstock.read.query import Query
 from penstock.table import TableState, table_schema
+from penstock.timeline.history import InstantRange
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class Plan:
     #: Avro schema without meta columns, JSON; None for a table that never had rows.
     schema: str | None
     slices: dict[str, list[FileSlice]]
+    #: Only rows that were written in this range are wanted.
+    changes: InstantRange | None = None
+    #: The instants of all writes in it, where these are few and nothing older than the active timeline is asked for.
+    written_at: tuple[str, ...] = ()
 
 
 def plan(query: Query, table: TableState) -> Plan:
@@ -39,7 +44,7 @@ def plan(query: Query, table: TableState) -> Plan:
     groups = list_groups(table, None if query.within is None else _partitions(query, table))
     if query.as_of is not None:
         check_slices(table, query.as_of, groups, query.asks_for)
-    found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, _name(one))]
+    found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, file_name(one))]
     if query.equals:
         found = in_asked_buckets(found, dict(query.equals), table, schema)
     return Plan(table, query, schema, by_partition(found))
@@ -53,7 +58,7 @@ def _newest(groups: list[FileGroup], query: Query, table: TableState) -> list[Fi
     return [replace(one, log_files=()) for one in latest_base_files(groups, seen)]
 
 
-def _name(slice_: FileSlice) -> str:
+def file_name(slice_: FileSlice) -> str:
     """The name by which a query's paths may ask for a slice."""
     return slice_.base_file.name if slice_.base_file else slice_.log_files[0].name
 

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock import options as o
 from penstock.commit.swap import recover
@@ -13,7 +14,7 @@ from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import locate
 from penstock.table import table_exists
-from penstock.timeline.instant import query_time
+from penstock.timeline.instant import bound_time, query_time
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class Query:
     columns: tuple[str, ...] | None = None
     #: Only rows whose columns have these values are wanted; files without any may be left out.
     equals: tuple[tuple[str, object], ...] = ()
+    #: An incremental query: only rows written after this time, and not after that.
+    since: str | None = None
+    until: str | None = None
 
     def asks_for(self, partition_path: str) -> bool:
         """Whether a partition belongs to the paths that were given."""
@@ -58,10 +62,45 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
     bases = sorted({base for base, _ in found})
     if len(bases) > 1:
         raise OptionError(f"the paths belong to different tables: {', '.join(bases)}; read them one by one and union them")
-    within = None if any(rest == "" for _, rest in found) else tuple(p for _, rest in found for p in _alternatives(rest))
+    within = None if any(rest == "" for _, rest in found) else tuple(p for _, rest in found for p in alternatives(rest))
     as_of = options[o.AS_OF_INSTANT]
-    time = query_time(as_of) if as_of else None
-    return Query(bases[0], options[o.QUERY_TYPE], options, time, within, equals=options[o.READ_EQUALS])
+    _check_range(options)
+    return Query(
+        bases[0],
+        options[o.QUERY_TYPE],
+        options,
+        query_time(as_of) if as_of else None,
+        within,
+        equals=options[o.READ_EQUALS],
+        since=_bound(options, o.BEGIN_INSTANT, is_begin=True),
+        until=_bound(options, o.END_INSTANT, is_begin=False),
+    )
+
+
+def _check_range(options: Options) -> None:
+    """What belongs to one kind of query means nothing to another."""
+    if options[o.QUERY_TYPE] != "incremental":
+        ranges: tuple[o.Option[Any], ...] = (
+            o.BEGIN_INSTANT,
+            o.END_INSTANT,
+            o.INCREMENTAL_GLOB,
+            o.INCREMENTAL_FILTERS,
+            o.INCREMENTAL_END_SCHEMA,
+        )
+        if given := next((one for one in ranges if options[one]), None):
+            raise OptionError(
+                f"{given.key}={options.raw[given.key]} is of incremental queries, and this one is {options[o.QUERY_TYPE]}: set "
+                f"{o.QUERY_TYPE.key}=incremental, or leave it out"
+            )
+    elif options[o.AS_OF_INSTANT]:
+        raise OptionError(
+            f"{o.AS_OF_INSTANT.key} is of snapshots, and this query is incremental: set {o.END_INSTANT.key} to end it at a time"
+        )
+
+
+def _bound(options: Options, option: o.Option[str | None], *, is_begin: bool) -> str | None:
+    text = options[option]
+    return bound_time(text, option.key, is_begin=is_begin) if text else None
 
 
 def _find_table(path: str) -> tuple[str, str]:
@@ -82,10 +121,10 @@ def _find_table(path: str) -> tuple[str, str]:
         base, rest = parent, f"{name}/{rest}" if rest else name
 
 
-def _alternatives(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """A pattern with `{a,b}` as the patterns it stands for."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not match:
         return [pattern]
     head, tail = pattern[: match.start()], pattern[match.end() :]
-    return [found for choice in match[1].split(",") for found in _alternatives(head + choice + tail)]
+    return [found for choice in match[1].split(",") for found in alternatives(head + choice + tail)]

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import SchemaError
 from penstock.read.conform import quoted
+from penstock.read.incremental import plan_changes
 from penstock.read.plan import Plan, plan
 from penstock.read.query import Query
 from penstock.read.scan import scan
@@ -36,6 +37,7 @@ def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
         SchemaError: the query asks for a value of a column that the table does not have.
+        ChangesLost: an incremental query needs files that were cleaned.
         CorruptFile: a file is missing or damaged.
     """
     return _having(_all_rows(spark, query, table), query.equals)
@@ -50,7 +52,7 @@ def _all_rows(spark: SparkSession, query: Query, table: TableState) -> DataFrame
             _frames.move_to_end(key)
     if known is not None:
         return _apart(known)
-    planned = plan(query, table)
+    planned = plan_changes(query, table) if query.kind == "incremental" else plan(query, table)
     frame = scan(spark, planned)
     if _is_worth_keeping(planned):
         with _lock:

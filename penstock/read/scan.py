@@ -17,16 +17,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from penstock import options as o
 from penstock.errors import CorruptFile, PenstockError
 from penstock.filegroup.log_scan import committed_times
 from penstock.filegroup.merged import check_slice
 from penstock.filegroup.model import FileSlice
 from penstock.merge.gather import Positions
+from penstock.read.changed import only_changes
 from penstock.read.conform import conform, quoted
 from penstock.read.merged import merged_frames
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
 from penstock.read.stored import older_types
+from penstock.read.thin import COMMIT_TIME
 from penstock.read.untouched import leave_out
 from penstock.schema import META_COLUMNS, spark_of_avro
 from penstock.table import TableState
@@ -62,7 +65,7 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     frames = base_rows((one for its in plan.slices.values() for one in its if not one.log_files), {})
     _check_logs(plan)
     frames += merged_frames(spark, plan, schema, columns, lambda touched: base_rows(touched, touched))
-    return reduce(lambda one, other: one.unionByName(other), frames)
+    return only_changes(reduce(lambda one, other: one.unionByName(other), frames), plan)
 
 
 def _check_logs(plan: Plan) -> None:
@@ -120,10 +123,11 @@ def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str
 
 def _wanted(plan: Plan, schema: StructType) -> StructType:
     """The columns that come out; where logs are merged, only those that the caller named: Spark cannot leave any out later."""
-    names = plan.query.columns
+    names = None if plan.query.options[o.INCREMENTAL_FILTERS] else plan.query.columns  # a condition may be on any column
     if not names or not set(names) <= set(schema.names) or not any(one.log_files for its in plan.slices.values() for one in its):
         return schema
-    return StructType([field for field in schema if field.name in names])
+    needed = {*names, COMMIT_TIME} if plan.changes else set(names)
+    return StructType([field for field in schema if field.name in needed])
 
 
 def table_struct(plan: Plan) -> StructType:

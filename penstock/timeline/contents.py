@@ -116,7 +116,15 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    content = _parsed(data, file_name)
+    return commit_of(_parsed(data, file_name), file_name)
+
+
+def commit_of(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
+    """Commit metadata out of its fields; those that the archive keeps have the same names.
+
+    Raises:
+        CorruptFile: it is not commit metadata.
+    """
     try:
         stats = [
             _read_stat(partition, stat)

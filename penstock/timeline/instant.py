@@ -124,18 +124,33 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def query_time(text: str) -> str:
-    """A time as users write it for time travel, as an instant's time."""
+def query_time(text: str, option: str = "as.of.instant") -> str:
+    """A time as users write it, as an instant's time; without milliseconds the end of the second.
+
+    Raises:
+        OptionError: the text is no time.
+    """
     text = text.strip()
-    if _is_time(text):
-        return text
-    for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", "999"), ("%Y-%m-%d", "000")):
+    return text if _is_time(text) else _wall_clock(text, option, "999")
+
+
+def bound_time(text: str, option: str, *, is_begin: bool) -> str:
+    """A bound of a range of instants. Digits are compared as they are; of a time in words the whole second is in the range.
+
+    Raises:
+        OptionError: the text is neither.
+    """
+    text = text.strip()
+    return text if re.fullmatch("[0-9]+", text) else _wall_clock(text, option, "000" if is_begin else "999")
+
+
+def _wall_clock(text: str, option: str, milliseconds: str) -> str:
+    for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", milliseconds), ("%Y-%m-%d", "000")):
         try:
             at = datetime.strptime(text, pattern)
         except ValueError:
             continue
         return format_time(at)[:14] + suffix if suffix else format_time(at)
     raise OptionError(
-        f"as.of.instant={text!r} is not a time: write yyyyMMddHHmmssSSS, yyyyMMddHHmmss, "
-        "'yyyy-MM-dd HH:mm:ss[.SSS]' or 'yyyy-MM-dd'"
+        f"{option}={text!r} is not a time: write yyyyMMddHHmmssSSS, yyyyMMddHHmmss, 'yyyy-MM-dd HH:mm:ss[.SSS]' or 'yyyy-MM-dd'"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from tests.kit.counting import Counts, counted
 from tests.table.tables import KEY, NAME, OPERATION, ORDERING, PARTITION
 
@@ -157,6 +158,16 @@ def test_an_upsert_into_buckets_does_less_than_one_that_looks_for_keys_in_as_man
 def test_a_count_of_one_partition_reads_that_partition(spark: Any, table_path: str, tmp_path: Path) -> None:
     with counted(spark, tmp_path / "counts") as account:
         assert spark.read.format("hudi").load(table_path).where("city = 'city1'").count() == 1_000
+    assert (account.counts.jobs, account.counts.tasks) == (2, 2)
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_changes_of_one_partition_read_that_partition(spark: Any, write: Write, table_path: str, tmp_path: Path) -> None:
+    before = penstock.Table.open(table_path, spark).history()[0].instant
+    write("upsert", trips(spark, 0, 500, cities=1, ts=2))
+    with counted(spark, tmp_path / "counts") as account:
+        query = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": before}
+        assert spark.read.format("hudi").options(**query).load(table_path).count() == 500
     assert (account.counts.jobs, account.counts.tasks) == (2, 2)
 
 

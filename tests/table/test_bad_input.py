@@ -232,9 +232,7 @@ def test_an_unknown_option_is_warned_about_with_the_nearest(spark: Any, table_pa
         write(trips(spark, ROW), table_path, {**BULK, "hoodie.parquet.max.filesize": "5"})
 
 
-def test_a_query_type_that_is_not_there_yet_is_refused(spark: Any, table: str) -> None:
-    with pytest.raises(Unsupported, match="incremental"):
-        load(spark, table, **{"hoodie.datasource.query.type": "incremental"})
+def test_a_query_type_that_does_not_exist_is_refused(spark: Any, table: str) -> None:
     with pytest.raises(OptionError, match="allowed: snapshot"):
         load(spark, table, **{"hoodie.datasource.query.type": "all"})
 

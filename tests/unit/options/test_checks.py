@@ -44,14 +44,6 @@ REFUSED = [
     ),
     ({**KEYED, "hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "merge-on-read"),
     ({**KEYED, "hoodie.payload.delete.field": "op"}, "needs hoodie.payload.delete.marker"),
-    (
-        {
-            **KEYED,
-            "hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME",
-            "hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true",
-        },
-        "USE_TRANSITION_TIME",
-    ),
     ({**KEYED, "hoodie.table.recordkey.fields": "uuid"}, "contradict each other"),
     (
         {"hoodie.cleaner.commits.retained": "3", "hoodie.cleaner.hours.retained": "5"},

@@ -1,0 +1,121 @@
+"""Which slices answer an incremental query, of tables in memory: what is listed and read, archived writes, holes, conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from penstock import options as o
+from penstock.errors import ChangesLost, OptionError
+from penstock.options import Options
+from penstock.read.changed import changed_rows, conditions
+from penstock.read.incremental import plan_changes
+from penstock.read.plan import Plan
+from penstock.read.query import Query
+from penstock.services.archive.run import archive
+from penstock.timeline.history import InstantRange, writes_in
+from penstock.timeline.instant import bound_time
+from tests.unit.services.histories import CALLS, History, at
+
+FEW = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_policy": "KEEP_LATEST_FILE_VERSIONS"}
+
+
+def planned(history: History, begin: str, end: str | None = None, **options: str) -> Plan:
+    given = {f"hoodie.{name.replace('_', '.')}": value for name, value in options.items()}
+    query = Query("/t", "incremental", Options(given), since=begin, until=end)
+    return plan_changes(query, replace(history.table(), options=query.options))
+
+
+def files(plan: Plan) -> list[tuple[str, str]]:
+    return sorted((one.file_id, one.base_instant) for its in plan.slices.values() for one in its)
+
+
+def test_only_partitions_of_the_range_are_listed() -> None:
+    history = History().commit(1, ["p/a-0", "q/b-0"]).commit(2, ["p/a-0"]).commit(3, ["q/b-0"])
+    history.calls("list")
+    plan = planned(history, at(1), at(2))
+    assert (files(plan), history.calls("list")) == ([("a-0", at(2))], ["/t/p"])
+    assert (plan.changes, plan.written_at) == (InstantRange(at(1), at(2)), (at(2),))
+    assert planned(history, at(1), at(9)).changes == InstantRange(at(1), at(3)), "what comes later is another query's"
+    assert planned(history, at(3)).slices == {}
+
+
+def test_archived_writes_are_told_and_read_only_where_the_range_reaches_back() -> None:
+    history = History().commits(range(1, 7), "p/a-0").commit(7, ["q/b-0"])
+    assert archive(history.table(**FEW))
+    table = history.table()
+    start = table.timeline.start
+    assert start is not None
+    assert start > at(3)
+    times = [w.time for w in writes_in(table.storage, "/t", table.timeline, InstantRange(at(1), at(9)))]
+    assert times == [at(n) for n in range(2, 8)]
+    (first,) = writes_in(table.storage, "/t", table.timeline, InstantRange("0", at(1)))
+    assert [s.path for s in first.metadata.stats] == [f"p/a-0_0-0-0_{at(1)}.parquet"]
+    reaching_back = planned(history, at(1), at(3))
+    assert (files(reaching_back), reaching_back.written_at) == ([("a-0", at(3))], ())
+    for begin, is_read in ((at(1), True), (start, False)):
+        CALLS.clear()
+        planned(history, begin)
+        assert any("archived" in path for _, path in CALLS[history.storage.name]) is is_read
+
+
+def test_files_of_writes_that_nobody_knows_are_an_error() -> None:
+    history = History().commits(range(1, 6), "p/a-0")
+    history.file(f"q/c-0_0-0-0_{at(0)}.parquet")
+    with pytest.raises(ChangesLost, match=f"files of {at(0)}, of which neither its timeline, which begins at {at(1)}"):
+        planned(history, "000")
+    assert files(planned(history, "000", datasource_read_incr_fallback_fulltablescan_enable="true")) == [
+        ("a-0", at(5)),
+        ("c-0", at(0)),
+    ]
+    assert files(planned(history, at(0))) == [("a-0", at(5))], "they are older than the range"
+
+
+@pytest.mark.parametrize(("hole", "is_one"), [(2, True), (4, False), (0, False)])
+def test_a_pending_write_is_a_hole_if_it_is_in_the_range_before_a_completed_one(hole: int, is_one: bool) -> None:
+    history = History().commit(1, ["p/a-0"]).commit(3, ["p/a-0"])
+    history.instant(f"{at(hole)}.commit.requested", b"")
+    if is_one:
+        with pytest.raises(OptionError, match=f"Found hollow commit: '{at(hole)}'"):
+            planned(history, at(0))
+        blocked = planned(history, at(0), read_timeline_holes_resolution_policy="BLOCK")
+        assert (files(blocked), blocked.changes) == ([("a-0", at(1))], InstantRange(at(0), at(1)))
+    else:
+        assert files(planned(history, at(0))) == [("a-0", at(3))]
+
+
+def test_the_kernel_keeps_rows_of_the_range() -> None:
+    rows = pa.table({"_hoodie_commit_time": ["1", "2", None, "3", "4"], "n": [1, 2, 3, 4, 5]})
+    assert changed_rows(rows, InstantRange("1", "3"))["n"].to_pylist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        (" a > 1 ", ["a > 1"]),
+        ("a > 1, b < 2,", ["a > 1", "b < 2"]),
+        ("a in (1, 2), b = 'x, y'", ["a in (1, 2)", "b = 'x, y'"]),
+        ('f(g(a, b), c) = 1,`odd,name` = "("', ["f(g(a, b), c) = 1", '`odd,name` = "("']),
+    ],
+)
+def test_conditions_are_parted_at_commas_that_are_not_inside_something(text: str, parts: list[str]) -> None:
+    assert conditions(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("000", "000", "000"),
+        (" 20240102030405006 ", "20240102030405006", "20240102030405006"),
+        ("20240102030405", "20240102030405", "20240102030405"),
+        ("2024-01-02 03:04:05", "20240102030405000", "20240102030405999"),
+        ("2024-01-02 03:04:05.006", "20240102030405006", "20240102030405006"),
+        ("2024-01-02", "20240102000000000", "20240102000000000"),
+    ],
+)
+def test_a_bound_of_a_range_is_digits_or_a_time(text: str, begin: str, end: str) -> None:
+    found = [bound_time(text, o.BEGIN_INSTANT.key, is_begin=is_begin) for is_begin in (True, False)]
+    assert found == [begin, end]
