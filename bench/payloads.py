@@ -34,6 +34,7 @@ PAYLOADS: dict[str, dict[str, str]] = {
     "HoodieAvroPayload": {},
     "OverwriteNonDefaultsWithLatestAvroPayload": {},
     "PartialUpdateAvroPayload": {},
+    "EmptyHoodieRecordPayload": {},
     "AWSDmsAvroPayload": {},
     "debezium.MySqlDebeziumAvroPayload": {},
     "debezium.PostgresDebeziumAvroPayload": {},
@@ -41,6 +42,7 @@ PAYLOADS: dict[str, dict[str, str]] = {
     "penstock.first_row": {},
     "penstock.masked": {},
     "penstock.keep_history": {"penstock.payload.history.limit": "3"},
+    "penstock.ogg": {"hoodie.datasource.write.precombine.field": "pos"},
 }
 HOODIE = {
     "hoodie.table.name": "trips",
@@ -51,6 +53,7 @@ HOODIE = {
 }
 TABLE = "table"
 OPERATION, PAYLOAD = "hoodie.datasource.write.operation", "hoodie.datasource.write.payload.class"
+ORDERING = "hoodie.datasource.write.precombine.field"
 CODEC = "hoodie.parquet.compression.codec"
 
 
@@ -109,6 +112,8 @@ def trips(spark: Any, first: int, end: int, ts: int) -> Any:
         "concat('rider ', id) as rider",
         f"if(id % 50 = 0 and {ts} > 1, 'D', 'U') as Op",
         f"if(id % 50 = 0 and {ts} > 1, 'd', 'u') as _change_operation_type",
+        f"if(id % 50 = 0 and {ts} > 1, 'D', 'U') as op_type",
+        f"concat('{ts}', lpad(id, 19, '0')) as pos",
         f"'00000{ts}.1' as _event_seq",
         f"{ts}L as _event_lsn",
         f"if({ts} > 1, array('fare', 'ts'), null) as _changed_columns",
@@ -134,9 +139,18 @@ def _upsert(spark: Any, payload: str, batch: str, folder: Path, table: Mapping[s
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder / TABLE, copy, copy_function=_link)
+    _order_by(copy, PAYLOADS[payload].get(ORDERING, table[ORDERING]))
     began = time.perf_counter()
     _write(spark, batch, copy, {**table, PAYLOAD: payload, **PAYLOADS[payload], OPERATION: "upsert"})
     return time.perf_counter() - began
+
+
+def _order_by(copy: Path, column: str) -> None:
+    """Have the table say that it is ordered by another column, for a payload that asks for one of its own."""
+    properties = copy / ".hoodie" / "hoodie.properties"
+    line = "hoodie.table.precombine.field="
+    lines = [f"{line}{column}" if each.startswith(line) else each for each in properties.read_text().splitlines()]
+    properties.write_text("\n".join(lines) + "\n")
 
 
 def _link(source: str, target: str) -> None:

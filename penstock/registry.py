@@ -174,7 +174,16 @@ def _decorator(name: str, kind: Kind) -> Callable[[F], F]:
 
 def _of_entry_point(name: str, kind: Kind) -> Registered | None:
     point = _declared(kind).get(name)
-    return None if point is None else _registered.setdefault(name, Registered(name, kind, point.load()))
+    if point is None:
+        return None
+    try:
+        function = point.load()
+    except Exception as e:  # whatever the package does when it is imported
+        raise OptionError(
+            f"{kind.value} {name!r} is declared as {point.value!r} by an installed package, which cannot be imported from there: "
+            f"{type(e).__name__}: {e}"
+        ) from e
+    return _registered.setdefault(name, Registered(name, kind, function))
 
 
 @cache

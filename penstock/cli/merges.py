@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 from pyspark.errors import AnalysisException
-from rich.console import Console
 
 import penstock
 from penstock.cli.given import OPTION, PATH, options_of
@@ -39,7 +38,7 @@ def explain_merge(
         rows = _rows(table, batch if "://" in batch else os.path.abspath(batch))
     except AnalysisException as e:
         raise OptionError(f"--batch {batch} cannot be read: {str(e).splitlines()[0]}") from e
-    Console().print(table.explain_merge(rows, wanted))
+    typer.echo(str(table.explain_merge(rows, wanted)))  # in full: a narrow terminal, or a pipe, would lose the keys first
 
 
 def _import(modules: list[str] | None) -> None:

@@ -72,8 +72,9 @@ class ByRow:
             return
         missing, extra = wanted - row.keys(), row.keys() - wanted - {DELETE_FLAG}
         if missing or extra:
-            said = f"gave back a row without {sorted(missing)} and" if missing else "gave back a row"
-            raise self.guard.failed(f"{said} with {sorted(map(str, extra))} beside the table's columns,", new, at)
+            wrong = [f"without {sorted(missing)}"] if missing else []
+            wrong += [f"with {sorted(map(str, extra))} beside the table's columns"] if extra else []
+            raise self.guard.failed(f"gave back a row {' and '.join(wrong)},", new, at)
 
     def _table(self, rows: list[Row], new: pa.Table) -> pa.Table:
         columns = [self._column([row[field.name] for row in rows], field, new) for field in new.schema]

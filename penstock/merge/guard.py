@@ -1,14 +1,15 @@
 """Functions of the user's own are called here: what they raise becomes an error of ours, and one that never returns is given up.
 
-An error names the function, a key, and shows the user's own part of the traceback. The time limit holds for one call of the
-function. The function runs on a thread of its own, which is told to end when its time is over; one that waits outside Python
-stays behind, and ends with its process.
+An error names the function, a key, and shows the user's own part of the traceback, or where the function is if it was given up.
+The time limit holds for one call of the function. The function runs on a thread of its own, which is told to end when its time
+is over; one that waits outside Python stays behind, and ends with its process.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -84,10 +85,10 @@ class Guard:
         thread.join(self.timeout_s)
         while thread.is_alive():
             if steps.at == last:
+                where = _stack(thread)
                 _interrupt(thread)
-                raise self.failed(
-                    f"did not return within {self.timeout_s:g} seconds ({TIMEOUT_OPTION} is the limit of one call)", rows, last
-                )
+                said = f"did not return within {self.timeout_s:g} seconds ({TIMEOUT_OPTION} is the limit of one call)"
+                raise self.failed(said, rows, last, where)
             last = steps.at
             thread.join(self.timeout_s)
 
@@ -110,6 +111,14 @@ class _Result(Generic[T]):
 def _interrupt(thread: threading.Thread) -> None:
     """Let a thread exit as soon as it runs Python again."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+
+
+def _stack(thread: threading.Thread) -> str:
+    """Where the user's code is on a thread that still runs."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    ours = (_HERE, threading.__file__)
+    frames = [f for f in traceback.extract_stack(frame) if not f.filename.startswith(ours)] if frame else []
+    return "".join(["It is here (most recent call last):\n", *traceback.format_list(frames)]).rstrip() if frames else ""
 
 
 def _traceback(error: BaseException) -> str:

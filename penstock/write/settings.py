@@ -120,6 +120,11 @@ def _payload_class(options: Options) -> str:
     merger = options[o.RECORD_MERGER_IMPLS]
     if merger != o.RECORD_MERGER_IMPLS.default and options.is_set(o.RECORD_MERGER_IMPLS):
         return _own_merger(options, merger)
+    if mode == "CUSTOM" and not options.is_set(o.PAYLOAD_CLASS):
+        raise OptionError(
+            f"{o.RECORD_MERGE_MODE.key}=CUSTOM does not say how rows are merged: set {o.PAYLOAD_CLASS.key} too, or "
+            f"{o.RECORD_MERGER_IMPLS.aliases[0]} for a merger of your own"
+        )
     meant = _PAYLOADS_OF_MODE.get(mode or "", (named,))
     if named not in meant and options.is_set(o.PAYLOAD_CLASS):
         raise OptionError(

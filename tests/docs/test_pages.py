@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from bench.payloads import GOAL
+from penstock.merge.payloads import PAYLOADS, READY
 from tests.docs.pages import ROOT, blocks_of, run
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -25,6 +27,14 @@ def test_the_examples_of_a_page_run(page: Path, names_with_table: dict[str, Any]
             run(block, names, page)
             ran += 1
     assert ran > 0
+
+
+@pytest.mark.parametrize("name", [name.removeprefix("org.apache.hudi.common.model.") for name in (*PAYLOADS, *READY)])
+def test_a_payload_has_an_example_and_a_figure_within_the_goal(name: str) -> None:
+    page = ROOT / "docs" / "payloads.md"
+    assert any(f'"{name}"' in block.text for block in blocks_of(page) if block.language == "python")
+    (times_default,) = re.findall(rf"^\| `{re.escape(name)}` \| [0-9.]+ s \| ([0-9.]+) \|$", page.read_text(), re.MULTILINE)
+    assert float(times_default) <= GOAL
 
 
 def test_the_architecture_page_has_the_layers_that_the_test_holds() -> None:

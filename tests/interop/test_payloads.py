@@ -116,6 +116,9 @@ THIRD = [
     row("l0", 12, None, None, _hoodie_is_deleted=True),
     row("l1", 14, None, None, _hoodie_is_deleted=True),
     row("l2", 12, "again", None),
+    row("k11", 13, "sent", 1.5),
+    row("k11", 14, "__debezium_unavailable_value", 2.5),
+    row("k8", 13, "__debezium_unavailable_value", 9.5),
 ]
 MARKED = {
     "hoodie.payload.delete.field": "Op",
@@ -170,9 +173,9 @@ IN_LOGS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PAYLOADS if " " not in name])
+@pytest.mark.parametrize("name", PAYLOADS)
 def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
-    options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name}
+    options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name.split()[0], **PAYLOADS[name]}
     path = tmp_path / "shared"
     us.write(path, pa.Table.from_pylist(FIRST, SCHEMA), {**options, OPERATION: "bulk_insert"})
     for side, batch in ((us, SECOND), (hudi015, SEVERAL[1::2] if name in BY_ARRIVAL else THIRD)):
@@ -210,3 +213,26 @@ def test_hudi_reads_what_payloads_of_ours_and_the_users_own_left(
     prices = {each["id"]: (each["name"], each["price"]) for each in rows_of(us.read(path))}
     assert (prices["k1"], prices["k2"]) == (("name-1", 1.0), ("cheap", 0.5))
     assert [(each["name"], each["price"]) for each in rows_of(us.read(tmp_path / "ogg"))] == [(None, 1.0)]
+
+
+CHANGES = pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "_hoodie_operation": pa.string()})
+KEEPS_OPERATIONS = {"hoodie.allow.operation.metadata.field": "true"}
+#: Keys with their operations, and what is left of the table after them.
+OURS = [
+    ({"a": "I", "b": "I", "c": "I", "d": None}, {"a": "I", "b": "I", "c": "I", "d": None}),
+    ({"a": "U", "b": "D", "c": "-U", "n": "D"}, {"a": "U", "c": "-U", "d": None}),
+]
+#: Hudi's Spark writer keeps any letter. It cannot append rows with the column to a log, not even to one of its own.
+THEIRS = ({"a": "-U", "b": "I", "d": "D"}, {"a": "-U", "b": "I", "c": "-U", "d": "D"})
+
+
+@pytest.mark.parametrize("kind", [{}, IN_LOGS], ids=["copy-on-write", "merge-on-read"])
+def test_both_read_the_operations_that_either_wrote(kind: dict[str, str], us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+    path, options = tmp_path / "shared", {**TRIPS, **kind, **KEEPS_OPERATIONS, OPERATION: "upsert"}
+    batches = [(us, *each) for each in OURS] if kind else [*((us, *each) for each in OURS), (hudi015, *THEIRS)]
+    for ts, (side, batch, left) in enumerate(batches):
+        changes = [{"id": id, "city": "x", "ts": ts, "_hoodie_operation": letter} for id, letter in batch.items()]
+        side.write(path, pa.Table.from_pylist(changes, CHANGES), options)
+        theirs = rows_of(hudi015.read(path, KEEPS_OPERATIONS))
+        assert_rows(us.read(path), theirs, f"after batch {ts}")
+        assert {each["id"]: each["_hoodie_operation"] for each in theirs} == left

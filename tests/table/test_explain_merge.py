@@ -121,7 +121,7 @@ def test_the_program_tells_it_of_files(
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()], err
 
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "60")  # nothing is cut off
     write(rows(spark, *FIRST), table_path, BULK)
     before = state_of(table_path)
     rows(spark, *BATCH).coalesce(1).write.parquet(str(tmp_path / "batch.parquet"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -164,8 +165,10 @@ def test_the_operation_column_is_the_sixth_and_deletes(spark: Any, table_path: s
     penstock.Table.open(table_path).compact() if kind == "MERGE_ON_READ" else None
     assert sorted_rows(load(spark, table_path).select("id", "ts", "_hoodie_operation")) == [("a", 2, "U"), ("c", 3, None)]
     assert pq.read_schema(base_files(table_path)[-1]).names[5:7] == ["_hoodie_operation", "id"]
+    before = state_of(table_path)
     with pytest.raises(SchemaError, match=r"'_hoodie_operation' holds \['X'\]; operations are I, -U, U and D, or null"):
         write(values(spark, columns_, ("a", "x", 4, "X")), table_path, options)
+    assert state_of(table_path) == before
 
 
 #: Rows and their partitions after each of two batches. Hudi's payload moves late rows and rows without a city too.
@@ -253,6 +256,11 @@ def test_a_mode_and_a_payload_that_differ_are_refused(spark: Any, table_path: st
     options = {**UPSERT, **payload("PartialUpdateAvroPayload"), MODE: "EVENT_TIME_ORDERING"}
     with pytest.raises(OptionError, match="say different things"):
         write(rows(spark, *FIRST), table_path, options)
+    with pytest.raises(
+        OptionError, match=r"CUSTOM does not say how rows are merged: set .*payload\.class too, or .*custom\.impl"
+    ):
+        write(rows(spark, *FIRST), table_path, {**UPSERT, MODE: "CUSTOM"})
+    assert not Path(table_path).exists()
 
 
 def test_an_aggregate_without_columns_is_refused(spark: Any, table_path: str) -> None:
@@ -276,7 +284,7 @@ BAD_CHANGES: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("debezium.MySqlDebeziumAvroPayload", (), {"_event_seq": "binlog.7"}, "'_event_seq' holds 'binlog.7'; it has to be"),
     ("debezium.MySqlDebeziumAvroPayload", ("_change_operation_type",), {}, "needs the column '_change_operation_type'"),
     ("AWSDmsAvroPayload", ("Op",), {}, "AWSDmsAvroPayload needs the column 'Op'"),
-    ("DefaultHoodieRecordPayload", (), {"ts": "soon"}, "ts"),
+    ("DefaultHoodieRecordPayload", (), {"ts": "soon"}, "'ts' is bigint in the table and string in the data; cast"),
     ("DefaultHoodieRecordPayload", (), {"ts": None}, "Ordering value is null"),
 ]
 

@@ -8,7 +8,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from penstock import registry
 from penstock.errors import OptionError
+from penstock.merge.payloads import merger_of
 from penstock.options import PAYLOAD_CLASS, read_options
 from penstock.registry import Kind, Registered
 
@@ -53,15 +53,41 @@ def test_options_take_registered_names_and_say_how_to_register_others() -> None:
     assert read_options({PAYLOAD_CLASS.key: "EventTimeAvroPayload"})[PAYLOAD_CLASS].startswith("org.apache.hudi.")
 
 
-def test_an_entry_point_counts_and_is_not_imported_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = {
-        "penstock.mergers": [EntryPoint("theirs", f"{__name__}:newest", "penstock.mergers")],
-        "penstock.payloads": [EntryPoint("broken", "no.such.module:f", "penstock.payloads")],
-    }
-    monkeypatch.setattr(registry, "entry_points", lambda group: points[group])
+def test_an_installed_package_declares_functions_that_are_imported_when_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_rules.py").write_text("def newest(old, new):\n    return new\n")
+    installed = tmp_path / "their_rules-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: their-rules\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "[penstock.mergers]\ntheirs = their_rules:newest\n[penstock.payloads]\nbroken = no.such.module:f\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert registry.is_registered("broken")
-    assert registry.registered("theirs") == Registered("theirs", Kind.MERGER, newest)
-    assert "no.such.module" not in sys.modules
+    assert registry.is_registered("theirs")
+    assert "their_rules" not in sys.modules
+    found = registry.registered("theirs")
+    assert found is not None
+    assert (found.kind, found.function.__module__) == (Kind.MERGER, "their_rules")
+    sys.modules.pop("their_rules")
+    with pytest.raises(OptionError, match=r"payload 'broken' is declared as 'no.such.module:f'.*ModuleNotFoundError: No module"):
+        merger_of("broken")
+
+
+@pytest.mark.parametrize(
+    "name", ["their_rules.newest", "their_rules:newest", "their_rules", "org.apache.hudi.their_rules:newest"]
+)
+def test_nothing_is_imported_because_a_table_or_an_option_names_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_rules.py").write_text("def newest(old, new):\n    return new\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(OptionError, match="is not known here: register a function under this name first"):
+        merger_of(name)
+    with pytest.raises(OptionError, match="register one of your own"):
+        read_options({PAYLOAD_CLASS.key: name})
+    assert "their_rules" not in sys.modules
 
 
 def test_a_function_travels_with_its_package_to_where_that_is_not_installed(tmp_path: Path) -> None:

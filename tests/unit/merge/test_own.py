@@ -153,7 +153,8 @@ WRONG_ROWS = [
     (raises, r"payload 'mine' raised ValueError for key id='a'.*(?s:.*)in raises(?s:.*)no such currency"),
     (exits, "raised SystemExit"),
     (lambda old, new: [new], "gave back a list, neither a dict nor None"),
-    (lambda old, new: {"id": new["id"]}, r"a row without \['n'\]"),
+    (lambda old, new: {"id": new["id"]}, r"gave back a row without \['n'\], for key id='a'$"),
+    (lambda old, new: {"id": new["id"], "m": 1}, r"a row without \['n'\] and with \['m'\] beside the table's columns, for key"),
     (lambda old, new: {**new, "m": 1}, r"with \['m'\] beside the table's columns"),
     (lambda old, new: {**new, "n": "many"}, "gave back 'many' for column 'n', which is int64, for key id='a'"),
     (lambda old, new: {**new, "n": 2**70}, "for column 'n'"),
@@ -213,8 +214,10 @@ def test_one_that_never_returns_is_given_up_and_its_thread_ends() -> None:
             pass
         return new
 
-    with pytest.raises(PayloadError, match=r"did not return within 0.2 seconds \(penstock.payload.timeout.*for key id='b'"):
+    said = r"did not return within 0.2 seconds \(penstock.payload.timeout.*for key id='b'\nIt is here .*\n  File .*test_own.*in stuck\n"
+    with pytest.raises(PayloadError, match=said) as raised:
         meeting(made(stuck, timeout_s=0.2), rows(("a", 1), ("b", 2)), rows(("a", 3), ("b", 4)))
+    assert str(raised.value).count("  File ") == 1  # the user's own code, and none of ours
     end = time.monotonic() + 5
     while any("payload 'mine'" in thread.name for thread in threading.enumerate()):
         assert time.monotonic() < end

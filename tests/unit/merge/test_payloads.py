@@ -117,9 +117,10 @@ def test_where_ordering_is_ignored_the_last_row_of_a_batch_or_log_stays(merger: 
 
 
 @pytest.mark.parametrize(("e", "i", "stays"), [(1, 2, "I"), (1, 1, "E"), (2, 1, "E")])
-def test_the_first_value_stays_among_equals_in_a_batch_too(e: int, i: int, stays: str) -> None:
+def test_the_first_value_stays_among_equals_in_a_batch_or_log_too(e: int, i: int, stays: str) -> None:
     expected = {"E": row(e, "E"), "I": row(i, "I")}[stays]
     assert combine_two(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA) == expected
+    assert replay(payload("FirstValueAvroPayload"), [("k", row(e, "E"), e), ("k", row(i, "I"), i)], SCHEMA) == {"k": expected}
     unordered = combine_two(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA, None)
     assert unordered == row(e, "E")
 
@@ -358,6 +359,7 @@ DMS = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("Op", pa.string()), ("
     [
         ("I", None, False),
         ("U", None, False),
+        ("X", None, False),  # a letter that is none of DMS's is a row, as with Hudi
         ("", None, False),
         (None, None, False),
         ("D", None, True),
@@ -373,12 +375,13 @@ def test_dms_rows_are_deletes_by_their_op_or_flag_whatever_the_ordering(op: str 
     assert insert(merger, [new], DMS) == ([] if gone else [new])
 
 
-def test_in_a_batch_dms_rows_are_told_apart_by_their_ordering_value() -> None:
+def test_in_a_batch_or_log_dms_rows_are_told_apart_by_their_ordering_value() -> None:
     late, early = (
         {"k": "k", "ts": 1, "Op": "D", "a": "I", DELETE_FLAG: None},
         {"k": "k", "ts": 2, "Op": "U", "a": "E", DELETE_FLAG: None},
     )
     assert combine_two(payload("AWSDmsAvroPayload"), early, late, DMS) == early
+    assert replay(payload("AWSDmsAvroPayload"), [("k", early, 2), ("k", late, 1)], DMS) == {"k": early}
 
 
 def test_rows_without_the_op_column_are_refused_by_name() -> None:
@@ -435,6 +438,7 @@ def postgres(lsn: int | None, op: str | None, a: str | None, x: bytes | None = N
         ("000001.5", "000001.4", "d", None, "E"),
         ("000001.5", "000001.6", "u", True, None),
         ("000001.5", "000001.6", None, None, "I"),
+        ("000001.5", "000001.6", "x", None, "I"),  # any letter but d
     ],
 )
 def test_debezium_rows_of_mysql_are_ordered_by_binary_log_place(
@@ -481,6 +485,14 @@ def test_debezium_rows_of_postgres_are_ordered_by_log_position(
 )
 def test_values_that_postgres_did_not_send_are_the_stored_ones(stored: Row, incoming: Row, merged: Row | None) -> None:
     assert meet_one(payload("debezium.PostgresDebeziumAvroPayload"), stored, incoming, POSTGRES) == merged
+
+
+def test_what_an_earlier_change_of_the_batch_or_log_sent_is_lost_to_the_newest_one() -> None:
+    merger = payload("debezium.PostgresDebeziumAvroPayload", "_event_lsn")
+    stored, sent, newest = postgres(1, "c", "E", b"e"), postgres(2, "u", "sent", b"s"), postgres(3, "u", UNAVAILABLE, b"n")
+    assert combine_two(merger, sent, newest, POSTGRES, "_event_lsn") == newest
+    assert replay(merger, [("k", sent, 2), ("k", newest, 3)], POSTGRES) == {"k": newest}
+    assert meet_one(merger, stored, newest, POSTGRES) == postgres(3, "u", "E", b"n")
 
 
 # Among rows of a batch or log the configured ordering column decides, whatever the payload compares with storage.
