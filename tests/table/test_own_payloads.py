@@ -247,3 +247,12 @@ def test_options_that_contradict_one_another_are_refused(spark: Any, table_path:
         write(batch, table_path, {**UPSERT, MERGER: "add_columns", PAYLOAD: "add_row"})
     with pytest.raises(OptionError, match="say different things"):
         write(batch, table_path, {**UPSERT, MERGER: "add_columns", MODE: "EVENT_TIME_ORDERING"})
+
+
+@pytest.mark.parametrize(("first", "then"), [("add_row", "add_columns"), ("DefaultHoodieRecordPayload", "add_row")])
+def test_logs_that_one_function_merges_take_no_rows_of_another(spark: Any, table_path: str, first: str, then: str) -> None:
+    write(rows(spark, FIRST[0]), table_path, {**UPSERT, **MOR, PAYLOAD: first})
+    before = state_of(table_path)
+    with pytest.raises(OptionError, match=rf"{then} cannot write to .* merged by \S*{first}"):
+        write(rows(spark, FIRST[0]), table_path, {**UPSERT, PAYLOAD: then})
+    assert state_of(table_path) == before
