@@ -15,7 +15,6 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError
 from penstock.services.files import FileProblem, check_files
 from penstock.services.health import Finding, check_health
-from penstock.services.rollback.failed import roll_back_failed
 from penstock.write.due import services_for, stages_of
 from penstock.write.expire import expire_partitions
 from penstock.write.follow_up import words_of
@@ -137,7 +136,7 @@ class CareVerbs(Opened):
             options: `hoodie.partition.ttl.strategy.days.retain` and its companions, by their keys.
 
         Returns:
-            The commit; None if no partition is old enough.
+            The commit; None if no partition is old enough, or somebody else writes, which a warning says.
 
         Raises:
             OptionError: the options do not say how long a partition stays.
@@ -151,7 +150,7 @@ class CareVerbs(Opened):
             raise OptionError(f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; give the days they stay")
         began = clock.monotonic_s()
         stages = stages_of("expire partitions of", state, spark)
-        done = expire_partitions(roll_back_failed(turn_off_metadata_table(state)), stages)
+        done = expire_partitions(turn_off_metadata_table(state), stages)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
     def run_due(

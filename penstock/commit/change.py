@@ -102,7 +102,7 @@ class Change:
         if not markers.seal(storage, base_path, self.time):
             raise WriteConflict(f"another writer took write {self.time} of {base_path} for dead and rolls it back. Run it again")
         self._check_still_ours()
-        self._check_targets(stats)
+        self._check_targets(stats, replaced or {})
         markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
         metadata = CommitMetadata(
             stats=tuple(stats),
@@ -128,16 +128,20 @@ class Change:
         if not self._is_still_ours:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
-    def _check_targets(self, stats: Sequence[WriteStat]) -> None:
-        """Refuse files of which nobody would see what is in them, because of what happened to their file groups meanwhile."""
+    def _check_targets(self, stats: Sequence[WriteStat], replaced: Mapping[str, Sequence[str]]) -> None:
+        """Refuse files of which nobody would see what is in them, because of what happened to their file groups meanwhile.
+
+        The same goes for groups that this one takes out: rows that are somewhere else by now would be there twice, or still.
+        """
         names = (parse_log_name(s.path.rpartition("/")[2]) for s in stats if s.path)
         bases = {name.base_instant for name in names if name} - {self.time}
         is_write = self._sign is None
-        changed = {(s.partition_path or "", s.file_id) for s in stats if is_write and s.prev_commit not in ("null", self.time)}
-        if bases or changed:
+        counted_on = {(s.partition_path or "", s.file_id) for s in stats if is_write and s.prev_commit not in ("null", self.time)}
+        counted_on |= {(path, file_id) for path, ids in replaced.items() for file_id in ids}
+        if bases or counted_on:
             timeline = load_timeline(self.table.storage, self.table.base_path)
             self._check_bases(timeline, bases)
-            self._check_not_replaced(timeline, changed)
+            self._check_not_replaced(timeline, counted_on)
 
     def _check_bases(self, timeline: Timeline, bases: Set[str]) -> None:
         """Refuse log files on top of a compaction that was taken off the timeline."""
@@ -146,27 +150,33 @@ class Change:
         if gone:
             raise WriteConflict(f"compaction {gone[0]} of {self.table.base_path} was unscheduled during this write. Run it again")
 
-    def _check_not_replaced(self, timeline: Timeline, changed: Set[tuple[str, str]]) -> None:
-        """Refuse changes of file groups that a replace commit has taken, or that one which is under way says it will take.
+    def _check_not_replaced(self, timeline: Timeline, groups: Set[tuple[str, str]]) -> None:
+        """Refuse to count on file groups that a replace commit has taken, or that one which is under way says it will take.
 
-        Whoever takes groups says so in its inflight file and then looks for writes; a write looks for such files when it is
-        done. So one of the two sees the other.
+        Partitions whose time is over are named in the inflight file of whoever takes them out, who then looks for writes, and a
+        write looks for such files when it is done: one of the two sees the other. One that gives no sign of life any more is
+        sealed, so that it cannot go on.
         """
-        known = self.table.timeline.completed_times
+        known = {*self.table.timeline.completed_times, self.time}
         for instant in timeline.of(Action.REPLACE_COMMIT):
             if instant.time in known:
                 continue
-            groups = {(path, file_id) for path, ids in self._taken_by(instant).items() for file_id in ids}
-            for path, file_id in sorted(groups & changed):
+            taken = {(path, file_id) for path, ids in self._taken_by(instant).items() for file_id in ids}
+            for path, file_id in sorted(taken & groups):
+                if self._is_silent(instant):
+                    markers.seal(self.table.storage, self.table.base_path, instant.time)
+                    break
                 raise WriteConflict(
                     f"{instant.file_name} of {self.table.base_path} takes file group {file_id} of partition {path!r} out of the "
-                    "table, which this write has changed. Run it again"
+                    "table, which this write counts on. Run it again; if that file is of a writer that died, and failed writes "
+                    "are never rolled back, run one with hoodie.cleaner.policy.failed.writes=EAGER first"
                 )
 
+    def _is_silent(self, instant: Instant) -> bool:
+        return not instant.is_completed and is_lazy(self.table) and not is_alive(self.table, instant.time)
+
     def _taken_by(self, instant: Instant) -> Mapping[str, tuple[str, ...]]:
-        """The file groups that a replace commit takes out, by partition; none if it is not finished, and dead or silent."""
-        if not instant.is_completed and is_lazy(self.table) and not is_alive(self.table, instant.time):
-            return {}
+        """The file groups that a replace commit takes out, by partition, as far as it says so."""
         try:
             return read_metadata(self.table.storage, self.table.base_path, instant).replaced or {}
         except (CorruptFile, FileNotFoundError):

@@ -117,7 +117,11 @@ def merger_for(write: Write) -> Merger:
 def check_payload_of_logs(table: TableState, payload: str) -> None:
     """Refuse rows that only one payload understands in logs that another one reads."""
     stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
-    if table.is_merge_on_read and payload != stored and any(one in READY or registered(one) for one in (payload, stored)):
+    if (
+        table.is_merge_on_read
+        and payload != stored
+        and any(one in READY or registered(one) or not is_known(one) for one in (payload, stored))
+    ):
         raise OptionError(
             f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
             f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"

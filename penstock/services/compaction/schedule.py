@@ -76,7 +76,11 @@ def unschedule(table: TableState, time: str) -> None:
     table = reloaded(table)
     instant = _unscheduled(table, time)
     if instant.state is not State.REQUESTED:
-        raise OptionError(f"compaction {time} of {table.base_path} has begun; run it to its end with compact(), it cannot go")
+        verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"
+        raise OptionError(
+            f"compaction {time} of {table.base_path} has begun; run it to its end with {verb}(), it cannot go. If its plan is "
+            "torn, put that file back from a copy first"
+        )
     if held := next((one.instant for one in savepoints(table) if _holds_logs_on(one, time)), None):
         raise OptionError(
             f"savepoint {held} of {table.base_path} holds log files on top of compaction {time}; run it with compact(), or "

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.commit.change import Change
 from penstock.errors import WriteConflict
-from penstock.filegroup.markers import open_write
+from penstock.filegroup.markers import open_write, seal
 from penstock.options import read_options
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
@@ -24,12 +24,13 @@ LOG = WriteStat("f", "p", "p/.f_3.log.1_0-0-0", prev_commit="3")
 SIGN = "/t/.hoodie/.temp/penstock-5/run"
 
 
-def change(*names: str, action: Action = Action.DELTA_COMMIT, sign: str | None = None) -> Change:
+def change(*names: str, action: Action = Action.DELTA_COMMIT, sign: str | None = None, policy: str = "EAGER") -> Change:
     """A change at 5 that is about to be published, on a timeline with these files."""
     storage, instant = MemoryStorage(uuid.uuid4().hex), Instant("5", action, State.REQUESTED)
     for name in (*names, instant.file_name):
         storage.write_new(f"/t/.hoodie/{name}", b"{}")
-    table = TableState(storage, "/t", TableConfig({"hoodie.table.name": "t"}), read_options({}), load_timeline(storage, "/t"))
+    options = read_options({"hoodie.cleaner.policy.failed.writes": policy})
+    table = TableState(storage, "/t", TableConfig({"hoodie.table.name": "t"}), options, load_timeline(storage, "/t"))
     made = Change(table, instant, sign=sign)
     made.start()
     if sign:
@@ -82,6 +83,32 @@ def test_what_a_replace_commit_has_taken_meanwhile_or_is_about_to_take_is_not_ch
     with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=told):
         of.complete(stats, operation="UPSERT", schema="{}")
     assert ("5.commit" in files(of)) is (stats is OTHERS)
+
+
+@pytest.mark.parametrize("sign", [None, SIGN], ids=["an overwrite", "a clustering"])
+@pytest.mark.parametrize("replaced", [{"p": ("f", "g")}, {"p": ("g",), "q": ("f",)}])
+def test_file_groups_that_another_replace_commit_has_taken_meanwhile_are_not_replaced(
+    sign: str | None, replaced: dict[str, tuple[str, ...]]
+) -> None:
+    of = change("3.commit", action=Action.REPLACE_COMMIT, sign=sign)
+    taken = write_commit(CommitMetadata(operation="CLUSTER", replaced={"p": ("f",)}))
+    of.table.storage.write_new("/t/.hoodie/4.replacecommit", taken)
+    hits = "f" in replaced["p"]
+    with pytest.raises(WriteConflict, match="takes file group f of partition 'p'") if hits else nullcontext():
+        of.complete([], operation="INSERT_OVERWRITE", schema="{}", replaced=replaced)
+    assert ("5.replacecommit" in files(of)) is not hits
+
+
+def test_who_gives_no_sign_of_life_and_would_take_what_is_changed_cannot_go_on() -> None:
+    of = change("3.commit", action=Action.COMMIT, policy="LAZY")
+    storage = of.table.storage
+    storage.write_new("/t/.hoodie/.heartbeat/5", b"")
+    taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
+    storage.write_new("/t/.hoodie/4.replacecommit.inflight", taken)
+    open_write(storage, "/t", "4")
+    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    assert "5.commit" in files(of)
+    assert not seal(storage, "/t", "4")  # was done
 
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"{}"])
