@@ -38,6 +38,7 @@ _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _UNLIMITED = 2**31 - 1
 _MOST_ROWS = 16_384
 _DRIVER_THREADS = 4
+_settling = threading.Lock()
 _PARTS_PER_CORE = 4
 _LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\d+\s*)?\])?$")
 
@@ -81,12 +82,15 @@ def _batches_by_rows(rows: DataFrame) -> Iterator[None]:
     quadratic where lists are null. Who has set the limit of bytes keeps it; rows with binary columns, of any size, keep it too.
     """
     conf = rows.sparkSession.conf
-    if not conf.isModifiable(_BATCH_BYTES) or conf.get(_BATCH_BYTES, None) or _has_binary(rows.schema):
+    with _settling:  # of two threads with one session the second finds a limit, and leaves it to the first
+        is_given = not conf.isModifiable(_BATCH_BYTES) or conf.get(_BATCH_BYTES, None) or _has_binary(rows.schema)
+        before = conf.get(_BATCH_ROWS, None)
+        if not is_given:
+            conf.set(_BATCH_BYTES, str(_UNLIMITED))
+            conf.set(_BATCH_ROWS, str(_rows_per_batch(before)))
+    if is_given:
         yield
         return
-    before = conf.get(_BATCH_ROWS, None)
-    conf.set(_BATCH_BYTES, str(_UNLIMITED))
-    conf.set(_BATCH_ROWS, str(_rows_per_batch(before)))
     try:
         yield
     finally:

@@ -114,7 +114,7 @@ class ReadingVerbs(Opened):
         if partitions is not None:
             query = replace(query, within=tuple(checked_partition(p) for p in partitions))
         if equals is not None:
-            query = replace(query, equals=tuple(equals.items()))
+            query = replace(query, equals=tuple({**dict(query.equals), **equals}.items()))
         if columns is not None:
             query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
         frame = open_frame(self._reader(), query, replace(state, options=query.options))

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from penstock import options as o
+from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import buckets_in
 from penstock.index.bucket import Buckets
@@ -20,6 +21,8 @@ from penstock.index.lookup import key_range
 from penstock.index.rings import Rings
 from penstock.table import TableState
 
+#: Files that are asked whether the number of buckets that was given is theirs.
+_WITNESSES = 8
 #: Avro types whose values, as text, have neither comma nor colon.
 _PLAIN = ("int", "long", "boolean")
 
@@ -30,23 +33,35 @@ def in_asked_buckets(
     """The slices that may hold rows whose columns have these values; all of them where that cannot be told.
 
     Raises:
-        OptionError: the options say how many buckets there are, since the table does not, and its files say otherwise.
+        OptionError: the options say how many buckets there are, and the table, or its files, say otherwise.
     """
     buckets = buckets_in(table)
     key = _key(equals, table, buckets.fields, schema) if buckets else None
     if buckets is None or key is None:
         return slices
-    if o.BUCKET_COUNT.key not in table.config.raw:
-        _check_count(buckets, slices, table)
+    if not _is_sure(buckets, slices, table):
+        return slices
     keys = pa.array([key], pa.string())
     return [s for s in slices if _may_hold(buckets, s, int(buckets.numbers(keys, s.partition_path)[0]))]
 
 
-def _check_count(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: TableState) -> None:
-    """Hold the number of buckets that was given against one file: a wrong one would lead to the wrong files."""
-    witness = next((one for one in slices if one.base_file), None)
-    if isinstance(buckets, Buckets) and witness is not None and witness.base_file is not None:
-        buckets.check_keys(witness, key_range(table.storage, witness.base_file) or ())
+def _is_sure(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: TableState) -> bool:
+    """Whether the number of buckets is known: a wrong one would lead to the wrong files, and rows would be missing.
+
+    The table says it, or it is given, and held against some files. Without any that can be asked nothing is sure.
+    """
+    stored, given = table.config.raw.get(o.BUCKET_COUNT.key), table.options.raw.get(o.BUCKET_COUNT.key)
+    if stored is not None:
+        if given is not None and int(given) != int(stored):
+            raise OptionError(f"{o.BUCKET_COUNT.key}={given}, but {table.base_path} has {stored} buckets; leave the option out")
+        return True
+    if isinstance(buckets, Rings):
+        return True
+    some = [one for one in slices if one.base_file][:_WITNESSES]
+    witnesses = [(one, key_range(table.storage, one.base_file)) for one in some if one.base_file]
+    for one, keys in witnesses:
+        buckets.check_keys(one, keys or ())
+    return any(keys for _, keys in witnesses)
 
 
 def _may_hold(buckets: Buckets | Rings, slice_: FileSlice, number: int) -> bool:

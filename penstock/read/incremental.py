@@ -24,6 +24,7 @@ from penstock.read.plan import Plan, file_name, plan
 from penstock.read.query import Query
 from penstock.read.touched import Group, Touched, first_missing, matcher, matching, touched_groups
 from penstock.table import KEEPS_SCHEMA, TableState, table_schema
+from penstock.timeline.archive import is_archived
 from penstock.timeline.history import InstantRange, Write, writes_in
 from penstock.timeline.instant import WRITE_ACTIONS
 
@@ -51,7 +52,7 @@ def plan_changes(query: Query, table: TableState) -> Plan:
     except ChangesLost:
         if not query.options[o.INCREMENTAL_FALLBACK_FULL_SCAN]:
             raise
-        return _scan_of_all(query, table, changes, schema)
+        return _scan_of_all(query, table, changes)
     if query.equals:
         slices = in_asked_buckets(slices, dict(query.equals), table, schema)
     is_known = len(writes) <= _FEW_WRITES and changes.begin >= (table.timeline.start or "")
@@ -106,7 +107,8 @@ def _slices(query: Query, table: TableState, changes: InstantRange, writes: list
     Raises:
         ChangesLost: so.
     """
-    touched = {group: one for group, one in touched_groups(writes).items() if query.asks_for(group[0])}
+    touched = touched_groups(writes, lambda base_instant: _is_unscheduled(table, base_instant))
+    touched = {group: one for group, one in touched.items() if query.asks_for(group[0])}
     touched = matching(touched, table.base_path, query.options[o.INCREMENTAL_GLOB])
     reaches_back = table.timeline.start is not None and changes.begin < table.timeline.start
     groups = list_groups(table, None if reaches_back else sorted({path for path, _ in touched}))
@@ -123,17 +125,30 @@ def _slices(query: Query, table: TableState, changes: InstantRange, writes: list
     return [one for one in slices if query.asks_for_file(one.partition_path, file_name(one))]
 
 
+def _is_unscheduled(table: TableState, base_instant: str) -> bool:
+    """Whether log files on top of this have other names by now: nothing of that time is on the timeline any more."""
+    start = table.timeline.start
+    return start is not None and base_instant >= start and all(i.time != base_instant for i in table.timeline.instants)
+
+
 def _check_there(touched: dict[Group, Touched], slices: list[FileSlice], table: TableState) -> None:
     if lost := first_missing(touched, slices):
         raise ChangesLost(f"file {lost[0]} of {table.base_path}, written by {lost[1]}, was cleaned since; {_ADVICE}")
 
 
 def _check_known(table: TableState, changes: InstantRange, writes: list[Write], slices: list[FileSlice]) -> None:
-    """Every file that is older than the active timeline and in the range was written by somebody the archive knows."""
+    """Every file that is older than the active timeline and in the range was written by somebody the archive knows.
+
+    Log files on top of older ones do not say in their names when they were written: where they are, there has to be an archive.
+    """
     known = {write.time for write in writes}
     start = table.timeline.start or ""
-    older = (one.base_instant for one in slices if changes.holds(one.base_instant) and one.base_instant < start)
-    if lost := min((time for time in older if time not in known), default=None):
+    older = [one for one in slices if one.base_instant < start]
+    times = [one.base_instant for one in older if changes.holds(one.base_instant) and one.base_instant not in known]
+    if not times and any(one.log_files for one in older):
+        is_there = is_archived(table.storage, table.base_path, table.config.archive_folder)
+        times = [] if is_there else [one.base_instant for one in older]
+    if lost := min(times, default=None):
         raise ChangesLost(
             f"{table.base_path} has files of {lost}, of which neither its timeline, which begins at {start}, nor its archive "
             f"knows; so what changed after {changes.begin} cannot be told; {_ADVICE}"
@@ -146,12 +161,12 @@ _ADVICE = (
 )
 
 
-def _scan_of_all(query: Query, table: TableState, changes: InstantRange, schema: str | None) -> Plan:
-    """The table as it is now, of which only rows that were written in the range are wanted."""
+def _scan_of_all(query: Query, table: TableState, changes: InstantRange) -> Plan:
+    """The table as it is now, with the columns of now, of which only rows that were written in the range are wanted."""
     now = plan(replace(query, kind="snapshot"), table)
     fits, base = matcher(query.options[o.INCREMENTAL_GLOB]), f"{table.base_path}/"
     kept = {
         path: [one for one in its if fits(f"{base}{path}/{file_name(one)}" if path else base + file_name(one))]
         for path, its in now.slices.items()
     }
-    return replace(now, query=query, schema=schema, slices={path: its for path, its in kept.items() if its}, changes=changes)
+    return replace(now, query=query, slices={path: its for path, its in kept.items() if its}, changes=changes)

@@ -118,8 +118,9 @@ def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -
     """Slices in which only rows of the log can be new, and others. A base file has no row that is newer than itself."""
     if changes is None:
         return [], list(slices)
-    by_logs = [one for one in slices if one.base_file is None or one.base_file.instant <= changes.begin]
-    return by_logs, [one for one in slices if one not in by_logs]
+    is_old = [one.base_file is None or one.base_file.instant <= changes.begin for one in slices]
+    parted = list(zip(slices, is_old, strict=True))
+    return [one for one, old in parted if old], [one for one, old in parted if not old]
 
 
 def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:

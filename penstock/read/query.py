@@ -72,8 +72,8 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
         query_time(as_of) if as_of else None,
         within,
         equals=options[o.READ_EQUALS],
-        since=_bound(options, o.BEGIN_INSTANT, is_begin=True),
-        until=_bound(options, o.END_INSTANT, is_begin=False),
+        since=_bound(options, o.BEGIN_INSTANT),
+        until=_bound(options, o.END_INSTANT),
     )
 
 
@@ -98,9 +98,9 @@ def _check_range(options: Options) -> None:
         )
 
 
-def _bound(options: Options, option: o.Option[str | None], *, is_begin: bool) -> str | None:
+def _bound(options: Options, option: o.Option[str | None]) -> str | None:
     text = options[option]
-    return bound_time(text, option.key, is_begin=is_begin) if text else None
+    return bound_time(text, option.key) if text else None
 
 
 def _find_table(path: str) -> tuple[str, str]:

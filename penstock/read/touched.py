@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileSlice
@@ -26,22 +26,34 @@ class Touched:
     base_instant: str
     #: Name of a file → the write that made it.
     files: Mapping[str, str] = field(default_factory=dict)
+    #: Log files on top of a compaction that was unscheduled since: they are still there, by other names.
+    renamed: tuple[str, ...] = ()
 
     def missing_in(self, slice_: FileSlice | None) -> tuple[str, str] | None:
-        """A file that a slice lacks, with the time it was written at."""
-        logs = {log.name for log in slice_.log_files} if slice_ else set()
+        """A file that a slice lacks, with the time it was written at.
+
+        A repair gives log files the names of a later slice, the compaction that is planned; these stand for those that are
+        not found.
+        """
+        logs = slice_.log_files if slice_ else ()
         has_base = slice_ is not None and slice_.base_file is not None and slice_.base_file.instant == self.base_instant
-        for name, time in self.files.items():
-            if name not in logs and not (has_base and parse_base_name(name)):
-                return name, time
-        return None
+        there = {log.name for log in logs}
+        lost = [(name, time) for name, time in self.files.items() if name not in there]
+        if base := next((one for one in lost if parse_base_name(one[0]) and not has_base), None):
+            return base
+        lost_logs = [one for one in lost if not parse_base_name(one[0])]
+        repaired = [log for log in logs if log.name not in self.files and log.base_instant > self.base_instant]
+        return lost_logs[0] if len(lost_logs) > len(repaired) else None
 
 
-def touched_groups(writes: Iterable[Write]) -> dict[Group, Touched]:
+def touched_groups(writes: Iterable[Write], unscheduled: Callable[[str], bool] = lambda _: False) -> dict[Group, Touched]:
     """The file groups that writes, oldest first, wrote to; without those that one of them replaced.
 
     A row that was written twice is in the later file; one that clustering moved is in a file of the clustering. So the newest
     slice of each group, and the rows in it by their commit times, is all that is to be read.
+
+    Args:
+        unscheduled: whether a base instant is of a compaction that was taken off the timeline.
     """
     found: dict[Group, Touched] = {}
     replaced: set[Group] = set()
@@ -50,7 +62,8 @@ def touched_groups(writes: Iterable[Write]) -> dict[Group, Touched]:
             name = (stat.path or "").rpartition("/")[2]
             if base_instant := _base_instant(name):
                 group = (stat.partition_path or "", stat.file_id)
-                found[group] = _with_file(found.get(group), base_instant, name, write.time)
+                add = _with_renamed if unscheduled(base_instant) else _with_file
+                found[group] = add(found.get(group), base_instant, name, write.time)
         replaced |= _replaced(write)
     return {group: one for group, one in found.items() if group not in replaced}
 
@@ -67,7 +80,12 @@ def _with_file(known: Touched | None, base_instant: str, name: str, time: str) -
     if known is not None and known.base_instant > base_instant:
         return known
     before = known.files if known is not None and known.base_instant == base_instant else {}
-    return Touched(base_instant, {**before, name: time})
+    return Touched(base_instant, {**before, name: time}, known.renamed if known else ())
+
+
+def _with_renamed(known: Touched | None, base_instant: str, name: str, time: str) -> Touched:
+    known = known or Touched("")
+    return replace(known, renamed=(*known.renamed, name))
 
 
 def _replaced(write: Write) -> set[Group]:
@@ -95,4 +113,4 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def matching(touched: Mapping[Group, Touched], base_path: str, pattern: str) -> dict[Group, Touched]:
     """The groups with a touched file whose path matches."""
     fits = matcher(pattern)
-    return {g: one for g, one in touched.items() if any(fits(join(base_path, g[0], name)) for name in one.files)}
+    return {g: one for g, one in touched.items() if any(fits(join(base_path, g[0], name)) for name in (*one.files, *one.renamed))}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.errors import CorruptFile
@@ -20,6 +21,7 @@ from penstock.storage import FileInfo, Storage, join
 
 ENTRY = "HoodieArchivedMetaEntry"
 MERGE_PLAN = "mergeArchivePlan"
+_TRIES = 3
 _NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
 _HEAD, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
 
@@ -77,16 +79,29 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
             yield decode_record(bytes(data[int(start) : int(end)]), schema)
 
 
-def load_archive(storage: Storage, base_path: str, folder: str = "archived") -> list[dict[str, Any]]:
-    """All that was archived, oldest first; what two files hold, as while they are merged, counts once.
+def load_archive(
+    storage: Storage, base_path: str, folder: str = "archived", keep: Callable[[Entry], bool] = lambda _: True
+) -> list[dict[str, Any]]:
+    """What was archived, oldest first; what two files hold, as while they are merged, counts once.
+
+    Args:
+        keep: which entries are wanted; others are not held in memory.
 
     Raises:
         CorruptFile: a file cannot be read.
     """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # files were merged since they were listed: what they held is in a new one
+            return _load_archive(storage, base_path, folder, keep)
+    return _load_archive(storage, base_path, folder, keep)
+
+
+def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for file in archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
-            found.setdefault(key_of(entry), entry)
+            if keep(entry):
+                found.setdefault(key_of(entry), entry)
     return sorted(found.values(), key=lambda entry: (entry["commitTime"], _STATES.get(entry["actionState"], 0)))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.errors import CorruptFile
 from penstock.storage import Storage
-from penstock.timeline.archive import load_archive
+from penstock.timeline.archive import Entry, load_archive
 from penstock.timeline.contents import CommitMetadata, commit_of
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import read_metadata
@@ -53,17 +54,26 @@ def writes_in(
         CorruptFile: the metadata of one cannot be read.
     """
     active = [i for i in timeline.writes if within.holds(i.time)]
-    found = {i.time: Write(i, read_metadata(storage, base_path, i)) for i in active}
-    if timeline.start is not None and within.begin < timeline.start:
-        for write in _archived(load_archive(storage, base_path, archive_folder), within):
+    found: dict[str, Write] = {}
+    for instant in active:
+        with suppress(FileNotFoundError):  # archived just now
+            found[instant.time] = Write(instant, read_metadata(storage, base_path, instant))
+    if len(found) < len(active) or (timeline.start is not None and within.begin < timeline.start):
+        for write in _archived(storage, base_path, archive_folder, within):
             found.setdefault(write.time, write)
+    if gone := next((i for i in active if i.time not in found), None):
+        raise CorruptFile(
+            f"{gone.file_name} of {base_path} is neither on the timeline any more nor archived; run the query again"
+        )
     return [found[time] for time in sorted(found)]
 
 
-def _archived(entries: list[dict[str, Any]], within: InstantRange) -> Iterator[Write]:
-    for entry in entries:
-        time, action = entry["commitTime"] or "", entry["actionType"]
-        if entry["actionState"] == State.COMPLETED.name and action in _WRITES and within.holds(time):
-            instant = Instant(time, Action(action), State.COMPLETED)
-            content = entry.get(_FIELDS.get(action, _FIELD)) or {}
-            yield Write(instant, commit_of(content, f"{instant.file_name} of the archived timeline"))
+def _archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[Write]:
+    def is_asked_for(entry: Entry) -> bool:
+        is_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITES
+        return is_write and within.holds(entry["commitTime"] or "")
+
+    for entry in load_archive(storage, base_path, folder, is_asked_for):
+        instant = Instant(entry["commitTime"], Action(entry["actionType"]), State.COMPLETED)
+        content = entry.get(_FIELDS.get(entry["actionType"], _FIELD)) or {}
+        yield Write(instant, commit_of(content, f"{instant.file_name} of the archived timeline"))

@@ -134,14 +134,16 @@ def query_time(text: str, option: str = "as.of.instant") -> str:
     return text if _is_time(text) else _wall_clock(text, option, "999")
 
 
-def bound_time(text: str, option: str, *, is_begin: bool) -> str:
-    """A bound of a range of instants. Digits are compared as they are; of a time in words the whole second is in the range.
+def bound_time(text: str, option: str) -> str:
+    """A bound of a range of instants. Digits are compared as they are; a time in words is the end of its second.
+
+    So where one range ends and the next begins with the same words, every instant is in one of them.
 
     Raises:
         OptionError: the text is neither.
     """
     text = text.strip()
-    return text if re.fullmatch("[0-9]+", text) else _wall_clock(text, option, "000" if is_begin else "999")
+    return text if re.fullmatch("[0-9]+", text) else _wall_clock(text, option, "999")
 
 
 def _wall_clock(text: str, option: str, milliseconds: str) -> str:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock import options as o
+from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index.bucket import Buckets
+from penstock.options import read_options
 from penstock.read.buckets import in_asked_buckets
 from penstock.schema import avro_of_arrow, avro_text
 from penstock.table import open_table
@@ -55,3 +58,17 @@ def test_the_bucket_of_a_key_is_kept(
     found = in_asked_buckets(slices, equals, open_table(str(made.path)), SCHEMA)
     assert slices[int(BUCKETS.numbers(pa.array([stored]))[0])] in found
     assert len(found) == kept
+
+
+def test_another_number_of_buckets_than_the_tables_is_refused(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "table", properties={**PROPERTIES, "hoodie.table.recordkey.fields": "id"})
+    table = open_table(str(made.path), read_options({o.BUCKET_COUNT.key: "8"}))
+    with pytest.raises(OptionError, match="has 64 buckets; leave the option out"):
+        in_asked_buckets([], {"id": "k"}, table, SCHEMA)
+
+
+def test_a_number_of_buckets_that_no_file_confirms_rules_nothing_out(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "table", properties={"hoodie.table.recordkey.fields": "id"})
+    options = read_options({key: value for key, value in PROPERTIES.items() if key != "hoodie.bucket.index.hash.field"})
+    slices = [FileSlice("x", BUCKETS.new_file_id(number), at(1)) for number in range(BUCKETS.count)]
+    assert in_asked_buckets(slices, {"id": "k"}, open_table(str(made.path), options), SCHEMA) == slices

@@ -80,6 +80,27 @@ def test_a_file_that_is_gone_is_named_with_its_write() -> None:
     assert first_missing(touched, [a, FileSlice("p", "b", "1", None, logs[:1])]) == (f"p/{logs[1].name}", "2")
 
 
+def test_log_files_that_a_repair_has_put_on_top_of_a_planned_compaction_are_not_lost() -> None:
+    touched = touched_groups([write("2", log("b", "1", 1)), write("3", log("b", "1", 2))])
+    kept, moved = (
+        LogFile(name(log("b", "1", 1)), "b", "1", 1, "0-0-0", 1),
+        LogFile(name(log("b", "4", 1)), "b", "4", 1, "0-0-0", 1),
+    )
+    assert first_missing(touched, [FileSlice("p", "b", "1", None, (kept, moved))]) is None
+    assert first_missing(touched, [FileSlice("p", "b", "1", None, (kept,))]) == (f"p/{name(log('b', '1', 2))}", "3")
+
+
+def test_log_files_on_top_of_a_compaction_that_was_unscheduled_are_looked_for_by_no_name() -> None:
+    late = log("b", "4", 1)
+    touched = touched_groups(
+        [write("2", log("b", "1", 1)), write("5", late), write("6", log("c", "4", 1))], lambda base: base == "4"
+    )
+    assert touched["p", "b"] == Touched("1", {name(log("b", "1", 1)): "2"}, (name(late),))
+    logs = tuple(LogFile(name(log("b", "1", v)), "b", "1", v, "0-0-0", 1) for v in (1, 2))
+    assert first_missing(touched, [FileSlice("p", "b", "1", None, logs)]) is None
+    assert set(matching(touched, "/t", "/p/*")) == {("p", "b"), ("p", "c")}
+
+
 @pytest.mark.parametrize(
     ("pattern", "fits"),
     [
