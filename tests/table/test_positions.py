@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.formats.log_blocks import scan_blocks
-from penstock.read import merged
+from penstock.read import merged, untouched
 from penstock.storage import LocalStorage
 from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, load, sorted_rows, write
@@ -135,3 +135,26 @@ def test_an_earlier_time_sees_the_blocks_of_its_time(spark: Any, table: str, bot
     write(rows(spark, ("x3", "x", 9, 9.0, False)), table, OPTIONS)
     assert [r[3] for r in both(spark, table, **{"as.of.instant": then}) if r[0] == "x3"] == [1.0]
     assert [r[3] for r in both(spark, table) if r[0] == "x3"] == [9.0]
+
+
+@pytest.mark.parametrize(("differ", "by"), [(True, "file_size"), (False, "file_name")])
+def test_files_are_told_apart_by_their_sizes_if_these_differ_and_else_by_name(
+    spark: Any,
+    table_path: str,
+    both: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    differ: bool,
+    by: str,
+) -> None:
+    first = [(f"{c}{k}", c, 1, 1.0, False) for c, count in (("x", 4), ("y", 400)) for k in range(count)]
+    write(rows(spark, *first).coalesce(1), table_path, {**OPTIONS, OPERATION: "bulk_insert"})
+    write(rows(spark, ("x1", "x", 2, 2.0, False), ("y2", "y", 2, None, True)), table_path, OPTIONS)
+    key_of = untouched._file_key
+    monkeypatch.setattr(untouched, "_file_key", lambda files: key_of(files if differ else [*files, *files]))
+    assert both(spark, table_path) == sorted(
+        [(k, c, 1, 1.0) for k, c, *_ in first if k not in ("x1", "y2")] + [("x1", "x", 2, 2.0)]
+    )
+    monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
+    load(spark, table_path).explain()
+    assert by in capsys.readouterr().out
