@@ -170,15 +170,16 @@ WRONG = {
 def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(
     spark: Any, table_path: str, kind: dict[str, Any]
 ) -> None:
-    write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **kind, PAYLOAD: "add_row"})
-    before = state_of(table_path)
     batch = rows(spark, ("a", "x", 2, 5.0, False), ("a", "x", 3, 5.0, False)).coalesce(1)  # meet one another, at the latest
     for name, (register, function, message) in WRONG.items():
         register(name)(function)
+        path = f"{table_path}-{name}"  # logs have one payload
+        write(rows(spark, FIRST[0]).coalesce(1), path, {**BULK, **kind, PAYLOAD: name})
+        before = state_of(path)
         options = {**UPSERT, PAYLOAD: name, "penstock.payload.timeout": 1, **(IN_TASKS if name in ("raises", "sleeps") else {})}
         with pytest.raises(PayloadError, match=message):
-            write(batch, table_path, options)
-        assert state_of(table_path) == before
+            write(batch, path, options)
+        assert state_of(path) == before
 
 
 def test_a_query_that_merges_by_a_function_that_fails_says_so_in_its_last_line(spark: Any, table_path: str) -> None:
