@@ -162,15 +162,17 @@ class Change:
             if instant.time in known:
                 continue
             taken = {(path, file_id) for path, ids in self._taken_by(instant).items() for file_id in ids}
-            for path, file_id in sorted(taken & groups):
-                if self._is_silent(instant):
-                    markers.seal(self.table.storage, self.table.base_path, instant.time)
-                    break
-                raise WriteConflict(
-                    f"{instant.file_name} of {self.table.base_path} takes file group {file_id} of partition {path!r} out of the "
-                    "table, which this write counts on. Run it again; if that file is of a writer that died, and failed writes "
-                    "are never rolled back, run one with hoodie.cleaner.policy.failed.writes=EAGER first"
-                )
+            if not taken & groups:
+                continue
+            if self._is_silent(instant):
+                markers.seal(self.table.storage, self.table.base_path, instant.time)
+                continue
+            path, file_id = min(taken & groups)
+            raise WriteConflict(
+                f"{instant.file_name} of {self.table.base_path} takes file group {file_id} of partition {path!r} out of the "
+                "table, which this write counts on. Run it again; if that file is of a writer that died, and failed writes "
+                f"are never rolled back, run one with {o.FAILED_WRITES_POLICY.key}=EAGER first"
+            )
 
     def _is_silent(self, instant: Instant) -> bool:
         return not instant.is_completed and is_lazy(self.table) and not is_alive(self.table, instant.time)
