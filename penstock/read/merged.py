@@ -130,15 +130,19 @@ def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) 
         return {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = zip(slices, pool.map(lambda one: positions_touched(storage, one, rules.times), slices), strict=True)
-    most = 1.0 if rules.lets_logs_win else _MOST_TOUCHED
-    touched = {one: positions for one, positions in found if positions is not None and _share(positions) <= most}
+    known = {one: positions for one, positions in found if positions is not None}
+    touched = {one: at for one, at in known.items() if rules.lets_logs_win or _share(at) <= _MOST_TOUCHED}
     rows = sum(int(positions.max(initial=0)) for positions in touched.values())
     return touched if rows <= _MOST_ROWS else {}
 
 
 def _share(positions: Positions) -> float:
     """How many of a base file's rows are touched, if they are spread over all of it."""
-    return len(np.unique(positions)) / (1 + int(positions.max())) if len(positions) else 0.0
+    if not len(positions):
+        return 0.0
+    is_touched = np.zeros(1 + int(positions.max()), np.bool_)
+    is_touched[positions] = True
+    return int(is_touched.sum()) / len(is_touched)
 
 
 def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> list[DataFrame]:

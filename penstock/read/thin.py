@@ -7,6 +7,7 @@ of the row, and workers say so. Spark makes the column of these, if a query want
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,15 +76,16 @@ def _without(rows: pa.Table, name: str, known: pa.ChunkedArray) -> pa.Table:
     return rows.set_column(at, rows.schema.field(name).with_nullable(True), rest)
 
 
-def restored(columns: StructType, how: Thin) -> list[Column]:
-    """The columns again, as Spark expressions over what was handed over."""
-    return [_restored(name, how).alias(name) for name in columns.names]
+def restored(columns: StructType, how: Thin) -> list[Column | str]:
+    """The columns again, as Spark expressions over what was handed over; every call to the JVM costs, so there are few."""
+    return [_restored(name, how) for name in columns.names]
 
 
-def _restored(name: str, how: Thin) -> Column:
-    itself = F.col(quoted(name))
+def _restored(name: str, how: Thin) -> Column | str:
+    itself = quoted(name)
     if name in how.numbered:
-        return F.coalesce(itself, F.get(F.lit(list(how.numbered[name])), F.col(name + _NUMBER)))
+        values = F.from_json(F.lit(json.dumps(how.numbered[name])), "array<string>")
+        return F.coalesce(itself, F.get(values, name + _NUMBER)).alias(name)
     if name == RECORD_KEY and how.key:
-        return F.when(F.col(RECORD_KEY + _SAME), F.col(quoted(how.key))).otherwise(itself)
+        return F.expr(f"CASE WHEN {RECORD_KEY}{_SAME} THEN {quoted(how.key)} ELSE {itself} END").alias(name)
     return itself
