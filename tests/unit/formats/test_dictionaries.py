@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -32,6 +33,17 @@ def test_texts_that_repeat_in_a_row_group_get_a_dictionary_even_if_a_sample_hard
 def test_numbers_need_more_repetition_than_texts() -> None:
     numbers = np.random.default_rng(5).integers(0, 40_000, ROWS)
     assert repetitive_columns(pa.table({"n": numbers, "city": numbers % 7})) == ["city"]
+
+
+def test_nulls_are_no_repetition() -> None:
+    rows = np.arange(ROWS)
+    sparse = {
+        "note": pa.array([f"note-{i}" for i in rows]),
+        "n": pa.array(rows),
+        "city": pa.array([f"city-{i % 7}" for i in rows]),
+    }
+    table = pa.table({name: pc.if_else(pa.array(rows % 5 == 0), values, None) for name, values in sparse.items()})
+    assert repetitive_columns(table) == ["city"]
 
 
 @pytest.mark.parametrize("values", [10, 1_000, 20_000, 300_000])
