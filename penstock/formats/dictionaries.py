@@ -13,14 +13,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_SAMPLE_ROWS = 4_096
+#: Rows of a sample: an eighth, where that is no fewer and no more. Looking at many of few would take as long as writing them.
+_LEAST_ROWS, _MOST_ROWS = 1_024, 4_096
 #: Different values up to which a dictionary pays, as a part of all.
 _OF_NUMBERS, _OF_TEXTS = 0.25, 0.4
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
     """Names of the columns of a row group like `rows` that repeat, as a Parquet writer takes them."""
-    head = rows.slice(0, _SAMPLE_ROWS)
+    head = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
     times = rows.num_rows / max(1, head.num_rows)
     leaves = (leaf for name in rows.column_names for leaf in _leaves(name, head[name].combine_chunks()))
     return [path for path, values in leaves if _repeats(values, times)]
