@@ -65,13 +65,12 @@ def list_pending(path: str = PATH) -> None:
     table = penstock.Table.open(path)
     history = table.history()
     waiting = [entry for entry in history if entry.state != "completed"]
-    Console().print(type(history)(waiting, table.name) if waiting else f"nothing of {table.name} waits")
+    typer.echo(str(type(history)(waiting, table.name)) if waiting else f"nothing of {table.name} waits")
 
 
 def health(path: str = PATH, option: list[str] = OPTION) -> None:
     """Show how a table is doing, with what to do where something is wrong."""
-    console = Console()
-    console.print(penstock.Table.open(path, options=options_of(option)).health())
+    typer.echo(str(penstock.Table.open(path, options=options_of(option)).health()))
 
 
 def check(path: str = PATH) -> None:

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> str:
 
 
 def penstock(*words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "30"}
     command = [sys.executable, "-m", "penstock.cli.main", *words]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=_heed_signals
@@ -54,6 +54,13 @@ def test_one_round_runs_what_is_due_and_the_reports_are_tables(path: str) -> Non
     assert (code, "is missing" in text) == (1, True), text
     code, text = said("services", "list", path)
     assert (code, bool(re.search("nothing of .* waits", text))) == (0, True), text
+
+
+def test_what_waits_is_told_in_full_however_narrow_the_terminal(path: str) -> None:
+    (Path(path) / ".hoodie" / "20300101000000000.commit.requested").touch()
+    code, text = said("services", "list", path)
+    assert (code, len(text.splitlines())) == (0, 4), text
+    assert re.search(r"20300101000000000 .*commit.* requested", text), text
 
 
 def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) -> None:
