@@ -24,6 +24,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ from bench.years import measure_years, years_table
 TABLE = "growing"
 SAMPLES = 3
 BENDS = 1.25
+UNARCHIVED = {"hoodie.archive.automatic": "false"}
 ROWS_PER_PARTITION = 100_000
 #: Where nothing else is asked for.
 SIZES = {
@@ -252,11 +254,13 @@ def measure_axis(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter)
         engine.bulk_insert(TABLE, str(folder / given.base))
         if axis == "commits":
             add_commits(engine.path(TABLE), size)
-        for batch in given.batches:
-            cities = list(given.cities) if given.cities else None
-            _, measured = meter.measure(partial(engine.upsert, TABLE, str(folder / batch), "SIMPLE", cities))
-            if turn:
-                yield {"size": size, **measured}
+        cities = list(given.cities) if given.cities else None
+        for how in (UNARCHIVED, {}) if axis == "commits" else ({},):
+            with patch.object(engine, "OPTIONS", {**getattr(engine, "OPTIONS", {}), **how}, create=True):
+                for batch in given.batches:
+                    _, measured = meter.measure(partial(engine.upsert, TABLE, str(folder / batch), "SIMPLE", cities))
+                    if turn:
+                        yield {"size": size, **({"what": "without archiving"} if how else {}), **measured}
         count = engine.count(TABLE, "seq >= 0")
         if count != given.rows:
             raise SystemExit(f"{engine.name} has {count} rows after {axis} {size}, not {given.rows}")
@@ -303,7 +307,8 @@ def write_report(out: str, publish: str | None = None) -> None:
     parts.append("\n".join(f"- {k.replace('_', ' ')}: {facts[k]}" for k in ("rows", "codec", "cores", "processor", "started")))
     for axis, by_name in curves.items():
         plot_growth(axis, LABELS[axis], by_name, Path(out, f"growth-{axis}.svg"))
-        parts += [f"## {axis}", LABELS[axis].capitalize() + ".", growth_table(by_name), f"![{axis}](growth-{axis}.svg)"]
+        parts += [f"## {axis}", LABELS[axis].capitalize() + ".", growth_table(by_name)]
+        parts += [*slow_ones(axis, records), f"![{axis}](growth-{axis}.svg)"]
         parts += [years_table(records)] if axis == "years" else []
     Path(out, "growth.md").write_text("\n\n".join(parts) + "\n")
     Path(out, "growth.json").write_text(json.dumps({"conditions": facts, "curves": curves}, indent=1))
@@ -324,6 +329,17 @@ def collect(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[tuple
         axis: {name: [(size, statistics.median(s)) for size, s in sorted(points.items())] for name, points in by_name.items()}
         for axis, by_name in samples.items()
     }
+
+
+def slow_ones(axis: str, records: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each point of which one sample took more than twice the median, which a median hides."""
+    samples: dict[tuple[str, int], list[float]] = {}
+    for r in records:
+        if r["axis"] == axis and not r.get("what"):
+            samples.setdefault((r["engine"], r["size"]), []).append(r["s"])
+    far = {at: s for at, s in samples.items() if max(s) > 2 * statistics.median(s)}
+    said = [f"- {name} at {size:,}: {' / '.join(f'{s:.2f}' for s in its)} s" for (name, size), its in far.items()]
+    return ["Samples that are far apart:", "\n".join(said)] if said else []
 
 
 def growth_table(curves: dict[str, list[tuple[int, float]]]) -> str:

@@ -8,7 +8,8 @@
    decode, match, merge, encode, footer and bloom filter, then under a sampler that makes the flame graph. What it writes is
    removed with the markers of the write, as the files of a lost attempt are.
 
-Tables and flame graphs go to the output folder. Run it as a module: as a script it would hide Python's own `profile`.
+Tables and flame graphs go to the output folder, and to one where they are published, if you name it. Run it as a module: as a
+script it would hide Python's own `profile`.
 """
 
 from __future__ import annotations
@@ -303,6 +304,9 @@ def main() -> None:
     text = page(a, workload, transfer, total, meter, watch.found)
     write_files(out, a, text, transfer, total, meter, watch.found, driver)
     print(text)
+    if a.publish:
+        for name in ["profile.md", "profile.json", "flame-driver.svg", *(f"flame-{kernel.name}.svg" for kernel in watch.found)]:
+            shutil.copy(out / name, a.publish)
     shutil.rmtree(out / "tables", ignore_errors=True)
 
 
@@ -317,6 +321,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--codec", default="snappy")
     p.add_argument("--data", default="bench/out/data")
     p.add_argument("--out", default="bench/out/profile")
+    p.add_argument("--publish", metavar="FOLDER", help="also write profile.md and its flame graphs there")
     a = p.parse_args()
     a.data, a.out = os.path.abspath(a.data), os.path.abspath(a.out)
     return a

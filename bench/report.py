@@ -149,6 +149,12 @@ def mean_ratios(results: Results, base: str, key: str) -> str:
     return ", ".join(parts)
 
 
+def peaks(results: Results) -> str:
+    """The most memory that an engine had in any step."""
+    found = {e: max((c.get("rss_mb", 0) for c in results[e].values()), default=0) for e in engines_of(results)}
+    return ", ".join(f"{engine} {most}" for engine, most in found.items())
+
+
 def problems(results: Results) -> str:
     """What was wrong or failed, and why a step is missing."""
     lines = []
@@ -206,6 +212,7 @@ def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str,
         "## Memory",
         "Peak resident memory of the process tree, in MB: all / JVM / Python workers (mapped files and shared pages count in "
         "every process; a heap grows because it may):",
+        f"Greatest peak of any step, in MB: {peaks(results)}.",
         figures(results, "MB", "rss_mb", "rss_jvm_mb", "rss_worker_mb"),
         "## Bytes",
         "The table on disk after the step, old versions included / what the step added to it, in MB / write amplification: "

@@ -1,0 +1,100 @@
+"""Figures of the published benchmark in other pages: tables between two marks, made of `docs/benchmarks/results.json`.
+
+    python -m bench.figures
+
+Run it after a benchmark was published; a test tells where a page says something else than the results do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.report import Results, ratio
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "benchmarks" / "results.json"
+
+SPEED = {
+    "W1": "bulk insert of 5 million rows",
+    "W2": "upsert of 10 % over all files, BLOOM",
+    "W5": "upsert of 1,000 rows in one partition",
+    "W13": "delete of 1 % over all files",
+    "W14": "clustering with a sort",
+    "W6": "merge-on-read upsert of 10 %",
+    "W8": "query over its logs, after a second one",
+    "W10": "compaction of everything",
+    "W12": "incremental read of one commit",
+    "W15a": "bulk insert into 1,000 partitions",
+}
+SPEED_ENGINES = {
+    "penstock43": "Penstock",
+    "hudi015": "Hudi 0.15",
+    "hudi12": "Hudi 1.2",
+    "delta": "Delta 3.3",
+    "iceberg": "Iceberg 1.10",
+}
+#: What is done, on a copy-on-write table and on a merge-on-read one.
+KINDS = {
+    "upsert of 10 % of the rows, over all files": ("W3", "W6"),
+    "upsert of 1,000 rows, over all files": ("", "W16"),
+    "aggregation over all rows, after two such upserts": ("W11a", "W8"),
+    "the same, read-optimized: without the newest rows": ("", "W9"),
+    "compaction of everything": ("", "W10"),
+}
+
+
+def speed(results: Results) -> str:
+    """Times over the limit's, one line per workload."""
+    lines = [f"| | {' | '.join(SPEED_ENGINES.values())} |", "| --- |" + " ---: |" * len(SPEED_ENGINES)]
+    for step, what in SPEED.items():
+        found = (ratio(results, engine, "limit", step) for engine in SPEED_ENGINES)
+        lines.append(f"| {what} | {' | '.join('' if r is None else f'{r:.1f}' for r in found)} |")
+    return "\n".join(lines)
+
+
+def kinds(results: Results) -> str:
+    """Seconds on both kinds of table, and Hudi's on one."""
+    lines = ["| | copy-on-write | merge-on-read | Hudi 0.15, merge-on-read |", "| --- | ---: | ---: | ---: |"]
+    for what, steps in KINDS.items():
+        cow, mor = (f"{results['penstock43'][step]['s']:.1f}" if step else "" for step in steps)
+        named = ", ".join(step for step in steps if step)
+        lines.append(f"| {what} ({named}) | {cow} | {mor} | {results['hudi015'][steps[1]]['s']:.1f} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "README.md": ("speed", speed),
+    "docs/table-types.md": ("kinds of table", kinds),
+}
+
+
+def refreshed(page: str, text: str, results: Results) -> str:
+    """A page with its table made anew."""
+    name, make = TABLES[page]
+    begin, end = f"<!-- {name}, by bench.figures: begin -->", f"<!-- {name}, by bench.figures: end -->"
+    found, times = re.subn(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _: f"{begin}\n{make(results)}\n{end}", text)
+    if times != 1:
+        raise ValueError(f"{page} has no place for the table: {begin} and {end}")
+    return found
+
+
+def published() -> Results:
+    """The results that are in the documentation."""
+    found: Results = json.loads(RESULTS.read_text())["results"]
+    return found
+
+
+def main() -> None:
+    """Write the pages anew."""
+    for page in TABLES:
+        text = (ROOT / page).read_text()
+        new = refreshed(page, text, published())
+        (ROOT / page).write_text(new)
+        print(f"{page}: {'as it was' if new == text else 'written anew'}")
+
+
+if __name__ == "__main__":
+    main()
