@@ -16,7 +16,7 @@ bench: setup $(READY_BENCH) ## measure beside real Hudi on the same machine: 1 m
 bench-full: setup $(READY_BENCH) ## the same with 5 million rows and every engine, three rounds; hours; writes docs/benchmarks
 	@$(BENCH) -m bench --rows $(or $(ROWS),5000000) --engines all --repeat $(or $(REPEAT),3) --timeout 14400 \
 	  --out bench/out/full --publish docs/benchmarks $(FLAGS)
-	@$(BENCH) -m bench.figures
+	@$(if $(ROWS)$(FLAGS),,$(BENCH) -m bench.figures)
 
 bench-growth: setup $(READY_BENCH) ## how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
 	@$(BENCH) -m bench.growth --out bench/out/growth --publish docs/benchmarks $(FLAGS)

@@ -28,7 +28,7 @@ from bench import report
 from bench.data import generate, read_truth
 from bench.engines import ENGINES, ROOT, open_engine, why_not
 from bench.meter import Meter
-from bench.workload import IDS, run, sections_of
+from bench.workload import IDS, Engine, run, sections_of
 
 DEFAULT_ENGINES = "limit,penstock,penstock43,hudi015"
 WARM_PARTITIONS = 20
@@ -46,14 +46,17 @@ def main() -> None:
     generate(data_folder(a, a.rows), a.rows, sections, a.partitions)
     generate(data_folder(a, a.warm_rows), a.warm_rows, sections, WARM_PARTITIONS)
     turns: Counter[str] = Counter()
+    failed = []
     for number in range(1, a.repeat + 1):
         for name in in_turn(a.engines, number):
             turns[name] += 1
-            measure(a, name, turns[name])
+            failed += [] if measure(a, name, turns[name]) else [name]
             report.write(a.out)
     print(Path(a.out, "results.md").read_text())
     if a.publish:
         report.publish(a.out, a.publish)
+    if failed:
+        sys.exit(f"not measured to the end: {', '.join(failed)}; their logs are in {a.out}")
 
 
 def arguments() -> argparse.Namespace:
@@ -122,6 +125,7 @@ def conditions(a: argparse.Namespace) -> dict[str, Any]:
         "processor": processor(),
         "memory_gib": round(memory),
         "system": platform.platform(terse=True),
+        "penstock_commit": commit(),
         "started": f"{a.started} UTC",
         "load_at_start": round(os.getloadavg()[0], 2),
     }
@@ -136,18 +140,22 @@ def processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def measure(a: argparse.Namespace, name: str, number: int) -> None:
-    """One engine, one round, in a process of its own."""
+def measure(a: argparse.Namespace, name: str, number: int) -> bool:
+    """One engine, one round, in a process of its own; False if it did not come to its end. What is left out is put on record."""
     python = Path(dict(p.split("=", 1) for p in a.python).get(name) or ENGINES[name].python if name in ENGINES else "")
     reason = why_not(name, a.rows, python)
     if reason:
         print(f"{name}: skipped, {reason}", flush=True)
-        return
+        emitter(a, name, number)({"run": "none", "step": "none", "status": "skipped", "detail": reason})
+        return True
     print(f"round {number}, {name}: running", flush=True)
     began = time.monotonic()
     command = ["-m", "bench", *sys.argv[1:], "--child", name, "--round", str(number), "--started", a.started]
     code = run_process(python, command, Path(a.out, f"{name}-{number}.log"), a.timeout)
     print(f"round {number}, {name}: exit {code} after {time.monotonic() - began:.0f} s", flush=True)
+    if code:
+        emitter(a, name, number)({"run": "none", "step": "none", "status": "failed", "detail": f"exit code {code}"})
+    return code == 0
 
 
 def run_process(python: Path, arguments: Sequence[str], log: Path, timeout: float) -> int:
@@ -176,10 +184,18 @@ def run_child(a: argparse.Namespace) -> None:
     root = f"{a.out}/tables/{name}"
     shutil.rmtree(root, ignore_errors=True)
     os.makedirs(root)
-    emit = emitter(a, name)
+    emit = emitter(a, name, a.round)
     start = time.perf_counter()
     engine = open_engine(name, root, a.codec)
-    emit({"run": "start", "step": "start", "status": "ok", "s": round(time.perf_counter() - start, 2), "versions": versions()})
+    emit(
+        {
+            "run": "start",
+            "step": "start",
+            "status": "ok",
+            "s": round(time.perf_counter() - start, 2),
+            "versions": versions(engine),
+        }
+    )
     for engine.run, rows in (("warm", a.warm_rows), (f"r{a.round}", a.rows)):
         folder = data_folder(a, rows)
         run(engine, folder, read_truth(folder), a.steps, meter, lambda record: emit({"run": engine.run, **record}))
@@ -190,11 +206,11 @@ def run_child(a: argparse.Namespace) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def emitter(a: argparse.Namespace, name: str) -> Callable[[dict[str, Any]], None]:
+def emitter(a: argparse.Namespace, name: str, number: int) -> Callable[[dict[str, Any]], None]:
     """Puts records into raw.jsonl, so that nothing is lost when a later step fails."""
 
     def emit(record: dict[str, Any]) -> None:
-        line = json.dumps({"engine": name, "started": a.started, "round": a.round, "rows": a.rows, **record})
+        line = json.dumps({"engine": name, "started": a.started, "round": number, "rows": a.rows, **record})
         print(line, flush=True)
         with Path(a.out, "raw.jsonl").open("a") as file:
             file.write(line + "\n")
@@ -202,12 +218,20 @@ def emitter(a: argparse.Namespace, name: str) -> Callable[[dict[str, Any]], None
     return emit
 
 
-def versions() -> dict[str, str]:
-    """What this process runs on."""
+def versions(engine: Engine | None = None) -> dict[str, str]:
+    """What this process runs on; of an engine on Spark, with its Java."""
     found = {"python": platform.python_version()}
     for package in ("pyspark", "pyarrow", "deltalake", "pyiceberg", "penstock"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    if spark := getattr(engine, "spark", None):
+        found["java"] = str(spark._jvm.System.getProperty("java.version"))
     return found
+
+
+def commit() -> str:
+    """What of Penstock is measured: its commit, and whether the files differ from it."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True, capture_output=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -19,6 +19,8 @@ class EngineSpec:
     kind: str
     environment: str
     about: str
+    #: In plots.
+    colour: str
     #: Larger inputs would take hours.
     rows_max: int | None = None
 
@@ -32,17 +34,18 @@ NEWEST, SPARK35, BENCH = ".venv", ".venv-spark35", ".venv-bench"
 ENGINES = {
     spec.name: spec
     for spec in (
-        EngineSpec("limit", "on_arrow:Limit", BENCH, "two bare pyarrow processes, the same byte work, no engine"),
-        EngineSpec("penstock", "on_spark:Penstock", BENCH, "Penstock on PySpark 3.5"),
-        EngineSpec("penstock43", "on_spark:Penstock", NEWEST, "Penstock on the newest PySpark"),
-        EngineSpec("penstockjvm", "on_spark:PenstockThroughJvm", NEWEST, "the same with penstock.direct.input=false"),
-        EngineSpec("hudi015", "on_spark:Hudi015", SPARK35, "Apache Hudi 0.15.0"),
-        EngineSpec("hudi12", "on_spark:Hudi12", SPARK35, "Apache Hudi 1.2.0"),
-        EngineSpec("hudi12v6", "on_spark:Hudi12V6", SPARK35, "Apache Hudi 1.2.0 writing table version 6"),
-        EngineSpec("delta", "on_spark:Delta", SPARK35, "Delta Lake 3.3.2 on Spark, MERGE"),
-        EngineSpec("iceberg", "on_spark:Iceberg", SPARK35, "Apache Iceberg 1.10.0 on Spark, MERGE INTO"),
-        EngineSpec("deltars", "on_arrow:DeltaRs", BENCH, "delta-rs, one node"),
-        EngineSpec("pyiceberg", "on_arrow:PyIceberg", BENCH, "pyiceberg, one node", rows_max=200_000),
+        EngineSpec("limit", "on_arrow:Limit", BENCH, "two bare pyarrow processes, the same byte work, no engine", "#888888"),
+        EngineSpec("penstock", "on_spark:Penstock", BENCH, "Penstock on PySpark 3.5", "#0b6e4f"),
+        EngineSpec("penstock43", "on_spark:Penstock", NEWEST, "Penstock on the newest PySpark", "#21c58f"),
+        EngineSpec("penstockjvm", "on_spark:PenstockThroughJvm", NEWEST, "the same, every row through the JVM", "#a5d8c3"),
+        EngineSpec("hudi015", "on_spark:Hudi015", SPARK35, "Apache Hudi 0.15.0", "#d1495b"),
+        EngineSpec("hudi015plain", "on_spark:Hudi015Plain", SPARK35, "Apache Hudi 0.15.0 without its metadata table", "#a63446"),
+        EngineSpec("hudi12", "on_spark:Hudi12", SPARK35, "Apache Hudi 1.2.0", "#e98a97"),
+        EngineSpec("hudi12v6", "on_spark:Hudi12V6", SPARK35, "Apache Hudi 1.2.0 writing table version 6", "#f3c1c8"),
+        EngineSpec("delta", "on_spark:Delta", SPARK35, "Delta Lake 3.3.2 on Spark, MERGE", "#00798c"),
+        EngineSpec("iceberg", "on_spark:Iceberg", SPARK35, "Apache Iceberg 1.10.0 on Spark, MERGE INTO", "#3d5a99"),
+        EngineSpec("deltars", "on_arrow:DeltaRs", BENCH, "delta-rs, one node", "#66c5d6"),
+        EngineSpec("pyiceberg", "on_arrow:PyIceberg", BENCH, "pyiceberg, one node", "#9bb3e0", rows_max=200_000),
     )
 }
 

@@ -2,8 +2,8 @@
 
     python -m bench.growth --engines limit,penstock43 --axes batch,commits --out bench/out/growth
 
-Each point is the median of three upserts into a table made for it. Between neighbours the exponent of growth is given:
-0 is flat, 1 is proportional, clearly more is a line that bends upwards, a defect to mend or explain.
+Each point is the median of three upserts into a table made for it, of counts it is one. Between neighbours the exponent of
+growth is given: 0 is flat, 1 is proportional, clearly more is a line that bends upwards, a defect to mend or explain.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from bench.bench import conditions, run_process, versions
 from bench.data import CITIES, Maker, WideMaker, load_by_city, load_groups
 from bench.engines import ENGINES, open_engine, why_not
 from bench.meter import Meter
+from bench.report import its_versions
 from bench.workload import TABLES, Engine, TableSpec
 from bench.years import measure_years, years_table
 
@@ -235,7 +236,7 @@ def run_child(a: argparse.Namespace) -> None:
                 continue
             measure = measure_marks if axis == "years" else measure_axis
             for number, record in enumerate(measure(a, engine, axis, meter)):
-                line = {"engine": name, "axis": axis, "number": number, "versions": versions(), **record}
+                line = {"engine": name, "axis": axis, "number": number, "versions": versions(engine), **record}
                 file.write(json.dumps(line) + "\n")
                 file.flush()
                 print(json.dumps(line), flush=True)
@@ -304,7 +305,13 @@ def write_report(out: str, publish: str | None = None) -> None:
     facts = json.loads(Path(out, "conditions.json").read_text())
     curves = collect(records)
     parts = ["# How time grows", __doc__.split("\n\n")[2] if __doc__ else ""]
-    parts.append("\n".join(f"- {k.replace('_', ' ')}: {facts[k]}" for k in ("rows", "codec", "cores", "processor", "started")))
+    parts.append(
+        "\n".join(
+            f"- {k.replace('_', ' ')}: {facts[k]}" for k in ("rows", "codec", "cores", "processor", "memory_gib", "started")
+        )
+    )
+    of = {r["engine"]: r["versions"] for r in records}
+    parts.append("\n".join(f"- `{name}`: {ENGINES[name].about} ({its_versions(name, found)})" for name, found in of.items()))
     for axis, by_name in curves.items():
         plot_growth(axis, LABELS[axis], by_name, Path(out, f"growth-{axis}.svg"))
         parts += [f"## {axis}", LABELS[axis].capitalize() + ".", growth_table(by_name)]

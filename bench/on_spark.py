@@ -235,6 +235,12 @@ class Hudi015(HudiApi):
     }
 
 
+class Hudi015Plain(Hudi015):
+    """The same without its metadata table, which Penstock does not keep either."""
+
+    OPTIONS: Mapping[str, str] = {"hoodie.metadata.enable": "false"}
+
+
 class Hudi12(Hudi015):
     """Apache Hudi 1.2.0 with its defaults."""
 

@@ -17,18 +17,6 @@ from matplotlib import pyplot as plt  # noqa: E402
 from bench.engines import ENGINES  # noqa: E402
 from bench.workload import GOALS, IDS, TITLES  # noqa: E402
 
-COLOURS = {
-    "limit": "#888888",
-    "penstock": "#0b6e4f",
-    "penstock43": "#21c58f",
-    "hudi015": "#d1495b",
-    "hudi12": "#e98a97",
-    "hudi12v6": "#f3c1c8",
-    "delta": "#00798c",
-    "iceberg": "#3d5a99",
-    "deltars": "#66c5d6",
-    "pyiceberg": "#9bb3e0",
-}
 _METADATA = {"Date": None, "Creator": None}
 
 
@@ -48,7 +36,7 @@ def _dots(results: Mapping[str, Mapping[str, Any]], file: Path, key: str, base: 
     for engine in engines:
         points = [(v, at) for at, s in enumerate(steps) if (v := _value(results, engine, s, key, base))]
         if points:
-            axes.scatter(*zip(*points, strict=True), color=COLOURS[engine], label=engine, s=34, zorder=3, alpha=0.9)
+            axes.scatter(*zip(*points, strict=True), color=ENGINES[engine].colour, label=engine, s=34, zorder=3, alpha=0.9)
     if key == "s":
         wanted = [(GOALS[s], at) for at, s in enumerate(steps) if s in GOALS]
         if wanted:
@@ -79,7 +67,7 @@ def plot_growth(axis: str, label: str, curves: Mapping[str, Sequence[tuple[float
     for name, points in curves.items():
         engine = name.split()[0]
         style = "-" if name == engine else "--"
-        axes.plot(*zip(*points, strict=True), style, marker="o", color=COLOURS.get(engine, "#444444"), label=name)
+        axes.plot(*zip(*points, strict=True), style, marker="o", color=ENGINES[engine].colour, label=name)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(label)

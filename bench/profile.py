@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from unittest.mock import patch
 
 import psutil
 
-from bench.bench import versions
+from bench.bench import processor, versions
 from bench.data import generate
 from bench.flame import Sampler, Stack, write_collapsed, write_flame
 from bench.meter import cpu_by_kind
@@ -101,12 +102,20 @@ PARTS = (
 
 
 class Timers:
-    """Seconds per label, without what was timed inside."""
+    """Seconds per label, without what was timed inside; by thread, so that together they may be more than the whole."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
-        self._open: list[float] = []
+        self._here = threading.local()
+
+    @property
+    def _open(self) -> list[float]:
+        """What is being timed in this thread."""
+        if not hasattr(self._here, "open"):
+            self._here.open = []
+        opened: list[float] = self._here.open
+        return opened
 
     @contextmanager
     def time(self, label: str) -> Iterator[None]:
@@ -187,8 +196,8 @@ class StageMeter:
         usual = Stages.run
 
         @contextmanager
-        def run(stages: Any, name: str, doing: str) -> Iterator[Any]:
-            with self.stage(name), usual(stages, name, doing) as notes:
+        def run(stages: Any, name: str, *more: Any) -> Iterator[Any]:
+            with self.stage(name), usual(stages, name, *more) as notes:
                 yield notes
 
         with ExitStack() as stack:
@@ -372,7 +381,8 @@ def page(
     """Everything as Markdown."""
     about = f"{a.rows:,} rows, {workload.operation} of `{workload.batches[0]}` into `{workload.table}`"
     about += f" ({TABLES[workload.table].groups or 'one'} file group(s) a partition), index {workload.index}, {a.codec}; "
-    parts = [f"# Where the time goes: {a.workload}", about + ", ".join(f"{k} {v}" for k, v in versions().items()) + "."]
+    about += ", ".join(f"{k} {v}" for k, v in versions().items()) + f"; {os.cpu_count()} cores, {processor()}."
+    parts = [f"# Where the time goes: {a.workload}", about]
     lines = ["| stage | wall s | share | driver CPU s | JVM CPU s | workers CPU s |", "|---|---:|---:|---:|---:|---:|"]
     known = {k: sum(r[k] for r in meter.rows) for k in ("s", *KINDS)}
     rest = {"stage": "rest", **{k: total[k] - known[k] for k in known}}
@@ -381,11 +391,17 @@ def page(
         lines.append(f"| {row['stage']} | {row['s']:.2f} | {row['s'] / total['s']:.0%} | " + " | ".join(cells) + " |")
     parts += ["## Stages", "\n".join(lines)]
     lines = ["| the way of the batch alone | s |", "|---|---:|", *(f"| {name} | {s:.2f} |" for name, s in transfer.items())]
-    parts += ["## Transfer", "\n".join(lines)]
+    way = (
+        "Files go to the workers as they are; what a batch would take that Spark has to make first, and that crosses into Python:"
+    )
+    parts += ["## Transfer", way, "\n".join(lines)]
+    ahead = (
+        " A row group is decoded while the one before it is merged and encoded, in another thread, which the graph does not show."
+    )
     for kernel in kernels:
         lines = ["| part | s | share |", "|---|---:|---:|"]
         lines += [f"| {n} | {s:.3f} | {s / kernel.seconds:.0%} |" for n, s in sorted(kernel.parts.items(), key=lambda p: -p[1])]
-        parts += [f"## Kernel `{kernel.name}`", f"The heaviest of {kernel.tasks} task(s), alone: {kernel.seconds:.2f} s."]
+        parts += [f"## Kernel `{kernel.name}`", f"The heaviest of {kernel.tasks} task(s), alone: {kernel.seconds:.2f} s.{ahead}"]
         parts += ["\n".join(lines), f"![flame graph](flame-{kernel.name}.svg)"]
     return "\n\n".join([*parts, "![flame graph of the driver](flame-driver.svg)"]) + "\n"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines import ENGINES
-from bench.workload import GOALS, IDS, TITLES
+from bench.workload import GOALS, IDS, STEPS, TITLES
 
 Cell = dict[str, Any]
 Results = dict[str, dict[str, Cell]]
@@ -118,6 +118,32 @@ def ratios(results: Results, conditions: Mapping[str, Any], heading: str, key: s
     return table(results, heading, write_cell)
 
 
+def other_goals(results: Results) -> str:
+    """Memory and bytes beside Hudi's."""
+    engines = [e for e in OURS if e in results]
+    lines = [f"| over hudi015's | goal | {' | '.join(engines)} |", "|---|---:|" + "---:|" * len(engines)]
+    asked = {"greatest peak memory of any step": 0.5, "bytes on disk after the last write to a table, all tables": 1.0}
+    for (what, goal), found in zip(asked.items(), (peak_ratio, bytes_ratio), strict=True):
+        values = [found(results, e) for e in engines]
+        texts = ["" if v is None else f"**{v:.3f}**" if v <= goal else f"{v:.3f} missed" for v in values]
+        lines.append(f"| {what} | {goal} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def peak_ratio(results: Results, engine: str) -> float | None:
+    """The greatest peak of the steps that both ran, over Hudi's."""
+    both = [s for s in IDS if ratio(results, engine, "hudi015", s, "rss_mb")]
+    mine, its = (max((results[e][s]["rss_mb"] for s in both), default=0) for e in (engine, "hudi015"))
+    return mine / its if its else None
+
+
+def bytes_ratio(results: Results, engine: str) -> float | None:
+    """All tables together as they are after their last write, over Hudi's."""
+    last = {step.table: step.id for step in STEPS if step.writes and ratio(results, engine, "hudi015", step.id, "disk_mb")}
+    mine, its = (sum(results[e][s]["disk_mb"] for s in last.values()) for e in (engine, "hudi015"))
+    return mine / its if its else None
+
+
 def goals(results: Results) -> str:
     """Where we want to be, and where we are: times over the limit's."""
     ours = [e for e in OURS if e in results]
@@ -139,14 +165,21 @@ def goals(results: Results) -> str:
     return "\n".join(lines)
 
 
-def mean_ratios(results: Results, base: str, key: str) -> str:
-    """Geometric mean over the steps that both have."""
+def mean_ratios(results: Results, base: str, key: str, on_all: Sequence[str]) -> str:
+    """Geometric means over steps that all these engines have; of the others, over what they have of these."""
     parts = []
     for engine in engines_of(results):
-        each = [r for r in (ratio(results, engine, base, step, key) for step in IDS) if r]
-        if each:
-            parts.append(f"{engine} {statistics.geometric_mean(each):.2f} ({len(each)} steps)")
+        each = [r for r in (ratio(results, engine, base, step, key) for step in on_all) if r]
+        if len(each) == len(on_all):
+            parts.append(f"{engine} {statistics.geometric_mean(each):.2f}")
     return ", ".join(parts)
+
+
+def common_steps(results: Results) -> list[str]:
+    """Steps with a goal that every engine has which has most of them."""
+    ran = {e: [s for s in GOALS if results[e].get(s, {}).get("status") == "ok"] for e in engines_of(results)}
+    most = [steps for steps in ran.values() if len(steps) > len(GOALS) / 2]
+    return [s for s in GOALS if most and all(s in steps for steps in most)]
 
 
 def peaks(results: Results) -> str:
@@ -176,33 +209,75 @@ def write(out: str) -> None:
     results = collect(records)
     versions = {r["engine"]: r["versions"] for r in records if r["step"] == "start"}
     content = {"conditions": conditions, "versions": versions, "results": results}
+    content |= {"measured": measured(records), "left_out": left_out(records)}
     Path(out, "results.json").write_text(json.dumps(content, indent=1))
-    Path(out, "results.md").write_text(page(results, conditions, versions))
+    Path(out, "results.md").write_text(page(results, conditions, versions, content))
 
 
-def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str, Any], plots: Sequence[str] = ()) -> str:
-    """Everything as Markdown."""
-    facts = "\n".join(f"- {k.replace('_', ' ')}: {v}" for k, v in conditions.items())
+def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """How often each engine ran, and when that began."""
+    found: dict[str, dict[str, set[int]]] = {}
+    for r in records:
+        if r["run"].startswith("r"):
+            found.setdefault(r["engine"], {}).setdefault(r["started"], set()).add(r["round"])
+    return {
+        engine: ", ".join(
+            f"{len(rounds)} {'round' if len(rounds) == 1 else 'rounds'} from {start}" for start, rounds in its.items()
+        )
+        for engine, its in found.items()
+    }
+
+
+def left_out(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Engines that were skipped, or that did not come to their end, and why."""
+    return [f"{r['engine']}: {r['status']}, {r['detail']}" for r in records if r["run"] == "none"]
+
+
+def its_versions(engine: str, versions: Mapping[str, str]) -> str:
+    """The versions that matter to an engine, of all that are installed beside it."""
+    own = {"deltars": "deltalake", "pyiceberg": "pyiceberg"}
+    spark = ("pyspark", "java") if ENGINES[engine].kind.startswith("on_spark") else ()
+    names = ("python", *spark, "pyarrow", own.get(engine, "penstock" if engine.startswith("penstock") else ""))
+    return ", ".join(f"{name} {versions[name]}" for name in names if name in versions)
+
+
+def page(
+    results: Results,
+    conditions: Mapping[str, Any],
+    versions: Mapping[str, Any],
+    runs: Mapping[str, Any] | None = None,
+    plots: Sequence[str] = (),
+) -> str:
+    """Everything as Markdown.
+
+    Args:
+        runs: under `measured` how often an engine ran, and under `left_out` what did not.
+    """
+    facts = "\n".join(f"- {k.replace('_', ' ')}: {v}" for k, v in conditions.items() if k != "rounds")
+    times: Mapping[str, str] = (runs or {}).get("measured", {})
     engines = "\n".join(
-        f"- `{e}`: {ENGINES[e].about} ({', '.join(f'{k} {v}' for k, v in versions.get(e, {}).items())})"
+        f"- `{e}`: {ENGINES[e].about} ({its_versions(e, versions.get(e, {}))}; {times.get(e, 'once')})"
         for e in engines_of(results)
     )
+    on_all = common_steps(results)
     parts = [
         "# Benchmark",
         "One workload, one input, one machine; every answer checked against one that no engine computed. "
-        "Made by `make bench` or `make bench-full`; the rules are in `bench/README.md`.",
+        "Made by `python -m bench` (`make bench`, `make bench-full`); the rules are in `bench/README.md`.",
         facts,
         engines,
         *(f"![{name}]({name})" for name in plots),
         *(["## Goals", "Times over the limit's; **bold** meets the goal.", goals(results)] if "limit" in results else []),
+        *([other_goals(results)] if "hudi015" in results else []),
         "## Time",
         f"Seconds, then the ratio to {' and to '.join(b for b in BASES if b in results) or 'nothing'} (below 1 is faster). "
-        f"`~`: other processes took more than {NOISY:.0%} of the machine meanwhile. `-`: no equivalent, or not there yet.",
+        f"`~`: other processes took more than {NOISY:.0%} of the machine meanwhile. `-`: no equivalent, or not there yet. "
+        "An engine may have been asked for some of the steps only.",
         ratios(results, conditions, "s" + "".join(f" · ×{b}" for b in BASES if b in results), "s"),
         *(
-            f"Geometric mean of the {what} ratios to {base}: {mean_ratios(results, base, key)}."
+            f"Geometric mean of the {what} ratios to {base} over {', '.join(on_all)}: {mean_ratios(results, base, key, on_all)}."
             for base in BASES
-            if base in results
+            if base in results and on_all
             for what, key in (("time", "s"), ("CPU", "cpu"))
         ),
         *_spread(results),
@@ -221,7 +296,7 @@ def page(results: Results, conditions: Mapping[str, Any], versions: Mapping[str,
         "MB through read calls / through write calls of the process tree (files and pipes, without mapped files) / to disk:",
         figures(results, "MB", "read_mb", "write_mb", "disk_write_mb"),
     ]
-    details = problems(results)
+    details = "\n".join(filter(None, [*(f"- {one}" for one in (runs or {}).get("left_out", ())), problems(results)]))
     return "\n\n".join([*parts, *(["## Not measured", details] if details else [])]) + "\n"
 
 
@@ -246,7 +321,7 @@ def publish(out: str, folder: str) -> None:
     target.mkdir(parents=True, exist_ok=True)
     names = plot_results(content["results"], target)
     shutil.copy(Path(out, "results.json"), target / "results.json")
-    text = page(content["results"], content["conditions"], content["versions"], names)
+    text = page(content["results"], content["conditions"], content["versions"], content, names)
     for name, about in PAGES.items():
         text += f"\n[{about}]({name})\n" if (target / name).exists() else ""
     (target / "README.md").write_text(text)

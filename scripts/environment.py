@@ -101,7 +101,7 @@ def install(environment: Environment, *extras: str) -> None:
     """Install Penstock itself, editable, with the extras, at the pinned versions."""
     uv = [str(environment.python.parent / "uv"), "pip", "install", "--quiet", "--compile-bytecode"]
     uv += ["--python", str(environment.python), "-c", environment.constraints]
-    run([*uv, "-e", f".[{','.join(extras)}]"], hint="is PyPI reachable?")
+    run([*uv, "-e", f".[{','.join(filter(None, extras))}]"], hint="is PyPI reachable?")
 
 
 def provide_java(environment: Environment) -> None:

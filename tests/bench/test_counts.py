@@ -11,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.storage import SCHEMES
 from tests.kit.counting import Counts, counted
 from tests.table.tables import KEY, NAME, OPERATION, ORDERING, PARTITION
 
@@ -21,12 +24,13 @@ INDEX = "hoodie.index.type"
 OPTIONS = {NAME: "trips", KEY: "id", PARTITION: "city", ORDERING: "ts"}
 #: No batch is small enough for the driver.
 SPREAD = {"penstock.small.batch.rows": "0"}
+LOGGED = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 CITIES = 4
 #: Commit time, sequence number and key; then id, city, ts and fare. Path and file name are not read, they are put in again.
 COLUMNS = 7
 #: id 8 characters and its offset, city 5 and its offset, two numbers, and the key once more.
 ROW_BYTES = (8 + 4) + (5 + 4) + 8 + 8 + (8 + 4)
-NOTHING = Counts(jobs=0, tasks=0, opened=0, chunks=0, staged_rows=0, staged_bytes=0, written=0, listed=0)
+NOTHING = Counts(jobs=0, tasks=0, opened=0, chunks=0, crossed=0, staged_rows=0, staged_bytes=0, written=0, listed=0)
 
 Write = Callable[..., Counts]
 
@@ -74,12 +78,12 @@ def grouped_table(spark: Any, write: Write) -> None:
 
 def batch(rows: int) -> dict[str, int]:
     """What staging a batch of so many rows counts."""
-    return {"staged_rows": rows, "staged_bytes": rows * ROW_BYTES}
+    return {"crossed": rows, "staged_rows": rows, "staged_bytes": rows * ROW_BYTES}
 
 
 def test_a_bulk_insert_is_one_job_and_opens_nothing(spark: Any, write: Write) -> None:
     found = write("bulk_insert", trips(spark, 0, 4_000, tasks=2))
-    assert found == replace(NOTHING, jobs=1, tasks=2, written=2 * CITIES, listed=CITIES)
+    assert found == replace(NOTHING, jobs=1, tasks=2, crossed=4_000, written=2 * CITIES, listed=CITIES)
 
 
 @pytest.mark.usefixtures("spread_table")
@@ -114,7 +118,7 @@ def test_only_the_keys_of_a_delete_cross_into_python(spark: Any, write: Write) -
     found = write("delete", trips(spark, 0, 400), **SPREAD)
     # every file is opened to see whether it holds any of the keys, and then to be rewritten
     touched = {"opened": 2 * CITIES, "chunks": CITIES * (1 + COLUMNS), "written": CITIES, "listed": CITIES}
-    assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, staged_rows=400, staged_bytes=400 * 2 * (8 + 4))
+    assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, crossed=400, staged_rows=400, staged_bytes=400 * 2 * (8 + 4))
 
 
 @pytest.mark.usefixtures("grouped_table")
@@ -136,8 +140,9 @@ def test_an_upsert_into_buckets_has_no_job_that_looks_for_keys(spark: Any, write
     write("bulk_insert", trips(spark, 0, 4_000, cities=1), **buckets)
     found = write("upsert", trips(spark, 0, 600, cities=1, ts=2), **SPREAD, **buckets)
     # a base file is read to be merged; nothing at all is read where rows go to logs
-    files = 2 if kind == "COPY_ON_WRITE" else 0
-    assert found == Counts(jobs=2, tasks=2 + 2, opened=files, chunks=files * COLUMNS, written=files, listed=1, **batch(600))
+    files, logs = (2, 0) if kind == "COPY_ON_WRITE" else (0, 2)
+    touched = {"opened": files, "chunks": files * COLUMNS, "written": files, "listed": 1, "logs_written": logs}
+    assert found == Counts(jobs=2, tasks=2 + 2, **touched, **batch(600))
 
 
 def test_an_upsert_into_buckets_does_less_than_one_that_looks_for_keys_in_as_many_file_groups(spark: Any, write: Write) -> None:
@@ -190,9 +195,111 @@ def test_the_guard_notices_when_small_batches_go_through_spark(spark: Any, write
     assert spread == replace(usual, jobs=usual.jobs + 1, tasks=usual.tasks + CITIES)
 
 
+class _Sure:
+    """A filter that rules nothing out."""
+
+    def might_contain(self, keys: Any) -> Any:
+        return np.ones(len(keys), np.bool_)
+
+
 @pytest.mark.usefixtures("grouped_table")
-def test_the_guard_notices_when_key_ranges_are_not_used(spark: Any, write: Write) -> None:
+def test_the_guard_notices_when_key_ranges_are_not_used(spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.index.lookup.read_bloom", lambda *_: _Sure())
     keys = trips(spark, 0, 600, cities=1, ts=2)
-    usual = write("upsert", keys, **SPREAD, **{INDEX: "BLOOM"})
-    unpruned = write("upsert", keys, **SPREAD, **{INDEX: "SIMPLE"})
+    usual = write("upsert", keys, **{INDEX: "BLOOM"})
+    monkeypatch.setattr("penstock.index.lookup.Keys.between", lambda self, *_: np.arange(len(self.keys)))
+    unpruned = write("upsert", keys, **{INDEX: "BLOOM"})
     assert unpruned == replace(usual, chunks=usual.chunks + 5)
+
+
+def test_the_guard_notices_when_filters_are_not_used(spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("bulk_insert", trips(spark, 0, 6_000, cities=1, tasks=6).where("fare % 2 = 0"))
+    absent = trips(spark, 0, 6_000, cities=1, ts=2).where("fare % 100 = 1")
+    usual = write("delete", absent, **{INDEX: "BLOOM"})
+    assert usual.chunks == 0
+    monkeypatch.setattr("penstock.index.lookup.read_bloom", lambda *_: _Sure())
+    unfiltered = write("delete", absent, **{INDEX: "BLOOM"})
+    assert unfiltered == replace(usual, chunks=6)
+
+
+@pytest.fixture
+def files(spark: Any, tmp_path: Path) -> Callable[..., Any]:
+    """A batch that is Parquet files as they stand."""
+
+    def put(first: int, last: int, **more: Any) -> Any:
+        folder = str(tmp_path / f"rows-{first}-{last}")
+        trips(spark, first, last, **more).write.parquet(folder)
+        return spark.read.parquet(folder)
+
+    return put
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_no_row_of_a_parquet_file_goes_through_spark_and_the_guard_notices_if_it_does(
+    write: Write, files: Callable[..., Any]
+) -> None:
+    rows = files(0, 1_000, ts=2)
+    usual = write("upsert", rows, **SPREAD)
+    through_spark = write("upsert", rows, **SPREAD, **{"penstock.direct.input": "false"})
+    assert (usual.crossed, usual.staged_rows) == (0, 1_000)
+    assert through_spark == replace(usual, crossed=1_000, tasks=through_spark.tasks)
+
+
+def test_many_file_groups_share_some_tasks_and_the_guard_notices_if_they_do_not(
+    spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("bulk_insert", trips(spark, 0, 4_000, cities=12, tasks=1))
+    usual = write("upsert", trips(spark, 0, 1_200, cities=12, ts=2), **SPREAD)
+    assert usual.tasks == 2 + 8
+    monkeypatch.setattr("penstock.spread._parts", lambda _, tasks: tasks)
+    apart = write("upsert", trips(spark, 0, 1_200, cities=12, ts=3), **SPREAD)
+    assert apart == replace(usual, tasks=2 + 12)
+
+
+@pytest.fixture
+def logged_table(spark: Any, write: Write) -> Counts:
+    """Four partitions of one base file with a log each; gives what the write of the logs did."""
+    write("bulk_insert", trips(spark, 0, 4_000, tasks=1), **LOGGED)
+    return write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD, **LOGGED)
+
+
+def test_an_upsert_into_logs_reads_keys_alone(logged_table: Counts) -> None:
+    touched = {"opened": CITIES, "chunks": CITIES, "written": 0, "listed": CITIES, "logs_written": CITIES}
+    assert logged_table == Counts(jobs=2, tasks=2 + CITIES, **touched, **batch(1_000))
+
+
+@pytest.mark.usefixtures("logged_table")
+def test_a_compaction_reads_and_writes_each_file_once(spark: Any, write: Write) -> None:
+    now = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    found = write("upsert", trips(spark, 0, 4, ts=3), **LOGGED, **now)
+    # the write opens a base file to see where its key stands; the compaction for its key filter, and to read it whole with its logs
+    assert (found.opened, found.chunks, found.written) == (3 * CITIES, CITIES * (1 + COLUMNS), CITIES)
+    assert (found.logs_opened, found.logs_written) == (2 * 2 * CITIES, CITIES)  # headers first, then what counts
+
+
+@pytest.mark.usefixtures("logged_table")
+def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_are_not(
+    spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.read.merged._LEAST_BYTES", 0)
+
+    def snapshot() -> Counts:
+        with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
+            plain_paths.setitem(SCHEMES, "", SCHEMES["count"])
+            assert spark.read.format("hudi").load(table_path).where("ts = 2").count() == 1_000
+        return account.counts
+
+    usual = snapshot()
+    assert (usual.opened, usual.chunks) == (0, 0)
+    monkeypatch.setattr("penstock.read.merged._touched", lambda *_: {})
+    in_workers = snapshot()
+    assert (in_workers.opened, in_workers.chunks > CITIES) == (CITIES, True)
+
+
+@pytest.mark.usefixtures("spread_table")
+def test_an_upsert_reads_the_bytes_of_the_columns_it_needs(spark: Any, write: Write, table_path: str) -> None:
+    stored = [pq.read_metadata(file) for file in Path(table_path).glob("*/*.parquet")]
+    chunks = [meta.row_group(0).column(i) for meta in stored for i in range(meta.num_columns)]
+    put_in_again = {"_hoodie_partition_path", "_hoodie_file_name"}
+    needed = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema not in put_in_again)
+    assert write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD).chunk_bytes == needed

@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock import spread
 from penstock.storage import SCHEMES, FileInfo, LocalStorage
 
 SCHEME = "count"
@@ -34,13 +37,20 @@ class Counts:
     #: Base files opened, and column chunks of them that were read.
     opened: int
     chunks: int
-    #: Rows that crossed into Python and were kept, and their bytes as Arrow.
+    #: Rows that Spark handed over to Python.
+    crossed: int
+    #: Rows that were kept there, and their bytes as Arrow.
     staged_rows: int
     staged_bytes: int
     #: Base files written.
     written: int
     #: Folders outside the timeline that were listed.
     listed: int
+    #: Log files opened, and written.
+    logs_opened: int = 0
+    logs_written: int = 0
+    #: Bytes of the column chunks that were read, before compression: after it they differ with the digits of times.
+    chunk_bytes: int = field(default=0, compare=False)
 
 
 @dataclass
@@ -184,12 +194,25 @@ def counted(spark: Any, folder: Path) -> Iterator[Account]:
     SCHEMES[SCHEME] = lambda rest: (CountingStorage(account.file), os.path.abspath(rest))
     spark.sparkContext.setJobGroup(group, "counted")
     try:
-        yield account
+        with patch.object(spread, "_over_rows", partial(_rows_counted, account.file)):
+            yield account
         jobs, tasks = _jobs_and_tasks(spark.sparkContext.statusTracker(), group)
         account.counts = _sum_up(account.notes, jobs, tasks)
     finally:
         spark.sparkContext.setJobGroup("rest", "not counted")
         del SCHEMES[SCHEME]
+
+
+def _rows_counted(file: str, kernel: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a worker: what Spark's rows are handed to, with the rows noted."""
+    account = Account(file)
+
+    def noted() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            account.note("crossed", batch.num_rows)
+            yield batch
+
+    yield from spread._over_rows(kernel, noted())
 
 
 def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
@@ -207,26 +230,32 @@ def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
 
 def _sum_up(notes: Sequence[Sequence[str]], jobs: int, tasks: int) -> Counts:
     staged = [words for words in notes if words[0] == "staged"]
+    chunks = _chunks(notes)
+    logs = [words[0] for words in notes if len(words) > 1 and ".log." in words[1]]
     return Counts(
         jobs=jobs,
         tasks=tasks,
         opened=sum(1 for words in notes if words[0] == "open" and words[1].endswith(".parquet")),
-        chunks=_chunks(notes),
+        chunks=len(chunks),
+        crossed=sum(int(words[1]) for words in notes if words[0] == "crossed"),
         staged_rows=sum(int(words[2]) for words in staged),
         staged_bytes=sum(int(words[3]) for words in staged),
         written=sum(1 for words in notes if words[0] == "create" and words[1].endswith(".parquet")),
         listed=sum(1 for words in notes if words[0] == "list" and "/.hoodie" not in words[1]),
+        logs_opened=sum(1 for name in logs if name in ("open", "map", "read")),
+        logs_written=sum(1 for name in logs if name in ("create", "write_new")),
+        chunk_bytes=sum(chunks.values()),
     )
 
 
-def _chunks(notes: Sequence[Sequence[str]]) -> int:
-    """Column chunks that were read; one that is read again after opening the file again counts again.
+def _chunks(notes: Sequence[Sequence[str]]) -> dict[tuple[str, str, int], int]:
+    """Column chunks that were read, with their size; one that is read again after opening the file again counts again.
 
     A read that reaches the end of the file is one of the footer, however much of a small file it brings along.
     """
     ends: dict[str, int] = {}
-    places: dict[str, list[tuple[int, int]]] = {}
-    found = set()
+    places: dict[str, list[tuple[int, int, int]]] = {}
+    found: dict[tuple[str, str, int], int] = {}
     for name, path, *more in notes:
         if name != "bytes" or not path.endswith(".parquet"):
             continue
@@ -234,11 +263,14 @@ def _chunks(notes: Sequence[Sequence[str]]) -> int:
             ends[path], places[path] = os.path.getsize(path), _chunk_places(path)
         reader, start, size = more[0], int(more[1]), int(more[2])
         if start + size < ends[path]:
-            found |= {(path, reader, at) for at, length in places[path] if at < start + size and start < at + length}
-    return len(found)
+            read = [one for one in places[path] if one[0] < start + size and start < one[0] + one[1]]
+            found |= {(path, reader, at): plain for at, _, plain in read}
+    return found
 
 
-def _chunk_places(path: str) -> list[tuple[int, int]]:
+def _chunk_places(path: str) -> list[tuple[int, int, int]]:
+    """Where each column chunk begins, how long it is, and how long before compression."""
     metadata = pq.read_metadata(path)
     columns = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)]
-    return [(c.dictionary_page_offset or c.data_page_offset, c.total_compressed_size) for c in columns]
+    begins = [c.dictionary_page_offset or c.data_page_offset for c in columns]
+    return [(at, c.total_compressed_size, c.total_uncompressed_size) for at, c in zip(begins, columns, strict=True)]
