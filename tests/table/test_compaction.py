@@ -402,6 +402,9 @@ def test_a_run_that_another_process_is_at_is_left_to_it(spark: Any, table: penst
         run(spark, f"crash:{table.path}", **LAZY)
     with pytest.raises(WriteConflict, match="is being run by another process"):
         table.compact(options=LAZY)
+    upsert(spark, table.path, *LATER, **LAZY, **{INLINE: "true"})  # neither fails nor takes it away
+    assert plain_rows(table.path) == rows_of(*ALL)
+    assert len(pending(table.path)) == 1
 
 
 class Interrupted(Stages):
@@ -577,6 +580,21 @@ def test_a_plan_is_run_without_a_file_group_whose_first_write_was_rolled_back_si
     assert commit.rows_inserted == len(SIX)
     assert pending(table_path) == []
     assert read_optimized(spark, table_path) == rows_of(*SIX)
+
+
+def test_a_write_whose_base_files_a_plan_names_is_not_rolled_back(spark: Any, table_path: str) -> None:
+    for operation, rows in (("bulk_insert", SIX), ("upsert", SIX[:2])):
+        write(trips(spark, *rows), table_path, {**APART, OPERATION: operation})
+    table = penstock.Table.open(table_path, spark)
+    plan = table.schedule_compaction()
+    assert plan is not None
+    first, second = sorted(instants(table_path, "deltacommit"))
+    table.rollback(second)
+    with pytest.raises(OptionError, match=f"compaction {plan.instant} of .* waits to read what write {first} has written"):
+        table.rollback(first)
+    table.unschedule_compaction(plan.instant)
+    table.rollback(first)
+    assert plain_rows(table_path) == []
 
 
 def test_all_log_files_of_a_slice_are_compacted_whether_the_plan_knows_them_or_not(spark: Any, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from penstock.services.clustering.resize import changed_rings, is_resize, resize
 from penstock.services.clustering.rewrite import RewriteTask, Rewriting, rewrite
 from penstock.services.clustering.schedule import ordering_of, planned_at, schedule_clustering, sortable
 from penstock.services.clustering.split import rewrite_in_parts
-from penstock.services.compaction.run import is_small, rules_and_settings, running, schema_of, start_over
+from penstock.services.compaction.run import is_small, rules_and_settings, running, runs_elsewhere, schema_of, start_over
 from penstock.services.plans import writes_before
 from penstock.spread import cores, run_tasks
 from penstock.storage import join
@@ -76,14 +76,19 @@ def cluster(spark: SparkSession, table: TableState, stages: Stages, *, due: bool
     Args:
         due: whether a new plan is made whatever the options say about when.
     """
-    done = run_waiting(spark, table, stages)
+    done = run_waiting(spark, table, stages, every=due)
     instant = schedule_clustering(table, due=due)
     return done + ([run_clustering(spark, table, instant.time, stages)] if instant else [])
 
 
-def run_waiting(spark: SparkSession, table: TableState, stages: Stages) -> list[Clustered]:
-    """Run all plans that wait, or whose run died, oldest first."""
-    waiting = [instant.time for instant, _ in clustering_plans(reloaded(table))]
+def run_waiting(spark: SparkSession, table: TableState, stages: Stages, *, every: bool = False) -> list[Clustered]:
+    """Run all plans that wait, or whose run died, oldest first.
+
+    Args:
+        every: whether a plan that another process is running is an error; otherwise it is left to that.
+    """
+    plans = clustering_plans(reloaded(table))
+    waiting = [instant.time for instant, _ in plans if every or not runs_elsewhere(table, instant)]
     return [run_clustering(spark, table, time, stages) for time in waiting]
 
 

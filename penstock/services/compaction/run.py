@@ -75,10 +75,12 @@ def compact(spark: SparkSession, table: TableState, stages: Stages, *, due: bool
     """Run all plans that wait, then plan and run what else there is to compact.
 
     Args:
-        due: whether a new plan is made whatever the trigger of the options says.
+        due: whether a new plan is made whatever the trigger of the options says. Otherwise this may be the end of a write, and
+            plans that another process is running are left to it.
     """
     check_type(table)
-    done = [run_plan(spark, table, instant.time, stages) for instant in waiting_plans(table)]
+    waiting = [i.time for i in waiting_plans(table) if due or not runs_elsewhere(table, i)]
+    done = [run_plan(spark, table, time, stages) for time in waiting]
     instant = schedule(table, due=due)
     return done + ([run_plan(spark, table, instant.time, stages)] if instant else [])
 
@@ -164,10 +166,15 @@ def start_over(table: TableState, instant: Instant) -> TableState:
     now = pending_at(table, instant.time, instant.action)
     if now.state is State.REQUESTED:
         return table
-    if is_lazy(table) and is_alive(table, instant.time):
+    if runs_elsewhere(table, now):
         raise WriteConflict(f"{instant.action.value} {instant.time} of {table.base_path} is being run by another process")
     roll_back(table, now, keeps_plan=True)
     return reloaded(table)
+
+
+def runs_elsewhere(table: TableState, instant: Instant) -> bool:
+    """Whether another process is at a plan; nobody knows under EAGER, where there is one writer, and it is not at it."""
+    return instant.state is not State.REQUESTED and is_lazy(table) and is_alive(table, instant.time)
 
 
 def _rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:

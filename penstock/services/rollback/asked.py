@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError
-from penstock.metadata.pending import pending_clusterings
+from penstock.metadata.pending import pending_clusterings, pending_plans
 from penstock.services.rollback.failed import failed_writes, is_service, roll_back_failed
 from penstock.services.rollback.plan import written_by
 from penstock.services.rollback.run import roll_back
@@ -17,8 +17,8 @@ def roll_back_to(table: TableState, time: str) -> str:
     """Undo the write at a time, which must be the newest one; gives the rollback's own instant.
 
     Raises:
-        OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering that waits is to read what
-            it wrote, or the rows before it were cleaned.
+        OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering or compaction that waits
+            is to read what it wrote, or the rows before it were cleaned.
     """
     table = reloaded(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
@@ -31,10 +31,9 @@ def roll_back_to(table: TableState, time: str) -> str:
     later = [i.time for i in table.timeline.writes if i.time > time]
     if later:
         raise OptionError(f"Found commits after time :{time}, please rollback greater commits first: {', '.join(later)}")
-    if instant.is_completed and (clustering := _clustering_on_top(table, instant)):
+    if instant.is_completed and (plan := _planned_on_top(table, instant)):
         raise OptionError(
-            f"clustering {clustering} of {table.base_path} waits to read what write {time} has written. Run it, or unschedule "
-            "it first"
+            f"{plan} of {table.base_path} waits to read what write {time} has written. Run it, or unschedule it first"
         )
     before = [i.time for i in table.timeline.writes if i.time < time]
     if instant.is_completed and before and (lost := lost_since(table, before[-1])):
@@ -50,8 +49,16 @@ def roll_back_to(table: TableState, time: str) -> str:
     return roll_back(table, instant)
 
 
-def _clustering_on_top(table: TableState, instant: Instant) -> str | None:
-    """The clustering that is planned for what a write wrote. (A compaction takes slices as they are when it runs.)"""
+def _planned_on_top(table: TableState, instant: Instant) -> str | None:
+    """The clustering that is planned for what a write wrote, or the compaction that is for base files of its.
+
+    A compaction takes the logs of a slice as they are when it runs, so those may go.
+    """
     written = {(stat.partition_path or "", stat.file_id) for stat in written_by(table, instant).stats}
-    plans = pending_clusterings(table).items()
-    return next((time for group, time in plans if group in written and time > instant.time), None)
+    for group, time in pending_clusterings(table).items():
+        if group in written and time > instant.time:
+            return f"clustering {time}"
+    for waiting, plan in pending_plans(table):
+        if any(one.base_file and one.base_instant == instant.time for one in plan.operations):
+            return f"compaction {waiting.time}"
+    return None
