@@ -1,10 +1,11 @@
-"""How a change's base files are made: what the options say, for writes and table services alike."""
+"""How a change's files are made: what the options say, for writes and table services alike."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from penstock import options as o
+from penstock.filegroup.log_write import BlockFormat
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.write import FileSettings
 from penstock.formats.parquet import BloomSettings
@@ -33,6 +34,11 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
         max_file_bytes=options[o.MAX_FILE_SIZE],
         markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
     )
+
+
+def block_format(options: Options) -> BlockFormat:
+    """How rows lie in log files."""
+    return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
 
 
 def _bloom_settings(options: Options) -> BloomSettings | None:

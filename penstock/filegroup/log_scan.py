@@ -2,7 +2,8 @@
 
 Which blocks count is decided from their headers, before any content is read:
 
-1. Files in the order of the slice, blocks in the order of the file. A torn or damaged block is passed over, as Hudi does.
+1. Files in the order of the slice, blocks in the order of the file. A torn or damaged block is passed over, as Hudi does; but
+   one in a file of ours whose write was completed is an error, since we complete no write with a torn block.
 2. A block of rows or deletes counts if its own instant is committed, and not later than the reader's time. Reading goes on
    behind a later one. (Hudi 0.15 stops there, even at a rollback, and may lose what a commit wrote behind it.)
 3. A rollback takes back what its target wrote before it, whatever its own time is: it never was committed.
@@ -24,9 +25,10 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
 from penstock.filegroup.model import FileSlice, LogFile
+from penstock.filegroup.names import is_log_token_of
 from penstock.filegroup.rows import KEY_COLUMN, keys_of
 from penstock.formats.delete_records import Deletes
-from penstock.formats.log_blocks import BlockType, LogBlock, read_deletes, read_row_parts, scan_blocks
+from penstock.formats.log_blocks import BlockType, HeaderKey, LogBlock, read_deletes, read_row_parts, scan_blocks
 from penstock.formats.log_blocks.large import PART_BYTES
 from penstock.merge.fold import LogRecords
 from penstock.merge.gather import column_at
@@ -109,11 +111,12 @@ def blocks_that_count(
     """The blocks of rows and deletes that count, oldest first; no content is read.
 
     Raises:
-        CorruptFile: a file is missing, or holds what is no log.
+        CorruptFile: a file is missing, holds what is no log, or a block of a write that was completed is damaged.
         Unsupported: a block of a kind or version that is not known.
     """
     counts = counts if counts is not None else ScanCounts()
     queue: list[Placed] = []
+    damaged: list[tuple[str, LogBlock]] = []
     for file in files:
         counts.files += 1
         counts.size_bytes += file.size_bytes
@@ -122,27 +125,38 @@ def blocks_that_count(
                 counts.blocks += 1
                 if block.type is BlockType.CORRUPT:
                     counts.corrupt_blocks += 1
+                    damaged += [(instant, block) for instant in _completed_by(file, block, times)]
                 elif block.is_rollback:
                     counts.rollback_blocks += 1
                     counts.instants.add(block.target_instant)
                     queue = [one for one in queue if one[1].instant != block.target_instant]
+                    damaged = [one for one in damaged if one[0] != block.target_instant]
                 else:
                     counts.instants.add(block.instant)
                     queue += [(file, block)] if times.sees(block.instant) else []
+    for instant, block in damaged:
+        raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
     return _with_compacted(queue)
+
+
+def _completed_by(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
+    """The completed write that a damaged block is of, if that is known: its header may tell, and the name of a file of ours."""
+    told = block.header.get(HeaderKey.INSTANT_TIME)
+    instants = times.completed if told is None else [told]
+    return [one for one in instants if is_log_token_of(file.write_token, one) and times.sees(one)]
 
 
 def positions_touched(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> npt.NDArray[np.int64] | None:
     """Where the rows of a slice's base file stand that its log says something about, by the blocks' headers alone.
 
     In no order, and as often as blocks say it. None if that takes a look at keys: a block does not say it, or does so of another
-    base file.
+    base file. Of blocks of others that is not known: Hudi 0.15 counts in the base file that a pending compaction replaces.
     """
     base, found = slice_.base_file, [np.empty(0, np.int64)]
     if base is None or any(log.base_instant != base.instant for log in slice_.log_files):
         return None
-    for _, block in blocks_that_count(storage, slice_.log_files, times):
-        positions = block.positions
+    for file, block in blocks_that_count(storage, slice_.log_files, times):
+        positions = block.positions if is_log_token_of(file.write_token, block.instant) else None
         if positions is None:
             return None
         found.append(positions)

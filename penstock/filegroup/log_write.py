@@ -1,8 +1,9 @@
 """Writing log files: changed rows and deleted keys of one file slice in, log files out, each announced first; gives write stats.
 
 Nothing is ever appended to a file that is there. Every attempt of a task makes log files of its own: a version behind those
-that the slice had when the write was planned, and the attempt's write token. A reader judges a block by its instant alone, so
-the files of an attempt that lost must be gone before the write is published; the markers name them (`markers.reconcile`).
+that the slice had when the write was planned, and a token of the attempt and the write (`names.log_token`). A reader judges a
+block by its instant alone, so the files of an attempt that lost must be gone before the write is published; the markers name
+them (`markers.reconcile`).
 
 Rows become data blocks as they come, so that memory is the rows at hand and one encoded block; deletes follow, in one block,
 behind the last rows. A file past its limit is closed when more rows come.
@@ -21,7 +22,7 @@ import pyarrow as pa
 from penstock.filegroup.key_notes import Note
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.names import log_file_name
+from penstock.filegroup.names import log_file_name, log_token
 from penstock.filegroup.rows import KEY_COLUMN, stamped
 from penstock.filegroup.write import Output, failing_as_storage
 from penstock.formats.delete_records import Deletes
@@ -173,7 +174,8 @@ class LogWriter:
     def _next(self) -> _OpenFile:
         self._version += 1
         target = self._target
-        name = log_file_name(target.file_id, target.base_instant, self._version, self._output.write_token)
+        token = log_token(self._output.write_token, self._output.settings.instant)
+        name = log_file_name(target.file_id, target.base_instant, self._version, token)
         path = join(target.partition_path, name) if target.partition_path else name
         self._names.append(name)
         self._open = _OpenFile(path, self._version, self._output.create(path, MarkerType.APPEND))

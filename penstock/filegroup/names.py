@@ -1,11 +1,15 @@
 """Names of data files, and what they tell.
 
 A base file is `<file id>_<write token>_<instant>.parquet`; a log file `.<file id>_<base instant>.log.<version>_<token>`.
+The name of a log file has no place for the instant that wrote it, and two writers may take the same version. So in ours the
+number of Spark's stage, which nobody reads, is one that is made of the instant: no two writes give a file the same name, and
+the name tells whether an instant wrote it.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,6 +65,21 @@ def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) 
 def write_token(task: int, stage: int, attempt: int) -> str:
     """Which attempt of which task wrote a file."""
     return f"{task}-{stage}-{attempt}"
+
+
+def log_token(write_token: str, instant: str) -> str:
+    """The write token of log files that an instant writes: of the task and the attempt that `write_token` is of."""
+    task, _, attempt = write_token.split("-")
+    return f"{task}-{_number_of(instant)}-{attempt}"
+
+
+def is_log_token_of(write_token: str, instant: str) -> bool:
+    """Whether a log file is one that Penstock wrote at this instant."""
+    return write_token.count("-") == 2 and write_token.split("-")[1] == _number_of(instant)
+
+
+def _number_of(instant: str) -> str:
+    return str(zlib.crc32(instant.encode()) >> 1)  # Java reads it as an int
 
 
 def parse_base_name(name: str) -> BaseName | None:

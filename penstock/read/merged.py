@@ -130,7 +130,7 @@ def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) 
         return {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = zip(slices, pool.map(lambda one: positions_touched(storage, one, rules.times), slices), strict=True)
-    known = {one: positions for one, positions in found if positions is not None}
+    known = {one: at for one, at in found if at is not None and at.max(initial=0) <= _MOST_ROWS}
     touched = {one: at for one, at in known.items() if rules.lets_logs_win or _share(at) <= _MOST_TOUCHED}
     rows = sum(int(positions.max(initial=0)) for positions in touched.values())
     return touched if rows <= _MOST_ROWS else {}

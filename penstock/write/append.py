@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock import options as o
-from penstock.filegroup.log_write import BlockFormat, LogSettings, LogWriter
+from penstock.commit.base_files import block_format
+from penstock.filegroup.log_write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.write import GroupWriter, Output
 from penstock.formats.delete_records import Deletes, deletes_of
@@ -45,7 +46,7 @@ def log_settings(table: TableState, options: Options) -> LogSettings | None:
     if not table.is_merge_on_read:
         return None
     return LogSettings(
-        block_format=BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower()),
+        block_format=block_format(options),
         max_block_bytes=options[o.LOG_BLOCK_MAX_SIZE],
         max_file_bytes=options[o.LOG_FILE_MAX_SIZE],
         insert_ratio=insert_ratio(table, options),

@@ -91,13 +91,23 @@ def test_the_plan_and_its_result_say_it_in_hudis_words(runner: Runner, path: str
     assert deleted == fresh
     (block,) = [one for one in plan["RollbackRequests"] if one["logBlocksToBeDeleted"]]
     assert (block["partitionPath"], block["latestBaseInstant"]) == ("berlin", base_instant)
-    assert block["logBlocksToBeDeleted"] == ({log.name: 1} if not how else {str(log.parent): 1})
+    assert block["logBlocksToBeDeleted"] == {log.name: 1}
     result = content(path, f"{time}.rollback")
     assert (result["commitsRollback"], result["totalFilesDeleted"]) == ([failed], 2)
     berlin = result["partitionMetadata"]["berlin"]
     ((written, size),) = berlin["rollbackLogFiles"].items()
     assert (written, size) == (str(log.parent / f"{log.name.split('.log.')[0]}.log.2_1-0-1"), Path(written).stat().st_size)
-    assert berlin["logFilesFromFailedCommit"] == ({log.name: 1} if not how else {})
+    assert berlin["logFilesFromFailedCommit"] == {log.name: 1}
+    assert plain_rows(path) == sorted(FIRST, key=repr)
+
+
+def test_logs_tell_by_their_names_what_a_dead_write_does_not_say_about_itself(runner: Runner, path: str) -> None:
+    """New rows that go to logs are not in its inflight file, file group by file group."""
+    failed = fail(runner, path)
+    (inflight,) = Path(path, ".hoodie").glob(f"{failed}.deltacommit.inflight")
+    inflight.write_bytes(b"")
+    roll_back_failed(open_table(path, read_options(BY_LISTING)))
+    assert [target for _, _, target in rollback_blocks(path)] == [failed, failed]
     assert plain_rows(path) == sorted(FIRST, key=repr)
 
 

@@ -24,6 +24,8 @@ from penstock.formats.log_blocks.read import open_log
 _LEAST_SIZE = KIND.size + INT.size + LONG.size + INT.size + LONG.size  # both maps and the content empty
 _HEADER_WINDOW = 64 * 1024
 _SEARCH_WINDOW = 1024 * 1024
+#: Of a block that is not whole, the header is read up to here.
+_TORN_HEADER = 1024 * 1024
 _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUPT.value}
 
 
@@ -65,8 +67,20 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
 def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
     size = _whole_size(file, at, end)
     if size is None:
-        return LogBlock(BlockType.CORRUPT, at, _next_magic(file, min(at + len(MAGIC), end), end) - at, file_name=file_name)
+        behind = _next_magic(file, min(at + len(MAGIC), end), end)
+        return LogBlock(BlockType.CORRUPT, at, behind - at, _torn_header(file, at, behind), file_name=file_name)
     return _parsed(file, at, size, file_name)
+
+
+def _torn_header(file: Any, at: int, end: int) -> dict[int, str]:
+    """What a block that is not whole says about itself, as far as that can be read."""
+    begin = at + FRONT.size + KIND.size
+    if begin + INT.size > end:
+        return {}
+    try:
+        return _read_map(file, begin, min(end, begin + _TORN_HEADER), "")[0]
+    except CorruptFile:
+        return {}
 
 
 def _whole_size(file: Any, at: int, end: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,22 +20,31 @@ from penstock.schema.avro import Avro
 _MOST_SIZE = 2**31 - 1  # Java reads sizes as ints
 
 
-def avro_block(rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None) -> bytes:
+def avro_block(
+    rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None, stands_for: Sequence[str] = ()
+) -> bytes:
     """A block of rows as Avro records. `schema` has the meta columns, as `rows` have.
 
     Args:
         positions: where in the base file the row of each key stands, if that is known of all.
+        stands_for: the instants whose blocks it is made of, if log compaction makes it.
 
     Raises:
         SchemaError: the rows do not fit the schema.
     """
-    return write_block(BlockType.AVRO_DATA, _headers(instant, schema, positions), encode_block(rows, schema))
+    return write_block(BlockType.AVRO_DATA, _headers(instant, schema, positions, stands_for), encode_block(rows, schema))
 
 
 def parquet_block(
-    rows: pa.Table, *, instant: str, schema: Avro, codec: str = "gzip", positions: Positions | None = None
+    rows: pa.Table,
+    *,
+    instant: str,
+    schema: Avro,
+    codec: str = "gzip",
+    positions: Positions | None = None,
+    stands_for: Sequence[str] = (),
 ) -> bytes:
-    """A block of rows as a Parquet file. `schema` has the meta columns, as `rows` have; `positions` as of an Avro block.
+    """A block of rows as a Parquet file; all but the codec as of an Avro block.
 
     Raises:
         SchemaError: the rows do not fit the schema.
@@ -45,12 +54,14 @@ def parquet_block(
     with open_writer(sink, fitted, codec) as writer:
         writer.write_table(fitted)
         writer.add_key_value_metadata({"parquet.avro.schema": _text(schema), "writer.model.name": "avro"})
-    return write_block(BlockType.PARQUET_DATA, _headers(instant, schema, positions), sink.getvalue())
+    return write_block(BlockType.PARQUET_DATA, _headers(instant, schema, positions, stands_for), sink.getvalue())
 
 
-def delete_block(deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None) -> bytes:
-    """A block of deleted keys; `positions` as of an Avro block."""
-    return write_block(BlockType.DELETE, _headers(instant, schema, positions), encode_deletes(deletes))
+def delete_block(
+    deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None, stands_for: Sequence[str] = ()
+) -> bytes:
+    """A block of deleted keys; `positions` and `stands_for` as of an Avro block."""
+    return write_block(BlockType.DELETE, _headers(instant, schema, positions, stands_for), encode_deletes(deletes))
 
 
 def rollback_block(*, instant: str, target_instant: str) -> bytes:
@@ -94,8 +105,10 @@ def _map_bytes(entries: Mapping[HeaderKey, str]) -> bytes:
     return b"".join(parts)
 
 
-def _headers(instant: str, schema: Avro, positions: Positions | None) -> dict[HeaderKey, str]:
+def _headers(instant: str, schema: Avro, positions: Positions | None, stands_for: Sequence[str]) -> dict[HeaderKey, str]:
     headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
+    if stands_for:
+        headers[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(stands_for)
     return headers if positions is None else {**headers, HeaderKey.RECORD_POSITIONS: encode_positions(positions)}
 
 

@@ -12,25 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import options as o
+from penstock.commit.base_files import block_format
 from penstock.commit.change import Change
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.filegroup.log_fold import FoldedLog
 from penstock.filegroup.log_scan import blocks_that_count, committed_times
-from penstock.filegroup.log_write import log_fields
+from penstock.filegroup.log_write import BlockFormat, log_fields
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.merged import MergeCounts, MergedRules, folded_log
 from penstock.filegroup.model import FileSlice, LogFile
-from penstock.filegroup.names import log_file_name
+from penstock.filegroup.names import log_file_name, log_token
 from penstock.filegroup.write import FileSettings, Output, failing_as_storage
-from penstock.formats.avro_columns import encode_block
-from penstock.formats.delete_records import deletes_of, encode_deletes
-from penstock.formats.log_blocks import BlockType, HeaderKey, write_block
+from penstock.formats.delete_records import deletes_of
+from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
 from penstock.merge.gather import Positions
 from penstock.metadata.listing import list_groups, visibility
 from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_log_compactions, plan_of
@@ -70,6 +71,7 @@ class JoinTask:
     rules: MergedRules
     settings: FileSettings
     max_block_bytes: int
+    block_format: BlockFormat = BlockFormat.AVRO
 
 
 def join_logs(spark: SparkSession, table: TableState, stages: Stages) -> list[Compacted]:
@@ -133,7 +135,7 @@ def _tasks(table: TableState, time: str, plan: CompactionPlan) -> list[JoinTask]
         folder = folders[operation.partition_path]
         slice_ = slice_of(table.base_path, operation, folder.sizes)
         later = unnamed_logs(slice_, folder)
-        tasks.append(JoinTask(slice_, later, rules, settings, table.options[o.LOG_BLOCK_MAX_SIZE]))
+        tasks.append(JoinTask(slice_, later, rules, settings, table.options[o.LOG_BLOCK_MAX_SIZE], block_format(table.options)))
     return tasks
 
 
@@ -147,15 +149,15 @@ def join_slice(task: JoinTask) -> list[dict[str, Any]]:
         return []
     log = folded_log(storage, slice_, task.rules, task.rules.arrow.names, counts)
     header = {
-        HeaderKey.INSTANT_TIME: task.settings.instant,
-        HeaderKey.SCHEMA: task.settings.avro_schema,
-        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant for _, block in blocks)),
+        "instant": task.settings.instant,
+        "schema": task.settings.avro_schema,
+        "stands_for": tuple(dict.fromkeys(block.instant for _, block in blocks)),
     }
     identity = this_task()
     output = Output(task.settings, identity.number, identity.write_token)
     files = (*slice_.log_files, *task.later)
     version = max(file.version for file in files) + 1
-    name = log_file_name(slice_.file_id, slice_.base_instant, version, output.write_token)
+    name = log_file_name(slice_.file_id, slice_.base_instant, version, log_token(output.write_token, task.settings.instant))
     path = join(slice_.partition_path, name) if slice_.partition_path else name
     size = 0
     with output.create(path, MarkerType.APPEND) as sink, failing_as_storage(path):
@@ -189,25 +191,26 @@ def join_slice(task: JoinTask) -> list[dict[str, Any]]:
     return [asdict(stat)]
 
 
-def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[HeaderKey, str]) -> Iterator[bytes]:
+def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
     """A folded log as blocks: rows, then deleted keys. In front those that were deleted before their row came.
 
-    A delete needs no ordering value here: what comes later replaces it, and what came before is in these blocks.
+    All go to one file, however large. A delete needs no ordering value here: what comes later replaces it, and what came before
+    is in these blocks.
     """
     keys = pa.chunked_array([log.keys])
     if log.fresh is not None and log.fresh.any():
         yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
     names = task.rules.arrow.names
+    make = partial(parquet_block, codec=task.settings.codec) if task.block_format is BlockFormat.PARQUET else avro_block
     for numbers in _parts(log, np.flatnonzero(~log.empty), min(task.max_block_bytes, task.rules.memory_bytes // 4)):
-        rows = log.take(numbers).select(names)
-        yield write_block(BlockType.AVRO_DATA, header, encode_block(rows, header[HeaderKey.SCHEMA]))
+        yield make(log.take(numbers).select(names), **header)
     if log.empty.any():
         yield _delete_block(keys, np.flatnonzero(log.empty), task, header)
 
 
-def _delete_block(keys: pa.ChunkedArray, numbers: Positions, task: JoinTask, header: Mapping[HeaderKey, str]) -> bytes:
+def _delete_block(keys: pa.ChunkedArray, numbers: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
     partitions = pa.repeat(task.slice_.partition_path, len(numbers))
-    return write_block(BlockType.DELETE, header, encode_deletes(deletes_of(keys.take(pa.array(numbers)), partitions)))
+    return delete_block(deletes_of(keys.take(pa.array(numbers)), partitions), **header)
 
 
 def _parts(log: FoldedLog, numbers: Positions, most_bytes: int) -> Iterator[Positions]:

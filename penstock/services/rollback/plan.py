@@ -13,6 +13,7 @@ from penstock.filegroup.markers import Marker, MarkerType, read_markers
 from penstock.filegroup.names import (
     BaseName,
     LogName,
+    is_log_token_of,
     parse_base_name,
     parse_log_name,
 )
@@ -79,13 +80,15 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
 def _listed(table: TableState, instant: Instant) -> list[dict[str, Any]]:
     """Requests for what a listing shows of a write: files with its time as their base instant, and logs it has added to.
 
-    Two attempts of a task may have made the same file group. A compaction did not write the logs that have its time.
+    Which slices that were may stand in what the write says about itself; our log files tell it by their names. Two attempts of a
+    task may have made the same file group. A compaction did not write the logs that have its time.
     """
     is_delta = instant.action.family is Action.DELTA_COMMIT
     stats: dict[str, list[WriteStat]] = written_by(table, instant).by_partition() if is_delta else {}
     requests: list[dict[str, Any]] = []
     for path, files in walk_partitions(table.storage, table.base_path):
         newest: dict[str, str] = {}
+        named: dict[str, dict[str, int]] = {}
         for file in files:
             name: BaseName | LogName | None = parse_base_name(file.name) or parse_log_name(file.name)
             if name is None:
@@ -95,15 +98,26 @@ def _listed(table: TableState, instant: Instant) -> list[dict[str, Any]]:
                 requests.append(_deleting(path, name.file_id, base_instant, join(table.base_path, path, file.name)))
             if base_instant <= instant.time:
                 newest[name.file_id] = max(newest.get(name.file_id, ""), base_instant)
-        requests += _added_to(table, path, stats.get(path, []), newest, instant.time)
+            if is_delta and isinstance(name, LogName) and is_log_token_of(name.write_token, instant.time):
+                named.setdefault(name.file_id, {})[file.name] = 1
+        requests += _added_to(table, path, stats.get(path, []), newest, instant.time, named)
     return requests
 
 
 def _added_to(
-    table: TableState, path: str, stats: Sequence[WriteStat], newest: Mapping[str, str], time: str
+    table: TableState,
+    path: str,
+    stats: Sequence[WriteStat],
+    newest: Mapping[str, str],
+    time: str,
+    named: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
-    """A request for each file group that the write may have added log files to; new ones went with their files."""
-    logs: dict[str, dict[str, int]] = {}
+    """A request for each file group that the write may have added log files to; new ones went with their files.
+
+    Args:
+        named: log files by file id whose names say that the write made them.
+    """
+    logs = {file_id: dict(its) for file_id, its in named.items() if newest[file_id] < time}
     for stat in stats:
         if stat.prev_commit != "null" and newest.get(stat.file_id, time) < time:
             name = (stat.path or "").rpartition("/")[2]

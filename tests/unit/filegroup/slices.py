@@ -14,7 +14,7 @@ from penstock.clock import new_uuid
 from penstock.filegroup.log_scan import CommittedTimes
 from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.filegroup.names import base_file_name, log_file_name
+from penstock.filegroup.names import base_file_name, log_file_name, log_token
 from penstock.formats.delete_records import deletes_of
 from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
 from penstock.merge.mergers import LatestCommit, Merger
@@ -66,12 +66,13 @@ class Slice:
         self.made = replace(self.made, base_file=BaseFile(path, "f-0", "01", len(sink.getvalue())))
         return self
 
-    def log(self, *blocks: bytes) -> Slice:
-        """One more log file with these blocks."""
+    def log(self, *blocks: bytes, of: str | None = None) -> Slice:
+        """One more log file with these blocks; one of ours, if the instant is told that writes it."""
         content, version = b"".join(blocks), len(self.made.log_files) + 1
-        path = f"/t/{log_file_name('f-0', '01', version, '0-0-0')}"
+        token = log_token("0-0-0", of) if of else "0-0-0"
+        path = f"/t/{log_file_name('f-0', '01', version, token)}"
         self.storage.write_new(path, content)
-        file = LogFile(path, "f-0", "01", version, "0-0-0", len(content))
+        file = LogFile(path, "f-0", "01", version, token, len(content))
         self.made = replace(self.made, log_files=(*self.made.log_files, file))
         return self
 

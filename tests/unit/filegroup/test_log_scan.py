@@ -24,7 +24,7 @@ from penstock.merge.fold import LogRecords
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
 from penstock.schema.avro import record_of
 from penstock.timeline.timeline import Timeline
-from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes, rows
+from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes, rows, rules_of
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 KEY = "_hoodie_record_key"
@@ -252,6 +252,23 @@ def test_a_flipped_byte_in_any_structural_field_is_an_error_or_a_block_passed_ov
             assert _answer(Slice().base(("b", 9, 0)).log(bytes(damaged) + more)) in (right, passed_over, "named"), (place, flip)
 
 
+@pytest.mark.parametrize("end", range(1, len(LAST), 7))
+def test_a_damaged_block_of_ours_is_an_error_once_its_write_was_completed(end: int) -> None:
+    of = Slice().base().log(FIRST, of="02").log(LAST[:end], of="03")
+    with pytest.raises(CorruptFile, match=r"log\.2_0-\d+-0, block at byte 0: it is damaged, and write 03 had completed it"):
+        of.values()
+    assert of.values(rules_of(times=CommittedTimes(frozenset({"01", "02"})))) == {"a": 1, "b": 2}, "a write that died"
+    of.log(rollback_block(instant="04", target_instant="03"))
+    assert of.values() == {"a": 1, "b": 2}, "a write that died, and was taken back"
+
+
+def test_a_damaged_block_of_ours_does_not_take_its_neighbours_with_it_unseen() -> None:
+    second = bytearray(deletes("02", ["b"]))
+    second[0] ^= 0xFF
+    with pytest.raises(CorruptFile, match="write 02 had completed it"):
+        Slice().base().log(FIRST + bytes(second), of="02").values()
+
+
 def _answer(one: Slice) -> object:
     try:
         return one.values()
@@ -284,12 +301,14 @@ def test_a_version_or_type_that_is_not_known_is_refused_with_its_place(place: in
 
 
 def test_positions_that_cannot_be_read_are_an_error_with_their_place() -> None:
-    one = Slice().base(("a", 1, 1)).log(avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0])))
+    written = avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0]))
+    one, others = Slice().base(("a", 1, 1)).log(written, of="02"), Slice().base(("a", 1, 1)).log(written)
+    assert positions_touched(others.storage, others.made, ALL_TIMES) is None, "theirs may count in another base file"
     assert positions_touched(one.storage, one.made, ALL_TIMES).tolist() == [0]  # type: ignore[union-attr]
     (block,) = scan_blocks(log := one.storage.read(one.made.log_files[0].path))
     text = block.header[HeaderKey.RECORD_POSITIONS].encode()
-    damaged = Slice().base(("a", 1, 1)).log(log.replace(text, b"!" + text[1:]))
-    with pytest.raises(CorruptFile, match=r"log\.1_0-0-0, block at byte 0: positions of records cannot be read"):
+    damaged = Slice().base(("a", 1, 1)).log(log.replace(text, b"!" + text[1:]), of="02")
+    with pytest.raises(CorruptFile, match=r"log\.1_0-\d+-0, block at byte 0: positions of records cannot be read"):
         positions_touched(damaged.storage, damaged.made, ALL_TIMES)
 
 

@@ -18,7 +18,7 @@ from penstock.errors import StorageError
 from penstock.filegroup.log_write import BlockFormat, LogSettings, LogWriter
 from penstock.filegroup.markers import Marker, MarkerType, open_write, read_markers, reconcile, seal
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.filegroup.names import log_file_name
+from penstock.filegroup.names import log_file_name, log_token, parse_log_name
 from penstock.filegroup.write import FileSettings, Output
 from penstock.formats.delete_records import ALWAYS, deletes_of
 from penstock.formats.log_blocks import BlockType, LogBlock, read_content, read_deletes, read_rows, scan_blocks
@@ -41,6 +41,7 @@ AVRO = avro_text(
         )
     )
 )
+TOKEN = log_token("3-0-0", TIME)
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OLD_BASE = BaseFile(f"{BASE}/p/{FILE_ID}_0-0-0_{OLD}.parquet", FILE_ID, OLD, 100)
 SLICE = FileSlice("p", FILE_ID, OLD, OLD_BASE)
@@ -72,6 +73,16 @@ def append(out: Output, table: pa.Table, settings: LogSettings | None = None, ta
     writer = LogWriter(out, target, settings or LogSettings())
     writer.write(table, table["id"])
     return writer.close()
+
+
+def test_two_writes_that_know_the_same_slice_never_make_the_same_file(storage: MemoryStorage) -> None:
+    """One joins the logs of a slice while another adds to it: what is given up must not be the other's."""
+    later = "20240101000000003"
+    open_write(storage, BASE, later)
+    (one,) = append(output(storage, "0-0-0"), rows(1))
+    (other,) = append(Output(FileSettings(storage, BASE, later, SCHEMA, AVRO), 0, "0-0-0"), rows(1))
+    assert one.path != other.path
+    assert {parse_log_name(str(stat.path).rpartition("/")[2]).version for stat in (one, other)} == {1}  # type: ignore[union-attr]
 
 
 def content(storage: MemoryStorage, stat: WriteStat) -> bytes:
@@ -142,7 +153,7 @@ def test_deletes_follow_the_rows_in_one_block(storage: MemoryStorage) -> None:
 def test_a_stat_says_which_file_of_which_slice(storage: MemoryStorage) -> None:
     earlier = (log_file(1, "9-1-1"), log_file(10, "0-2-2"))
     (stat,) = append(output(storage), rows(1), target=replace(SLICE, log_files=earlier))
-    name = log_file_name(FILE_ID, OLD, 11, "3-0-0")
+    name = log_file_name(FILE_ID, OLD, 11, TOKEN)
     assert (stat.path, stat.file_id, stat.partition_path, stat.prev_commit) == (f"p/{name}", FILE_ID, "p", OLD)
     assert stat.total_write_bytes == stat.file_size_in_bytes == len(content(storage, stat))
     assert stat.log == {
@@ -157,7 +168,7 @@ def test_a_stat_says_which_file_of_which_slice(storage: MemoryStorage) -> None:
 def test_while_a_compaction_is_pending_the_log_belongs_to_its_slice(storage: MemoryStorage) -> None:
     compaction = "20240101000000001500"
     (stat,) = append(output(storage), rows(1), target=replace(SLICE, base_instant=compaction))
-    assert stat.path == f"p/{log_file_name(FILE_ID, compaction, 1, '3-0-0')}"
+    assert stat.path == f"p/{log_file_name(FILE_ID, compaction, 1, TOKEN)}"
     assert (stat.prev_commit, stat.log["baseFile"]) == (compaction, "")
 
 
@@ -167,7 +178,7 @@ def test_new_rows_count_as_inserts_where_they_go_to_a_log(storage: MemoryStorage
     writer.write(rows(3), rows(3)["id"], are_updates=False)
     (stat,) = writer.close()
     assert (stat.num_writes, stat.num_update_writes, stat.num_inserts) == (3, 0, 3)
-    assert stat.path == log_file_name(FILE_ID, TIME, 1, "3-0-0")
+    assert stat.path == log_file_name(FILE_ID, TIME, 1, TOKEN)
 
 
 @pytest.mark.parametrize("kind", list(BlockFormat))

@@ -12,8 +12,10 @@ from penstock.filegroup.names import (
     BaseName,
     LogName,
     base_file_name,
+    is_log_token_of,
     log_file_name,
     log_order,
+    log_token,
     next_log_version,
     parse_base_name,
     parse_log_name,
@@ -43,6 +45,20 @@ def test_a_log_file_name_gives_back_its_parts(file_id: str, base: str, version: 
 @given(FILE_IDS, TIMES, st.integers(1, 10**6), TOKENS)
 def test_a_made_log_file_name_gives_back_its_parts(file_id: str, base: str, version: int, token: str) -> None:
     assert parse_log_name(log_file_name(file_id, base, version, token)) == LogName(file_id, base, version, token)
+
+
+@given(TOKENS, TIMES, TIMES)
+def test_a_log_file_tells_by_its_token_which_instant_wrote_it(token: str, instant: str, other: str) -> None:
+    made = log_token(token, instant)
+    assert is_log_token_of(made, instant)
+    assert is_log_token_of(made, other) == (instant == other)
+    assert (made.split("-")[0], made.split("-")[2]) == (token.split("-")[0], token.split("-")[2])
+    assert int(made.split("-")[1]) < 2**31, "Java reads it as an int"
+
+
+@pytest.mark.parametrize("token", ["", "1-0-1", "0-0-0"])
+def test_a_log_file_of_somebody_else_is_of_no_instant(token: str) -> None:
+    assert not is_log_token_of(token, "20240101000000002")
 
 
 def test_log_files_are_read_by_base_instant_then_number_of_version_then_token() -> None:

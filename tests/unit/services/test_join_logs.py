@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.filegroup.log_scan import CommittedTimes, blocks_that_count
+from penstock.filegroup.log_write import BlockFormat
 from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import LogFile
+from penstock.filegroup.names import log_token, parse_log_name
 from penstock.filegroup.write import FileSettings
 from penstock.formats.log_blocks import BlockType, rollback_block
 from penstock.merge.mergers import LatestCommit, LatestOrdering, Merger
@@ -20,15 +22,24 @@ from penstock.timeline.contents import WriteStat
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, COLUMNS, Slice, data, deletes, rules_of
 
 
-def join(of: Slice, instant: str = "50", later: tuple[LogFile, ...] = (), block: int = 1 << 20, **rules: Any) -> WriteStat | None:
+def join(
+    of: Slice,
+    instant: str = "50",
+    later: tuple[LogFile, ...] = (),
+    block: int = 1 << 20,
+    kind: BlockFormat = BlockFormat.AVRO,
+    **rules: Any,
+) -> WriteStat | None:
     """Joins the log of a slice, and adds the new file to it."""
     open_write(of.storage, "/t", instant)
     settings = FileSettings(of.storage, "/t", instant, COLUMNS, avro_text(AVRO))
-    found = join_slice(JoinTask(of.made, later, rules_of(**rules), settings, block))
+    found = join_slice(JoinTask(of.made, later, rules_of(**rules), settings, block, kind))
     if not found:
         return None
     stat = WriteStat(**found[0])
-    file = LogFile(f"/t/{stat.path}", "f-0", "01", stat.log["logVersion"], "0-0-0", stat.file_size_in_bytes)
+    name = parse_log_name(str(stat.path))
+    assert name is not None
+    file = LogFile(f"/t/{stat.path}", "f-0", "01", name.version, name.write_token, stat.file_size_in_bytes)
     of.made = replace(of.made, log_files=(*of.made.log_files, file))
     return stat
 
@@ -51,6 +62,14 @@ def test_a_joined_log_says_the_same(merger: Merger) -> None:
     join(of, merger=merger)
     assert {instant for instant, _ in blocks(of)} == {"50"}
     assert of.merged(rules_of(merger)).to_pylist() == before
+
+
+def test_a_joined_log_has_the_kind_of_blocks_that_is_asked_for() -> None:
+    of = changed()
+    before = of.merged().to_pylist()
+    join(of, kind=BlockFormat.PARQUET)
+    assert {kind for _, kind in blocks(of)} == {BlockType.PARQUET_DATA, BlockType.DELETE}
+    assert of.merged().to_pylist() == before
 
 
 def test_a_reader_that_takes_no_notice_of_it_reads_the_same() -> None:
@@ -82,11 +101,12 @@ def test_the_write_stat_is_one_of_a_log_file() -> None:
     of = changed()
     stat = join(of)
     assert stat is not None
-    assert (stat.path, stat.prev_commit) == (".f-0_01.log.3_0-0-0", "01")
+    name = f".f-0_01.log.3_{log_token('0-0-0', '50')}"
+    assert (stat.path, stat.prev_commit) == (name, "01")
     assert (stat.num_writes, stat.num_deletes) == (3, 1)
     assert (stat.total_log_records, stat.total_log_blocks, stat.total_log_files_compacted) == (5, 4, 2)
     assert (stat.log["logVersion"], stat.log["baseFile"]) == (3, "f-0_0-0-0_01.parquet")
-    assert stat.log["logFiles"] == [".f-0_01.log.1_0-0-0", ".f-0_01.log.2_0-0-0", ".f-0_01.log.3_0-0-0"]
+    assert stat.log["logFiles"] == [".f-0_01.log.1_0-0-0", ".f-0_01.log.2_0-0-0", name]
     assert [marker.kind for marker in read_markers(of.storage, "/t", "50")] == [MarkerType.APPEND]
 
 
