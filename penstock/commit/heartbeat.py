@@ -1,4 +1,4 @@
-"""Heartbeats: a running writer's sign of life, under the lazy policy for failed writes.
+"""Heartbeats: a running writer's sign of life, under the lazy policy for failed writes, and of a table that is written aside.
 
 An empty file `.hoodie/.heartbeat/<instant>` is written again and again; its modification time is the heartbeat. It is there
 before the instant is, so that nobody ever finds a living writer without one. Whoever finds it too old may take the write
@@ -8,12 +8,13 @@ for dead.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from penstock import clock
 from penstock import options as o
 from penstock.errors import StorageError, WriteConflict
-from penstock.storage import Storage, join
+from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.store import FOLDER
 
@@ -29,16 +30,16 @@ def heartbeat_path(base_path: str, instant: str) -> str:
 
 
 class Heartbeat:
-    """The signs of life of one write; silent unless the policy for failed writes asks for them."""
+    """The signs of life of one write; silent unless the policy for failed writes asks for them, or somebody `always` does."""
 
-    def __init__(self, table: TableState) -> None:
-        self._table, self._time = table, ""
+    def __init__(self, table: TableState, *, always: bool = False) -> None:
+        self._table, self._time, self._is_silent = table, "", not always and not is_lazy(table)
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def announce(self, time: str) -> None:
         """Give the first sign for an instant that is about to be taken; one that was not got is forgotten."""
-        if not is_lazy(self._table):
+        if self._is_silent:
             return
         if self._time:
             stop_heartbeat(self._table.storage, self._table.base_path, self._time)
@@ -72,11 +73,28 @@ class Heartbeat:
             stop_heartbeat(self._table.storage, self._table.base_path, self._time)
 
 
+@contextmanager
+def signs_of_life(table: TableState, name: str) -> Iterator[None]:
+    """Give signs of life for as long as something is worked on, whatever the policy; the last one stays, and ages."""
+    heartbeat = Heartbeat(table, always=True)
+    heartbeat.announce(name)
+    heartbeat.start()
+    try:
+        yield
+    finally:
+        heartbeat.stop()
+
+
 def is_alive(table: TableState, instant: str) -> bool:
     """Whether a writer's last sign of life is recent enough; one that never gave any is dead."""
     found = table.storage.stat(heartbeat_path(table.base_path, instant))
+    return found is not None and is_recent(table, found)
+
+
+def is_recent(table: TableState, sign: FileInfo) -> bool:
+    """Whether who wrote this file may still be at work."""
     allowed = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
-    return found is not None and clock.now_ms() - found.modified_ms <= allowed
+    return clock.now_ms() - sign.modified_ms <= allowed
 
 
 def check_alive(table: TableState, instant: str) -> None:

@@ -13,8 +13,9 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import options as o
+from penstock.commit.heartbeat import signs_of_life
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.commit.swap import fresh_path, recover, swap
+from penstock.commit.swap import OVERWRITE, fresh_path, recover, swap
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
 from penstock.index import index_of
 from penstock.options import Options, read_options
@@ -22,7 +23,7 @@ from penstock.progress import Stages
 from penstock.services.rollback.failed import roll_back_failed
 from penstock.spread import named_jobs
 from penstock.storage import Storage, join, locate
-from penstock.table import TableState, open_table, table_exists, table_schema
+from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.clustered import check_inline
 from penstock.write.create import create_table
@@ -105,12 +106,16 @@ def _overwrite(
     """Write a new table aside, and put it in the place of the old one."""
     fresh = fresh_path(base_path)
     try:
-        commit, table = _create(spark, incoming, storage, fresh, options)
-    except CommitUnknown as e:  # known after all: nobody sees a table that has not taken its place
+        with signs_of_life(TableState(storage, fresh, TableConfig({}), options), OVERWRITE):
+            commit, table = _create(spark, incoming, storage, fresh, options)
+    except Exception as e:
         with suppress(StorageError):
             storage.delete_tree(fresh)
+        if not isinstance(e, CommitUnknown):
+            raise
+        # known after all: nobody sees a table that has not taken its place
         raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
-    swap(storage, fresh, base_path)
+    swap(storage, fresh, base_path, commit.instant)
     return commit, replace(table, base_path=base_path)
 
 

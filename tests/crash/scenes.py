@@ -24,6 +24,8 @@ from tests.kit.plain import Row, plain_rows
 from tests.table.tables import OPERATION, TRIPS, Trip, trips
 
 TASKS = 2
+#: For a write that takes signs of life of just now for old ones.
+NO_SIGN_OF_LIFE = {"hoodie.client.heartbeat.tolerable.misses": "0"}
 #: The call that publishes a commit.
 PUBLISHING = r"^write_new .*\.(?:delta|replace)?commit$"
 
@@ -200,8 +202,8 @@ class Stage:
             self.runner.run(self.scene.write, f"crash:{table}")
 
     def run_later(self, table: Path) -> None:
-        """The next write, by a process that knows nothing of the one that failed."""
-        self.runner.run(Step("upsert", LATER), str(table))
+        """The next write, by a process that knows nothing of the one that failed, after a while."""
+        self.runner.run(Step("upsert", LATER, options=NO_SIGN_OF_LIFE), str(table))
 
 
 def with_later(rows: tuple[Row, ...]) -> list[Row]:

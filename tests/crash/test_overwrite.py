@@ -9,12 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
+from penstock import clock
+from penstock.commit import swap
 from penstock.commit.swap import recover
-from penstock.errors import CommitUnknown, StorageError
+from penstock.errors import CommitUnknown, StorageError, WriteConflict
+from penstock.services.rollback.failed import roll_back_failed
 from penstock.storage import LocalStorage
-from tests.crash.scenes import FIRST, LATER, NEW, PUBLISHING, Runner, Step
+from penstock.table import open_table
+from penstock.write import door
+from tests.crash.scenes import FIRST, LATER, NEW, NO_SIGN_OF_LIFE, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, injected
-from tests.kit.plain import orphans, plain_rows
+from tests.kit.plain import leftovers, orphans, plain_rows
 from tests.table.tables import snapshot
 
 OVERWRITE = Step("insert", NEW, "overwrite")
@@ -92,3 +97,115 @@ def test_a_table_deleted_after_an_overwrite_does_not_come_back_from_what_the_ove
     runner.run(Step("insert", LATER), path)
     assert plain_rows(path) == sorted(LATER, key=repr)
     assert orphans(path) == []
+
+
+#: Parts of a new table.
+PARTS = (".hoodie/hoodie.properties", ".hoodie/*.commit", "berlin/*.parquet", "tokyo", "")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_overwrite_whose_new_table_somebody_deletes_gives_the_old_one_back(runner: Runner, path: str, part: str) -> None:
+    """Whatever is missing of the new table when the old one has just been renamed."""
+    move_tree = FaultyStorage.move_tree
+
+    def somebody_deletes(storage: FaultyStorage, source: str, to: str) -> None:
+        move_tree(storage, source, to)
+        for fresh in Path(to, ".hoodie", ".temp").glob("overwrite-*"):
+            delete(*(fresh.glob(part) if part else [fresh]))
+
+    with patch.object(FaultyStorage, "move_tree", somebody_deletes), pytest.raises(WriteConflict, match=r"old table .* Run the"):
+        overwrite(runner, path, Fault.FAILS, "never")
+    assert (plain_rows(path), orphans(path)) == (OLD, [])
+    runner.run(Step("upsert", LATER), path)
+    assert (plain_rows(path), orphans(path)) == (with_later(FIRST), [])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_new_table_that_is_not_whole_does_not_take_the_place_of_the_old_one(runner: Runner, path: str, part: str) -> None:
+    """The overwrite was cut off, and something of the new table was deleted before that."""
+    with pytest.raises(Crash):
+        overwrite(runner, path, Fault.AFTER, "^move_tree ")
+    (fresh,) = Path(path).parent.glob(".*.penstock-old/.hoodie/.temp/overwrite-*")
+    delete(*(fresh.glob(part) if part else [fresh]))
+    assert plain_rows(path) == OLD
+    runner.run(Step("upsert", LATER, options=NO_SIGN_OF_LIFE), path)
+    assert (plain_rows(path), orphans(path)) == (with_later(FIRST), [])
+
+
+def test_a_reader_that_gives_the_old_table_back_is_not_taken_for_one_that_finishes_the_overwrite(
+    runner: Runner, path: str
+) -> None:
+    move_tree = FaultyStorage.move_tree
+
+    def somebody_deletes_and_reads(storage: FaultyStorage, source: str, to: str) -> None:
+        move_tree(storage, source, to)
+        delete(*Path(to, ".hoodie", ".temp").glob("overwrite-*"))
+        recover(LocalStorage(), path)
+
+    with patch.object(FaultyStorage, "move_tree", somebody_deletes_and_reads), pytest.raises(WriteConflict):
+        overwrite(runner, path, Fault.FAILS, "never")
+    assert (plain_rows(path), orphans(path)) == (OLD, [])
+
+
+def delete(*found: Path) -> None:
+    assert len(found) <= 1
+    for one in found:
+        shutil.rmtree(one) if one.is_dir() else one.unlink()
+
+
+@pytest.mark.parametrize("policy", ["EAGER", "LAZY"])
+def test_another_writer_leaves_an_overwrite_alone_that_is_under_way(runner: Runner, path: str, policy: str) -> None:
+    take_place = door.swap
+
+    def somebody_writes(*args: Any) -> None:
+        runner.run(Step("upsert", LATER, options={"hoodie.cleaner.policy.failed.writes": policy}), path)
+        assert [name for name in leftovers(path) if name.endswith("hoodie.properties")]
+        take_place(*args)
+
+    with patch.object(door, "swap", somebody_writes):
+        overwrite(runner, path, Fault.FAILS, "never")
+    assert (plain_rows(path), orphans(path)) == (NEW_ROWS, [])
+
+
+def test_a_dead_overwrite_goes_when_it_has_given_no_sign_of_life_for_a_while(runner: Runner, path: str) -> None:
+    with pytest.raises(Crash):
+        overwrite(runner, path, Fault.BEFORE, "^move_tree ")
+    roll_back_failed(open_table(path))
+    assert leftovers(path)
+    later = clock.now_ms() + 200_000
+    with patch("penstock.clock.now_ms", lambda: later):
+        roll_back_failed(open_table(path))
+    assert (leftovers(path), plain_rows(path)) == ([], OLD)
+
+
+def test_a_table_that_the_next_overwrite_has_just_moved_is_not_deleted_as_an_old_one(runner: Runner, path: str) -> None:
+    """Between the look and the delete of one who tidies up after an overwrite, others do so, and the next one begins."""
+    with pytest.raises(Crash):
+        overwrite(runner, path, Fault.BEFORE, r"^move_tree .*penstock-old$")
+    (old,) = Path(path).parent.glob(".*.penstock-old")
+    exists = swap.table_exists
+
+    def next_one_begins(*args: Any) -> bool:
+        found = exists(*args)
+        if Path(path).exists():
+            shutil.rmtree(old)
+            Path(path).rename(old)
+        return found
+
+    with patch.object(swap, "table_exists", next_one_begins):
+        recover(LocalStorage(), path)
+    assert old.exists()
+    assert plain_rows(path) == NEW_ROWS
+
+
+def test_two_overwrites_at_once_leave_the_table_of_one_of_them(runner: Runner, path: str) -> None:
+    take_place = door.swap
+
+    def another_overwrites(*args: Any) -> None:
+        with patch.object(door, "swap", take_place):
+            runner.run(Step("insert", LATER, "overwrite"), path)
+        take_place(*args)
+
+    with patch.object(door, "swap", another_overwrites), pytest.raises(WriteConflict):
+        overwrite(runner, path, Fault.FAILS, "never")
+    assert (plain_rows(path), orphans(path)) == (sorted(LATER, key=repr), [])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import is_alive
-from penstock.commit.swap import OVERWRITE
+from penstock.commit.heartbeat import is_alive, is_recent
+from penstock.commit.swap import OVERWRITE, REPLACED
 from penstock.errors import CorruptFile
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro import read_container
@@ -17,7 +18,6 @@ from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState, reloaded
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path
-from penstock.timeline.timeline import Timeline
 
 #: After this long nobody is at work any more in a folder for temporary files that belongs to no instant.
 _ABANDONED_MS = 24 * 60 * 60 * 1000
@@ -35,23 +35,25 @@ def roll_back_failed(table: TableState) -> TableState:
     table = reloaded(table)
     if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
         return table  # what it takes back looks unfinished, and is the restore's own business; nobody writes before it is done
-    is_eager = _policy(table) == "EAGER"
-    if is_eager and table.timeline.pending:
+    if _policy(table) == "EAGER" and table.timeline.pending:
         resume_rollbacks(table)
         for instant in reversed(failed_writes(reloaded(table))):
             roll_back(table, instant)
         table = reloaded(table)
-    _clear(table.storage, [f for f in temporary if _is_leftover(f, table.timeline, alone=is_eager)])
+    _clear(table.storage, [f for f in temporary if _is_leftover(f, table)])
     return table
 
 
-def _is_leftover(entry: FileInfo, timeline: Timeline, *, alone: bool) -> bool:
+def _is_leftover(entry: FileInfo, table: TableState) -> bool:
     """Whether a temporary file or folder belongs to a write that is over, one way or the other."""
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
-        return time not in timeline.pending_times
-    if alone and entry.name.lstrip(".").startswith(OVERWRITE):
+        return time not in table.timeline.pending_times
+    if entry.name.endswith(REPLACED):
         return True
+    if entry.name.lstrip(".").startswith(OVERWRITE):  # a new table that is written aside, or the note which one is next
+        aside = replace(table, base_path=entry.path)
+        return not (is_alive(aside, OVERWRITE) if entry.is_dir else is_recent(table, entry))
     return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
 
 
