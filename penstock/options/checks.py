@@ -167,7 +167,7 @@ def _two_names_for_one_thing(options: Options) -> str | None:
     for given, stored in pairs:
         ours, theirs = options.raw.get(given.key), options.raw.get(stored.key)
         if ours is not None and theirs is not None and words(ours) != words(theirs):
-            return f"{given.key}={ours} and {stored.key}={theirs} contradict each other: give one of them"
+            return f"{given.key}={ours} and {stored.key}={theirs} contradict each other: leave out the second"
     return None
 
 

@@ -199,7 +199,6 @@ LOG_TO_PARQUET_RATIO: Final = Option(
     amount,
     0.35,
     "Size of rows in a base file compared with their size in a log file.",
-    accepted=True,
 )
 SMALL_FILE_CANDIDATES: Final = Option(
     "hoodie.merge.small.file.group.candidates.limit",

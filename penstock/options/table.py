@@ -89,6 +89,9 @@ ARCHIVE_FOLDER: Final = Option(
     filled,
     "archived",
     "Folder of the archived timeline, below `.hoodie`.",
+    supported=("archived",),
+    instead="leave it out; a table that has another folder keeps it",
+    case_sensitive=True,
 )
 STORED_TABLE_TYPE: Final = Option(
     "hoodie.table.type",

@@ -329,7 +329,8 @@ INSERT_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.insert.shuffle.parallelism",
     count,
     0,
-    "Number of tasks that combine rows before `insert`. 0: as many as the DataFrame has partitions.",
+    "Number of tasks in which Hudi combines rows before `insert`. Spark's own setting for shuffles decides here.",
+    accepted=True,
 )
 UPSERT_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.upsert.shuffle.parallelism",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock import options as o
 from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator
 from penstock.keys.names import SQL, class_named
-from penstock.options import Options
+from penstock.options import Option, Options
+from penstock.options.option import to_raw
 from penstock.table import TableConfig
 
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
@@ -52,6 +54,8 @@ def resolve(options: Options, config: TableConfig | None, columns: frozenset[str
         payload_class=_payload_class(options),
         options=options,
     )
+    if config is None:
+        _check_stored_names(settings)
     _check(settings)
     return settings
 
@@ -172,6 +176,29 @@ def _check(settings: WriteSettings) -> None:
             )
         if settings.auto_keys:
             raise OptionError(f"{o.POPULATE_META_FIELDS.key}=false is not supported with generated record keys")
+
+
+def _check_stored_names(settings: WriteSettings) -> None:
+    """Refuse a property of a new table that says something else than the write's own options, which the table is made from."""
+    options, keys = settings.options, settings.keys
+    ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
+    made: tuple[tuple[Option[Any], Option[Any], object], ...] = (
+        (o.STORED_RECORD_KEY_FIELDS, o.RECORD_KEY_FIELD, keys.record_key_fields),
+        (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, tuple(f.split(":")[0] for f in keys.partition_path_fields)),
+        (o.STORED_PRECOMBINE_FIELD, o.PRECOMBINE_FIELD, ordering),
+        (o.STORED_TABLE_TYPE, o.TABLE_TYPE, options[o.TABLE_TYPE]),
+        (o.STORED_KEY_GENERATOR_CLASS, o.KEY_GENERATOR_CLASS, infer_generator(keys)),
+        (o.STORED_PAYLOAD_CLASS, o.PAYLOAD_CLASS, settings.payload_class),
+    )
+    for stored, written, value in made:
+        raw, given = options.raw.get(stored.key), options[stored]
+        if given and stored is o.STORED_KEY_GENERATOR_CLASS:
+            given = class_named(given, option=stored.key)
+        if raw is not None and (given or None) != (value or None):
+            raise OptionError(
+                f"option '{stored.key}' is '{raw}', but a new table takes it from {written.key}, by which it is "
+                f"'{to_raw(value)}': set that option to '{raw}', or leave out the first"
+            )
 
 
 def check_against_table(options: Options, config: TableConfig, path: str) -> None:

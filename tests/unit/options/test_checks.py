@@ -44,7 +44,7 @@ REFUSED = [
     ),
     ({**KEYED, "hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "merge-on-read"),
     ({**KEYED, "hoodie.payload.delete.field": "op"}, "needs hoodie.payload.delete.marker"),
-    ({**KEYED, "hoodie.table.recordkey.fields": "uuid"}, "contradict each other"),
+    ({**KEYED, "hoodie.table.recordkey.fields": "uuid"}, "contradict each other: leave out the second"),
     (
         {"hoodie.cleaner.commits.retained": "3", "hoodie.cleaner.hours.retained": "5"},
         r"commits\.retained=3 and hoodie\.cleaner\.hours\.retained=5 ask for different .* or hoodie\.cleaner\.policy",
