@@ -53,6 +53,8 @@ class LogSettings:
     #: New rows go to logs too, since the index finds them there: what bytes of a log count beside those of a base file, whose
     #: largest size holds for a group of logs as well. None: new rows go to base files.
     insert_ratio: float | None = None
+    #: The column by which rows of the log are compared with stored ones when it is read, so that none may lack it. None: none is.
+    compared: str | None = None
 
 
 @dataclass

@@ -26,6 +26,7 @@ from penstock.filegroup.write import GroupWriter, Output
 from penstock.formats.delete_records import Deletes, deletes_of
 from penstock.merge.gather import Positions, column_at
 from penstock.merge.mergers import Merger, delete_entries, inserted_rows
+from penstock.merge.pair import check_ordering
 from penstock.merge.runs import fresh_rows, plain
 from penstock.metadata.listing import merged_slices
 from penstock.metadata.pending import pending_compactions
@@ -41,8 +42,12 @@ from penstock.write.share import Share
 NO_ROWS: Positions = np.empty(0, np.int64)
 
 
-def log_settings(table: TableState, options: Options) -> LogSettings | None:
-    """How log files are written; None for a table that has none."""
+def log_settings(table: TableState, options: Options, compared: str | None = None) -> LogSettings | None:
+    """How log files are written; None for a table that has none.
+
+    Args:
+        compared: the column by which rows of the log are compared with stored ones.
+    """
     if not table.is_merge_on_read:
         return None
     return LogSettings(
@@ -50,6 +55,7 @@ def log_settings(table: TableState, options: Options) -> LogSettings | None:
         max_block_bytes=options[o.LOG_BLOCK_MAX_SIZE],
         max_file_bytes=options[o.LOG_FILE_MAX_SIZE],
         insert_ratio=insert_ratio(table, options),
+        compared=compared,
     )
 
 
@@ -106,6 +112,7 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
             removed += rows[KEY].filter(pa.array(deletes)).chunks
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
+        _check_compared(rows, append.settings)
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
     for part in row_group_parts(inserts):
         rows = share.take(part)
@@ -120,6 +127,13 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
     if append.ordering is None:  # otherwise a greater ordering value may keep the row alive
         writer.note_removed(pa.chunked_array(removed, pa.string()))
     return writer.close()
+
+
+def _check_compared(rows: pa.Table, settings: LogSettings) -> None:
+    """Refuse rows that could not be compared with the stored ones of their keys when the log is read."""
+    values = column_at(rows, settings.compared) if settings.compared else None
+    if settings.compared and values is not None:
+        check_ordering(values, settings.compared)
 
 
 def _delete_before(writer: LogWriter, append: Append, rows: pa.Table, places: Positions | None) -> None:
@@ -147,6 +161,7 @@ class LogGroups:
     def __init__(self, output: Output, partition_path: str, settings: LogSettings, target: FileSlice | None = None) -> None:
         self._output, self._path, self._settings = output, partition_path, settings
         self._open = LogWriter(output, target, settings) if target else None
+        self._meets_others = target is not None
         self._prefix, self._groups = clock.new_uuid(), 0
         self._stats: list[WriteStat] = []
 
@@ -154,6 +169,8 @@ class LogGroups:
         """Add rows without meta columns."""
         if not rows.num_rows:
             return
+        if self._meets_others:
+            _check_compared(rows, self._settings)
         writer = self._open = self._open or self._next()
         writer.write(plain(rows), keys, are_updates=False)
         if writer.written_bytes * (self._settings.insert_ratio or 0.0) >= self._output.settings.max_file_bytes:
@@ -168,7 +185,7 @@ class LogGroups:
         """Finish the open log; gives the stats of all."""
         if self._open:
             self._stats += self._open.close()
-            self._open = None
+            self._open, self._meets_others = None, False
         return self._stats
 
 

@@ -18,7 +18,6 @@ from penstock.spread import run_tasks
 from penstock.table import TableState
 from penstock.timeline.contents import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
-from penstock.write.append import log_settings
 from penstock.write.arrange import arrange
 from penstock.write.assign import Bucket, assign_inserts, sizing_of
 from penstock.write.buckets import check_rings_stand, run_bucket
@@ -33,6 +32,7 @@ from penstock.write.rules import (
     check_ordering_column,
     combines,
     file_settings,
+    insert_logs,
     is_small,
     merger_for,
     partition_columns,
@@ -196,7 +196,7 @@ def store(
     settings, merger = file_settings(write, change), merger_for(write)
     adds = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
     share = None if adds else share_settings(write, staging, None)
-    logs = None if base_files_alone else log_settings(write.table, write.options)
+    logs = None if base_files_alone else insert_logs(write)
     tasks = [StoreTask(bucket, settings, staging, merger, share, logs) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:

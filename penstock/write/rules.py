@@ -11,6 +11,8 @@ from penstock.commit.base_files import base_file_settings
 from penstock.commit.change import Change
 from penstock.errors import OptionError, SchemaError, Unsupported
 from penstock.filegroup.key_notes import notes_folder
+from penstock.filegroup.log_write import LogSettings
+from penstock.filegroup.merged import MergedRules
 from penstock.filegroup.write import FileSettings
 from penstock.merge.gather import column_at
 from penstock.merge.meet import Making
@@ -26,14 +28,14 @@ from penstock.merge.payloads import (
     unknown_payload,
 )
 from penstock.merge.runs import Folding
-from penstock.metadata.merging import event_time_column, merged_rules
+from penstock.metadata.merging import event_time_column, merged_rules, ordering_field
 from penstock.options import Options
 from penstock.registry import registered
 from penstock.schema import column_defaults, has_operation
 from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.write.append import log_settings
-from penstock.write.assign import sizing_of
+from penstock.write.assign import insert_ratio, sizing_of
 from penstock.write.prepare import counts_as_small
 from penstock.write.share import ShareSettings, missing_ordering
 from penstock.write.stage import Piece, Staging
@@ -75,6 +77,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
             f"partition, each time it is read there; set {index.moves_option}=false, or use a GLOBAL index"
         )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
+    merging = merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
     return Rules(
         settings=file_settings(write, change),
         share=share_settings(write, staging, settings.ordering_field if ordered else None),
@@ -82,13 +85,29 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
         sizing=sizing_of(write.table, write.options),
         index=index,
         ordering=settings.ordering_field if combines(write) and not ignores_ordering(merger) else None,
-        logs=log_settings(write.table, write.options),
-        merging=merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None,
+        logs=log_settings(write.table, write.options, compared_in_logs(write.table, merging)),
+        merging=merging,
         drops_unknown=settings.operation == "delete",
         drops_known=settings.operation == "insert" and write.options[o.INSERT_DROP_DUPLICATES],
         adds=adds(write),
         logs_first=index.sees_logs and settings.operation != "bulk_insert",
     )
+
+
+def insert_logs(write: Write) -> LogSettings | None:
+    """How an insert writes logs; None where its rows go to base files."""
+    if insert_ratio(write.table, write.options) is None:
+        return None
+    compared = compared_in_logs(write.table, merged_rules(write.table, write.prepared.avro))
+    return log_settings(write.table, write.options, compared)
+
+
+def compared_in_logs(table: TableState, merging: MergedRules | None) -> str | None:
+    """The column by which who reads a log decides between its rows and stored ones; None if none does."""
+    column = ordering_field(table)
+    if merging is None or ignores_ordering(merging.merger) or column not in merging.merger.needs:
+        return None
+    return column
 
 
 def adds(write: Write) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OptionError, Unsupported
+from penstock.errors import OptionError, SchemaError, Unsupported
 from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
 from tests.kit.plain import plain_rows
 from tests.kit.readers import hudi_rs_rows
@@ -21,6 +21,7 @@ UPSERT = {**MOR, OPERATION: "upsert"}
 DELETE = {**MOR, OPERATION: "delete"}
 INSERT = {**MOR, OPERATION: "insert"}
 BLOCKS = "hoodie.logfile.data.block.format"
+LAST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 BOTH = pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])
 
 
@@ -235,3 +236,35 @@ def test_a_write_that_fails_leaves_nothing(spark: Any, table: str) -> None:
     with pytest.raises(Exception, match="Ordering value is null"):
         write(batch, table, UPSERT)
     assert sorted(str(p) for p in Path(table).rglob("*")) == before
+
+
+@BOTH
+def test_a_row_that_could_not_be_compared_does_not_get_into_a_log(spark: Any, table_path: str, where: dict[str, Any]) -> None:
+    """Queries and compactions of its slice would fail: its key is in the base file, with an ordering value."""
+    by_value = {**where, PAYLOAD: DEFAULT_PAYLOAD}
+    write(trips(spark, *SIX), table_path, {**INSERT, **by_value})
+    before = sorted(str(p) for p in Path(table_path).rglob("*"))
+    batch = values(spark, "id string, city string, ts bigint, fare double", ("a", "berlin", None, 9.5), ("b", "berlin", 9, 9.5))
+    last_wins = {**UPSERT, "hoodie.combine.before.upsert": "false"}
+    for options in ({**last_wins, **by_value}, {**last_wins, **where, PAYLOAD: LAST_PAYLOAD}):
+        with pytest.raises(SchemaError, match="Ordering value is null for 1 of 2 rows: column 'ts'"):
+            write(batch, table_path, options)
+        assert sorted(str(p) for p in Path(table_path).rglob("*")) == before
+    assert seen(table_path) == list(SIX)
+
+
+def test_a_row_without_an_ordering_value_gets_into_a_log_that_is_not_read_by_it(spark: Any, table: str) -> None:
+    batch = values(spark, "id string, city string, ts bigint, fare double", ("a", "berlin", None, 9.5))
+    write(batch, table, {**UPSERT, "hoodie.combine.before.upsert": "false"})
+    assert plain_rows(table)[:1] == [("a", "berlin", None, 9.5)]
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+def test_a_row_that_could_not_be_compared_does_not_get_into_a_bucket(spark: Any, table_path: str, operation: str) -> None:
+    buckets = {**MOR, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": 2, PAYLOAD: DEFAULT_PAYLOAD}
+    last_wins = {"hoodie.combine.before.upsert": "false", OPERATION: operation}
+    write(trips(spark, *SIX), table_path, {**buckets, OPERATION: "bulk_insert"})
+    batch = values(spark, "id string, city string, ts bigint, fare double", ("a", "berlin", None, 9.5))
+    with pytest.raises(SchemaError, match="Ordering value is null for 1 of 1 rows: column 'ts'"):
+        write(batch, table_path, {**buckets, **last_wins})
+    assert plain_rows(table_path) == sorted(SIX, key=repr)

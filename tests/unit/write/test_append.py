@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import SchemaError
 from penstock.filegroup.log_scan import CommittedTimes, positions_touched
 from penstock.filegroup.log_write import BlockFormat, LogSettings
 from penstock.filegroup.merged import MergedRules, log_rows, merged_rows, touched_rows
@@ -388,6 +389,17 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
         (stat,) = stats_of([store_bucket(task)])
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")
+
+
+def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_compared_by(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, ("a", "x", None, "a", False))
+    output = Output(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    logs = replace(INTO_LOGS, compared="ts")
+    with pytest.raises(SchemaError, match="Ordering value is null for 1 of 1 rows: column 'ts'"):
+        LogGroups(output, "x", logs, FileSlice("x", "old-0", "000")).write(rows, rows["id"])
+    alone = LogGroups(output, "x", logs)
+    alone.write(rows, rows["id"])
+    assert [stat.num_inserts for stat in alone.close()] == [1]
 
 
 def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_began(tmp_path: Path) -> None:
