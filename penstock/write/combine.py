@@ -13,13 +13,14 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.errors import PenstockError, SchemaError
 from penstock.index import index_of
 from penstock.keys.failures import marked_ends
+from penstock.keys.paths import DEFAULT_PARTITION
 from penstock.merge.fold import fold_batch
 from penstock.merge.gather import column_at, take_rows
 from penstock.merge.meet import new_rows
@@ -58,8 +59,9 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
     if ignores_ordering(merger):
         checked = F.lit(0)
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
-    by = (layout.key,) if index_of(options).is_global else (layout.key, layout.path)
-    keys = [F.col(quoted(c)) for c in by if c]
+    keys = [F.col(quoted(layout.key))]
+    if layout.path is not None and not index_of(options).is_global:
+        keys.append(_path_of(layout, F.col(quoted(layout.path))))
     names = prepared.rows.columns
     rows = (
         prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
@@ -68,6 +70,13 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
         .select(*(F.col(_ROW)[n].alias(n) for n in names))
     )
     return prepared.changed(rows)
+
+
+def _path_of(layout: Layout, column: Column) -> Column:
+    """The partition path of a row, as `paths_of` tells it."""
+    if not layout.path_is_plain:
+        return column
+    return F.when(F.coalesce(column, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(column)
 
 
 def wants_one_row(prepared: Prepared, settings: WriteSettings) -> bool:

@@ -253,6 +253,15 @@ def test_combining_keeps_the_greatest_ordering_value_of_a_key_in_a_partition(
     assert snapshot(spark, table_path) == [("a", "x", 2, winner), ("a", "y", 0, 5.0), ("b", "x", 1, 4.0)]
 
 
+@pytest.mark.parametrize("options", [BULK, INSERT], ids=["bulk_insert", "insert"])
+def test_rows_of_the_default_partition_are_combined_however_they_got_there(
+    spark: Any, table_path: str, options: dict[str, Any]
+) -> None:
+    cities = (("a", None, 1), ("a", "", 3), ("a", "__HIVE_DEFAULT_PARTITION__", 2), ("b", None, 1), ("a", "x", 1))
+    write(trips(spark, *((key, city, ts, 0.5) for key, city, ts in cities)), table_path, {**options, COMBINE: "true"})
+    assert sorted((key, ts) for key, _, ts, _ in snapshot(spark, table_path)) == [("a", 1), ("a", 3), ("b", 1)]
+
+
 def test_with_a_global_index_a_key_is_combined_across_partitions(spark: Any, table_path: str) -> None:
     write(trips(spark, *TIES).coalesce(1), table_path, {**INSERT, COMBINE: "true", "hoodie.index.type": "GLOBAL_SIMPLE"})
     assert snapshot(spark, table_path) == [("a", "x", 2, 3.0), ("b", "x", 1, 4.0)]
