@@ -14,7 +14,7 @@ from penstock.errors import SchemaError
 from penstock.keys import key_generator
 from penstock.options import read_options
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, spark_of_avro
-from penstock.write.prepare import check_columns, stored_schema, writer_schema
+from penstock.write.prepare import check_columns, check_names, stored_schema, writer_schema
 from penstock.write.settings import WriteSettings, resolve
 
 Names: TypeAlias = "str | Sequence[str]"
@@ -27,6 +27,7 @@ def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, objec
     options = read_options(given)
     struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
     settings = resolve(options, None, frozenset(struct.names))
+    check_names(struct.names)
     check_columns(struct)
     key_generator(settings.keys).columns(struct)
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None

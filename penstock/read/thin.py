@@ -25,6 +25,8 @@ COMMIT_TIME, _, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 #: Values up to which a column is numbered: all of them are a part of Spark's plan.
 _MOST_VALUES = 1_000
 _NUMBER, _SAME = "_number", "_is_key"
+#: What is handed over beside the columns of a table, which therefore has none of these names.
+TAKEN_NAMES = (*(name + _NUMBER for name in (COMMIT_TIME, PARTITION_PATH, FILE_NAME)), RECORD_KEY + _SAME)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from penstock.keys import KeyColumns, key_generator
 from penstock.options import Options
 from penstock.read.conform import conform
 from penstock.read.conform import quoted as quoted
+from penstock.read.thin import TAKEN_NAMES
 from penstock.schema import (
     META_COLUMNS,
     arrow_for_storage,
@@ -37,6 +38,9 @@ from penstock.schema import (
 from penstock.write.incoming import InputFiles, input_files
 from penstock.write.layout import KEY, PATH, Layout
 from penstock.write.settings import WriteSettings
+
+#: How names of columns begin that are made on the way, and that no column of a table has.
+_TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Prepared:
 
 def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> Prepared:
     """Fit the rows to the table and give them keys."""
+    check_names(incoming.columns)
     incoming = _without_meta(incoming)
     struct = incoming.schema
     if settings.operation == "delete_partition" and table_schema is not None:
@@ -140,6 +145,15 @@ def _made_columns(columns: KeyColumns, layout: Layout) -> list[Column]:
 def _without_meta(incoming: DataFrame) -> DataFrame:
     meta = [c for c in incoming.columns if c in META_COLUMNS]
     return incoming.drop(*meta) if meta else incoming
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse columns that would be taken for others, of which rows have some on their way; Spark does not mind the case."""
+    for name in names:
+        lower = name.lower()
+        is_meta = lower in META_COLUMNS and name not in META_COLUMNS
+        if is_meta or lower in TAKEN_NAMES or lower.startswith(_TAKEN_PREFIXES):
+            raise SchemaError(f"column {name!r} has a name that Hudi or Penstock uses for a column of its own; rename it")
 
 
 def check_columns(struct: StructType) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.errors import (
     CorruptFile,
     OptionError,
@@ -67,6 +68,42 @@ def test_a_row_without_a_key_is_refused(spark: Any, table: str, options: dict[st
         r'recordKey value: ".*" for field: "id" cannot be null or empty',
         lambda: write(rows, table, options),
     )
+
+
+TAKEN = (
+    "_penstock_key",
+    "_penstock_path",
+    "_Penstock_arrival",
+    "__penstock_row",
+    "_HOODIE_COMMIT_TIME",
+    "_hoodie_Record_Key",
+    "_hoodie_commit_time_number",
+    "_hoodie_partition_path_number",
+    "_hoodie_file_name_number",
+    "_hoodie_record_key_is_key",
+)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_column_that_would_be_taken_for_another_is_refused(spark: Any, table: str, tmp_path: Path, name: str) -> None:
+    rows = trips(spark, ROW).selectExpr("*", f"'x' as {name}")
+    for options in (BULK, INSERT, TRIPS, {**TRIPS, OPERATION: "delete"}):
+        refused(
+            table, SchemaError, f"column '{name}' has a name .* rename it", lambda options=options: write(rows, table, options)
+        )
+    with pytest.raises(SchemaError, match=name):
+        write(rows, str(tmp_path / "never"))
+    with pytest.raises(SchemaError, match=name):
+        penstock.Table.create(str(tmp_path / "never"), rows.schema, name="never", record_key="id", spark=spark)
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_meta_column_in_another_case_is_refused_beside_the_meta_columns(spark: Any, table: str) -> None:
+    """Spark would drop it with them."""
+    rows = load(spark, table).toDF(*(c.upper() if c == "_hoodie_file_name" else c for c in load(spark, table).columns))
+    refused(table, SchemaError, "column '_HOODIE_FILE_NAME'", lambda: write(rows, table, INSERT))
+    write(load(spark, table).where("id = 'a'"), table, TRIPS)
+    assert snapshot(spark, table) == list(SIX)
 
 
 def test_a_row_without_a_key_that_is_no_text_is_refused(spark: Any, table_path: str) -> None:
