@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SchemaError
-from tests.table.tables import KEY, META, NAME, OPERATION, commits, load, sorted_rows, state_of, timeline, write
+from tests.table.tables import KEY, META, NAME, OPERATION, PARTITION, commits, load, sorted_rows, state_of, timeline, write
 
 FIRST = {NAME: "t", KEY: "id", OPERATION: "bulk_insert"}
 NULL_FOR_MISSING = "hoodie.write.set.null.for.missing.columns"
@@ -94,6 +94,32 @@ def test_a_type_inside_a_struct_widens(grown: Any) -> None:
         "array(named_struct('p', 3000000000)) l"
     )
     assert sorted_rows(rows.select("id", "s.x", "l")) == [("a", 1, [(1,), None]), ("b", 3000000000, [(3000000000,)])]
+
+
+BY_CITY = {NAME: "t", KEY: "id", PARTITION: "city", OPERATION: "bulk_insert"}
+
+
+@pytest.mark.parametrize(
+    ("added", "widened"),
+    [("cast({} as int) c", "cast({} as bigint) c"), ("cast({} as bigint) c", "cast({} as double) c")],
+    ids=["int-long", "long-double"],
+)
+@pytest.mark.parametrize("place", ["{}", "named_struct('x', 1, {}) s"], ids=["column", "field"])
+def test_a_column_widens_that_the_oldest_files_do_not_have(
+    spark: Any, table_path: str, added: str, widened: str, place: str
+) -> None:
+    def column(kind: str, value: int) -> str:
+        if place == "{}":
+            return kind.format(value)
+        return place.format(f"'c', {kind.format(value).removesuffix(' c')}")
+
+    first = "" if place == "{}" else ", named_struct('x', 1) s"
+    write(spark.sql(f"select 'a' id, 'rome' city{first}"), table_path, BY_CITY)
+    write(spark.sql(f"select 'b' id, 'oslo' city, {column(added, 2)}"), table_path, BY_CITY)
+    write(spark.sql(f"select 'd' id, 'bern' city, {column(added, 4)}"), table_path, BY_CITY)
+    write(spark.sql(f"select 'e' id, 'lima' city, {column(widened, 5)}"), table_path, BY_CITY)
+    rows = load(spark, table_path).selectExpr("id", "c" if place == "{}" else "s.c")
+    assert sorted_rows(rows) == [("a", None), ("b", 2), ("d", 4), ("e", 5)]
 
 
 def test_a_narrower_type_is_cast_up(grown: Any) -> None:
