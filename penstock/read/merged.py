@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -33,6 +33,7 @@ from penstock.keys.failures import read_error
 from penstock.merge.gather import Positions
 from penstock.metadata.merging import merged_rules
 from penstock.read.changed import changed_rows
+from penstock.read.conform import quoted
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import Plan
 from penstock.read.thin import Thin, handed_over, restored, thin_rows, thinned
@@ -77,6 +78,8 @@ class _Work:
     rows_of: RowsOf
     #: How the columns are handed to Spark.
     thin: Thin
+    #: The columns that folders say, which are handed over as text; what rows hold does not count.
+    folders: PartitionColumns
     #: Only rows that were written then are handed over.
     changes: InstantRange | None = None
 
@@ -153,32 +156,44 @@ def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> 
     pays = len(by_path) <= _MOST_BRANCHES and _bytes(slices, rows_of) >= _LEAST_BRANCH_BYTES * len(by_path)
     if pays or reading.columns.not_stored:
         return [_of_partition(reading, path, its, rows_of) for path, its in by_path.items()]
-    return [_frame(reading, slices, rows_of, reading.schema)]
+    return [_frame(reading, slices, rows_of, reading.schema, reading.columns)]
 
 
 def _of_partition(reading: _Reading, path: str, slices: Sequence[FileSlice], rows_of: RowsOf) -> DataFrame:
     """The rows of one partition; what its path says is neither read nor handed over."""
     schema, columns = reading.schema, reading.columns
     known = {*columns.places, PARTITION_COLUMN} - columns.nulls_of(path)
-    frame = _frame(reading, slices, rows_of, StructType([field for field in schema if field.name not in known]))
+    stored = StructType([field for field in schema if field.name not in known])
+    frame = _frame(reading, slices, rows_of, stored, PartitionColumns())
     chosen = {name: columns.column_in(schema[name], path) for name in schema.names}
     if PARTITION_COLUMN in chosen:
         chosen[PARTITION_COLUMN] = F.lit(path).alias(PARTITION_COLUMN)
     return frame.select(*chosen.values())
 
 
-def _frame(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, schema: StructType) -> DataFrame:
-    """The columns that are in the files."""
+def _frame(
+    reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, schema: StructType, folders: PartitionColumns
+) -> DataFrame:
+    """The columns that are in the files; those that folders say, by these."""
     rules, spark = reading.rules, reading.spark
     names = [name for name in schema.names if name in rules.arrow.names]
     stored = StructType([field for field in schema if field.name in names] or [StructField(KEY_COLUMN, StringType())])
     large_first = sorted(slices, key=lambda one: _bytes([one], rows_of), reverse=True)
     table = reading.plan.table
-    how = thinned(stored, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
-    work = _Work(table.storage, tuple(large_first), rules, arrow_of_spark(stored.jsonValue()), rows_of, how, reading.plan.changes)
+    handed = StructType([StructField(f.name, StringType()) if f.name in folders.places else f for f in stored])
+    how = thinned(handed, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
+    arrow = arrow_of_spark(stored.jsonValue())
+    work = _Work(table.storage, tuple(large_first), rules, arrow, rows_of, how, folders, reading.plan.changes)
     parts = _parts(spark, len(slices), _bytes(slices, rows_of))
-    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(stored, how))
-    return frame.select(*restored(stored, how))
+    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(handed, how))
+    return frame.select(*map(_typed, stored, handed, restored(handed, how)))
+
+
+def _typed(wanted: StructField, handed: StructField, column: Column | str) -> Column | str:
+    """A column that was handed over, in its own type."""
+    if wanted.dataType == handed.dataType:
+        return column
+    return F.col(quoted(wanted.name)).cast(wanted.dataType).alias(wanted.name)
 
 
 def _parts(spark: SparkSession, slices: int, size: int) -> int:
@@ -204,7 +219,8 @@ def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
     try:
         for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
             wanted = changed_rows(rows, work.changes) if work.changes else rows
-            yield from thin_rows(fit(wanted, work.schema), work.thin).to_batches()
+            placed = work.folders.with_texts(fit(wanted, work.schema), slice_.partition_path)
+            yield from thin_rows(placed, work.thin).to_batches()
     except PenstockError as e:
         place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"
         raise read_error(e, place) from None  # what led to it is in its text

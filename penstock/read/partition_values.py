@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -42,6 +44,8 @@ from penstock.read.plan import Plan
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
 #: Types that Spark's own partition columns read as we do.
 _NATIVE = (StringType, IntegerType, LongType, DateType)
+#: Texts that the folder of nulls holds.
+_IN_FOLDER_OF_NULLS = ("", DEFAULT_PARTITION)
 #: Characters that stand for themselves in a URL's path, so that nothing has to be decoded.
 _PLAIN = re.compile("[A-Za-z0-9_.~=/,-]*")
 #: How a local file is named to Spark, and how `_metadata.file_path` spells it then in the releases that were looked at; in
@@ -123,10 +127,29 @@ class PartitionColumns:
             return _null_or_empty(wanted, None if stored is None else F.col(stored)).alias(wanted.name)
         if wanted.name not in self.places:
             return F.lit(None).cast(wanted.dataType).alias(wanted.name) if stored is None else stored
-        text, at = partition_path, self.places[wanted.name]
+        return F.lit(self._text_in(wanted.name, partition_path)).cast(wanted.dataType).alias(wanted.name)
+
+    def _text_in(self, name: str, partition_path: str) -> str:
+        """The text that a partition's folders say a column has."""
+        text, at = partition_path, self.places[name]
         if at is not None:
-            text = text.split("/")[at].removeprefix(f"{wanted.name}=" if self.hive_style else "")
-        return F.lit(unquote(text) if self.url_encode else text).cast(wanted.dataType).alias(wanted.name)
+            text = text.split("/")[at].removeprefix(f"{name}=" if self.hive_style else "")
+        return unquote(text) if self.url_encode else text
+
+    def with_texts(self, rows: pa.Table, partition_path: str) -> pa.Table:
+        """Kernel: rows of one partition; what its folders say, as text, takes the place of the columns that are read there."""
+        nulls = self.nulls_of(partition_path)
+        for name in (name for name in rows.column_names if name in self.places):
+            at, stored = rows.schema.get_field_index(name), rows[name]
+            if name not in nulls:
+                column = pa.repeat(self._text_in(name, partition_path), len(rows))
+            elif stored.type == pa.string():
+                is_told = pc.is_in(stored, pa.array(_IN_FOLDER_OF_NULLS, pa.string()))
+                column = pc.if_else(is_told, stored, pa.nulls(len(rows), pa.string()))
+            else:
+                column = pa.nulls(len(rows), pa.string())
+            rows = rows.set_column(at, name, column)
+        return rows
 
 
 def _between(prefix: str) -> Column:

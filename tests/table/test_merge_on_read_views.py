@@ -15,7 +15,7 @@ from penstock.read import merged
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
 from tests.table.handmade import COLUMNS, HandMade, at
-from tests.table.tables import META, load, snapshot, sorted_rows
+from tests.table.tables import HIVE_STYLE, META, OPERATION, TRIPS, load, snapshot, sorted_rows, values, write
 
 READ_OPTIMIZED = {"hoodie.datasource.query.type": "read_optimized"}
 SKIP_MERGE = {"hoodie.datasource.merge.type": "skip_merge"}
@@ -294,6 +294,37 @@ def test_escaped_partition_values_of_merged_rows_are_as_those_of_plain_ones(spar
     assert sorted_rows(frame.drop(*META)) == [("a", "a/b%", 1, 1.0), ("b", "c +d:", 2, 2.0)]
     assert sorted_rows(frame.select("_hoodie_partition_path")) == sorted([(plain,), (logged,)])
     assert sorted_rows(frame.where("city = 'c +d:'").select("id")) == [("b",)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "home", "away"),
+    [("string", "rome", "oslo"), ("int", 7, 8), ("date", "2024-02-29", "1999-12-31"), ("decimal(5,2)", "1.50", "2.25")],
+    ids=["string", "int", "date", "decimal"],
+)
+@pytest.mark.parametrize("hive_style", [False, True])
+def test_a_row_that_stays_in_its_partition_has_the_value_of_the_folder_before_and_after_a_compaction(
+    spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch, kind: str, home: Any, away: Any, hive_style: bool
+) -> None:
+    stays = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+    options = {**TRIPS, **stays, "hoodie.datasource.write.table.type": "MERGE_ON_READ", HIVE_STYLE: hive_style}
+
+    def rows(*given: tuple[Any, ...]) -> Any:
+        texts = values(spark, "id string, city string, ts bigint, fare double", *given)
+        return texts.selectExpr("id", f"cast(city as {kind}) city", "ts", "fare")
+
+    def answer() -> tuple[Any, ...]:
+        frame = load(spark, table_path)
+        at_home = frame.where(f"city = cast('{home}' as {kind})").select("id")
+        return frame.dtypes, sorted_rows(frame.selectExpr("id", "cast(city as string)", "fare")), sorted_rows(at_home)
+
+    write(rows(("a", home, 1, 1.0), ("b", away, 1, 1.0), ("c", None, 1, 1.0)), table_path, {**options, OPERATION: "bulk_insert"})
+    write(rows(("a", away, 2, 2.0), ("c", away, 2, 2.0)), table_path, {**options, OPERATION: "upsert"})
+    before = answer()
+    assert before[1:] == ([("a", str(home), 2.0), ("b", str(away), 1.0), ("c", None, 2.0)], [("a",)])
+    monkeypatch.setattr(merged, "_LEAST_BRANCH_BYTES", 0)
+    assert answer() == before
+    assert penstock.Table.open(table_path, spark).compact()
+    assert answer() == before
 
 
 def test_many_partitions_with_logs_are_read_in_one_branch(spark: Any, tmp_path: Path) -> None:
