@@ -13,6 +13,7 @@ from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
 from penstock.options import Options
 from penstock.storage import Storage, join, locate
+from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER, load_timeline, read_schema
 from penstock.timeline.timeline import Timeline
 
@@ -143,16 +144,23 @@ def table_schema(table: TableState, as_of: str | None = None) -> str | None:
     """The table's Avro schema as JSON, without meta columns; None for a table that never had one.
 
     The newest commit that carries a schema decides; where all those are archived, what a service that moved rows since says
-    it was; then the schema the table was created with.
+    it was; then the schema the table was created with. None also for an earlier time of which the active timeline knows nothing:
+    archived writes may have changed the schema that the table was created with.
     """
     carried: str | None = None
     for instant in reversed(table.timeline.writes):
-        if as_of is None or instant.time <= as_of:
+        if as_of is None or _tells(table.timeline, instant, as_of):
             operation, schema = read_schema(table.storage, table.base_path, instant)
             if schema and operation not in KEEPS_SCHEMA:
                 return schema
             carried = carried or schema
-    return carried or table.config.create_schema
+    return carried or (table.config.create_schema if as_of is None else None)
+
+
+def _tells(timeline: Timeline, write: Instant, as_of: str) -> bool:
+    """Whether a write may be the last one before a time. One that a savepoint has kept has archived ones after it."""
+    is_archived = timeline.start is not None and as_of < timeline.start
+    return write.time == as_of if is_archived else write.time <= as_of
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:

@@ -38,7 +38,7 @@ def plan(query: Query, table: TableState) -> Plan:
     """
     if query.as_of is not None:
         check_time(table, query.as_of)
-    schema = table_schema(table, query.as_of) or table_schema(table)
+    schema = table_schema(table, query.as_of) or table_schema(table)  # an archived time has the columns of now
     if not table.timeline.writes:
         return Plan(table, query, schema, {})
     groups = list_groups(table, None if query.within is None else _partitions(query, table))

@@ -65,6 +65,23 @@ def test_time_travel_to_an_archived_instant_works_while_its_files_are_there(spar
     assert snapshot(spark, table_path) == sorted(newer(5))
 
 
+def test_time_travel_to_an_archived_instant_shows_columns_that_archived_writes_added(spark: Any, table_path: str) -> None:
+    columns = trips(spark).schema
+    table = penstock.Table.create(
+        table_path, columns, name="trips", record_key="id", partition_by="city", ordering="ts", spark=spark
+    )
+    upsert(spark, table_path, 0, OFF)
+    for number in range(1, 6):
+        more = trips(spark, *newer(number)).selectExpr("*", "ts * 10 as more")
+        write(more, table_path, {**UPSERT, **OFF})
+    before, second = writes(table_path)[:2]
+    versions = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 9}
+    assert table.archive({**KEEP, **versions}) == 3
+    assert second not in writes(table_path)
+    assert sorted(r.more for r in table.read(as_of=second).collect()) == [20, 30, 40, 50, 60, 70]
+    assert {r.more for r in table.read(as_of=before).collect()} == {None}
+
+
 def test_time_travel_to_what_a_clean_by_file_versions_deleted_is_refused(spark: Any, table_path: str) -> None:
     upsert(spark, table_path, 0, OFF)
     write(trips(spark, *newer(1)[:1]), table_path, {**UPSERT, **OFF})

@@ -164,6 +164,16 @@ def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carr
     assert (table_schema(table), table_schema(table, as_of="1")) == ("two", "one")
 
 
+def test_the_timeline_tells_no_schema_of_a_time_that_was_archived(storage: MemoryStorage) -> None:
+    put(storage, hoodie_table_create_schema="created")
+    commit(storage, "1.commit", schema="one")
+    storage.write_new("/t/.hoodie/1.savepoint", b"")
+    commit(storage, "3.commit", schema="three")
+    table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
+    told = {time: table_schema(table, as_of=time) for time in ("0", "1", "2", "3")}
+    assert told == {"0": None, "1": "one", "2": None, "3": "three"}
+
+
 def test_a_table_without_a_commit_has_the_schema_it_was_created_with(storage: MemoryStorage) -> None:
     put(storage, hoodie_table_create_schema="created")
     assert table_schema(TableState(storage, "/t", read_config(storage, "/t"), Options({}))) == "created"
