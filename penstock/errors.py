@@ -11,7 +11,7 @@ A class exists where a caller would act differently::
     ├── PayloadError         fix the merge function: it raised, never returned, or gave back what cannot be stored
     ├── TableNotFound        the path holds no Hudi table
     ├── TableExists          the path holds one already, and the save mode says that is an error
-    ├── WriteConflict        another commit changed the same file groups: run the whole write again
+    ├── WriteConflict        another commit changed the same file groups: run the whole write, or the query, again
     ├── LockTimeout          somebody else holds the lock: wait, then try again
     ├── CommitUnknown        the commit may or may not have happened: look before deleting anything
     ├── CorruptFile          a file of the table cannot be read: stop
@@ -61,7 +61,7 @@ class TableExists(PenstockError, FileExistsError):
 
 
 class WriteConflict(PenstockError):
-    """Another commit changed the same file groups. Run the whole write again."""
+    """Another commit changed the same file groups. Run the whole write again; or the query, if one was planned meanwhile."""
 
 
 class LockTimeout(PenstockError, TimeoutError):

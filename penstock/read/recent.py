@@ -14,18 +14,22 @@ from threading import Lock
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import SchemaError
+from penstock.errors import PenstockError, SchemaError, WriteConflict
 from penstock.read.conform import quoted
 from penstock.read.incremental import plan_changes
 from penstock.read.plan import Plan, plan
 from penstock.read.query import Query
 from penstock.read.scan import scan
+from penstock.read.still import still_holds
 from penstock.table import TableState
+from penstock.timeline.store import load_timeline
 
 _KEPT = 16
 #: Files from which a list is worth keeping.
 _MANY_FILES = 100
 _TIME_ZONE = "spark.sql.session.timeZone"
+#: How often a query is planned on a table that others write to and clean at that moment.
+_TRIES = 5
 
 _frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
 _lock = Lock()
@@ -39,6 +43,7 @@ def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
         SchemaError: the query asks for a value of a column that the table does not have.
         ChangesLost: an incremental query needs files that were cleaned.
         CorruptFile: a file is missing or damaged.
+        WriteConflict: others changed the table each time that the query was planned.
     """
     return _having(_all_rows(spark, query, table), query.equals)
 
@@ -52,14 +57,33 @@ def _all_rows(spark: SparkSession, query: Query, table: TableState) -> DataFrame
             _frames.move_to_end(key)
     if known is not None:
         return _apart(known)
-    planned = plan_changes(query, table) if query.kind == "incremental" else plan(query, table)
-    frame = scan(spark, planned)
+    planned, frame = _planned(spark, query, table)
     if _is_worth_keeping(planned):
         with _lock:
-            _frames[key] = frame
+            _frames[_key(spark, query, planned.table)] = frame
             while len(_frames) > _KEPT:
                 _frames.popitem(last=False)
     return frame
+
+
+def _planned(spark: SparkSession, query: Query, table: TableState) -> tuple[Plan, DataFrame]:
+    """A plan by a timeline that still held when folders were listed, with its rows; made anew where others were at work."""
+    gone: FileNotFoundError | None = None
+    for attempt in range(1, _TRIES + 1):
+        try:
+            planned = plan_changes(query, table) if query.kind == "incremental" else plan(query, table)
+            if still_holds(planned):
+                return planned, scan(spark, planned)
+        except PenstockError:
+            if attempt == _TRIES or load_timeline(table.storage, table.base_path) == table.timeline:
+                raise
+        except FileNotFoundError as e:  # an instant was archived, or a file cleaned
+            gone = e
+        table = table.reload()
+    why = f" ({gone})" if gone else ""
+    raise WriteConflict(
+        f"{table.base_path} was changed each of the {_TRIES} times that a query over it was planned{why}. Run the query again"
+    ) from gone
 
 
 def _key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
