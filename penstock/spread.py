@@ -125,8 +125,7 @@ def named_jobs(spark: SparkSession, name: str) -> Iterator[None]:
     """Spark's jobs in this block carry a tag, which its REST interface shows. PySpark 3.5 has tags on Connect only."""
     import pyspark
 
-    on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
-    if not on_connect and int(pyspark.__version__.split(".")[0]) < 4:
+    if not is_connect(spark) and int(pyspark.__version__.split(".")[0]) < 4:
         yield
         return
     tag = name.replace(",", ";")  # a comma stands between tags
@@ -135,6 +134,11 @@ def named_jobs(spark: SparkSession, name: str) -> Iterator[None]:
         yield
     finally:
         spark.removeTag(tag)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, which looks at a plan only when it is asked for something."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:

@@ -32,6 +32,7 @@ from penstock.read.stored import older_types
 from penstock.read.thin import COMMIT_TIME
 from penstock.read.untouched import leave_out
 from penstock.schema import META_COLUMNS, spark_of_avro
+from penstock.spread import is_connect
 from penstock.table import TableState
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -154,11 +155,16 @@ def _parquet(
     if len(files) <= _MANY_FILES:
         return reader.load([_literal(path) for path in files])
     with _listing_on_driver(spark, len(files)):
-        frame = reader.load(_few_names(files, table.base_path))
+        frame = reader.load(_many_names(spark, files, table.base_path))
     for path in files:
         if table.storage.stat(path) is None:
             raise CorruptFile(f"{path} was removed while a query over it was planned; run the query again")
     return frame
+
+
+def _many_names(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
+    """What many files are called. Connect lists them with every query, and then a file that is gone has to fail it."""
+    return [_literal(path) for path in files] if is_connect(spark) else _few_names(files, base_path)
 
 
 def _few_names(files: Sequence[str], base_path: str) -> list[str]:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyspark
-
-
-def is_connect(session_or_frame: Any) -> bool:
-    """Whether an object belongs to Spark Connect."""
-    return type(session_or_frame).__module__.startswith("pyspark.sql.connect")
 
 
 def session_classes() -> list[type]:

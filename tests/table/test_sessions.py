@@ -109,6 +109,14 @@ def test_other_partitions_are_not_opened(spark: Any, table_path: str) -> None:
     assert load(spark, f"{table_path}/c1").count() == 10
 
 
+def test_a_file_that_goes_after_a_table_of_many_was_loaded_is_missed(spark: Any, table_path: str) -> None:
+    write(trips(spark, *((f"c{n}", f"c{n}", 1, 1.0) for n in range(40))).coalesce(1), table_path)
+    frame = load(spark, table_path)
+    base_files(table_path)[11].unlink()
+    with pytest.raises(Exception, match=r"PATH_NOT_FOUND|FileNotFound|FILE_NOT_EXIST|does not exist"):
+        frame.collect()
+
+
 def test_save_modes(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, mode="error")
     with pytest.raises(TableExists):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from penstock.read.scan import _few_names
+from penstock.read.scan import _few_names, _many_names
 
 
 @pytest.mark.parametrize(("count", "patterns"), [(1, 1), (2, 2), (33, 2), (256, 2), (257, 3)])
@@ -18,3 +20,17 @@ def test_many_files_are_a_few_patterns_and_never_one_alone(count: int, patterns:
 
 def test_names_that_mean_something_in_a_pattern_stand_alone() -> None:
     assert _few_names(["/t/p/a.parquet", "/t/q{1}/b.parquet"], "/t") == ["file:/t/{p/a.parquet}", r"file:/t/q\{1\}/b.parquet"]
+
+
+def test_a_connect_session_is_given_every_name_for_a_file_that_is_gone_does_not_fail_a_pattern() -> None:
+    class Classic:
+        pass
+
+    class Connect:
+        __module__ = "pyspark.sql.connect.session"
+
+    classic: Any = Classic()
+    connect: Any = Connect()
+    files = [f"/t/p/f{number}.parquet" for number in range(40)]
+    assert _many_names(connect, files, "/t") == [f"file:{file}" for file in files]
+    assert _many_names(classic, files, "/t") == _few_names(files, "/t")
