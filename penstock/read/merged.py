@@ -111,7 +111,8 @@ def merged_frames(
     rules = merged_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
     reading = _Reading(spark, plan, rules, schema, columns)
     by_logs, by_both = _by_what_is_new(slices, plan.changes)
-    touched = _touched(plan.table.storage, by_both, rules)
+    is_hidden = any(name.lower() == "_metadata" for name in schema.names)  # a column of the table has Spark's name for the file
+    touched = {} if is_hidden else _touched(plan.table.storage, by_both, rules)
     frames = _frames(reading, by_logs, log_rows if rules.lets_logs_win else known_rows)
     frames += base_rows(touched) + _frames(reading, list(touched), log_rows if rules.lets_logs_win else touched_rows)
     return frames + _frames(reading, [one for one in by_both if one not in touched], merged_rows)

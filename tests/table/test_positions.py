@@ -158,3 +158,12 @@ def test_files_are_told_apart_by_their_sizes_if_these_differ_and_else_by_name(
     monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
     load(spark, table_path).explain()
     assert by in capsys.readouterr().out
+
+
+def test_where_a_column_has_sparks_name_for_the_file_workers_merge(spark: Any, table_path: str, both: Any) -> None:
+    """Spark tells rows of a base file apart by columns that such a name hides."""
+    for operation, values in (("bulk_insert", ["a", "b", "c"]), ("upsert", ["b"])):
+        named = rows(spark, *((key, "x", 1, 1.0, False) for key in values)).selectExpr("*", f"'{operation}' AS _metadata")
+        write(named, table_path, {**OPTIONS, OPERATION: operation})
+    assert [r[0] for r in both(spark, table_path, by_position=False)] == ["a", "b", "c"]
+    assert sorted_rows(load(spark, table_path).select("id", "_metadata"))[1] == ("b", "upsert")
