@@ -166,7 +166,7 @@ def goals(results: Results) -> str:
 
 
 def mean_ratios(results: Results, base: str, key: str, on_all: Sequence[str]) -> str:
-    """Geometric means over steps that all these engines have; of the others, over what they have of these."""
+    """Geometric means over these steps, of the engines that have all of them."""
     parts = []
     for engine in engines_of(results):
         each = [r for r in (ratio(results, engine, base, step, key) for step in on_all) if r]
