@@ -3,7 +3,7 @@
     python -m bench.avro_blocks
 
 Decodes and encodes blocks of three kinds of table and several sizes in this process, best of several rounds each: by
-columns (`penstock.formats.avro_columns`), and record by record with fastavro and Arrow's conversion of Python objects.
+columns (`penstock.formats.avro.block`), and record by record with fastavro and Arrow's conversion of Python objects.
 Checks that both give the same before it measures.
 """
 
@@ -19,10 +19,10 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import avro_columns
-from penstock.formats.avro_columns import decode_block, encode_block, record_places
-from penstock.formats.avro_plan import plan_of
-from penstock.formats.avro_rows import decode_rows
+from penstock.formats.avro import block as avro_columns
+from penstock.formats.avro.block import decode_block, encode_block, record_places
+from penstock.formats.avro.layout import plan_of
+from penstock.formats.avro.rows import decode_rows
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
 
 SIZES = (1, 10, 30, 100, 1_000, 10_000, 100_000)

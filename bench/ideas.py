@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.data import generate
-from penstock.filegroup.read import one_ahead, open_base_file, read_row_groups
-from penstock.filegroup.rows import KEY_COLUMN, placed, stamped
+from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
+from penstock.filegroup.meta_columns import KEY_COLUMN, placed, stamped
 from penstock.formats.dictionaries import repetitive_columns
 from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer
-from penstock.merge.gather import take_rows
-from penstock.merge.pair import positions_in
+from penstock.merge.kernels.gather import take_rows
+from penstock.merge.kernels.pair import positions_in
 from penstock.storage import LocalStorage
 
 Way = Callable[[], object]

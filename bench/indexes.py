@@ -31,8 +31,8 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
 from penstock.filegroup.markers import open_write
-from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.formats.bloom import BloomFilter
 from penstock.formats.parquet import BloomSettings
 from penstock.storage import LocalStorage

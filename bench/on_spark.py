@@ -193,7 +193,7 @@ class Penstock(HudiApi):
 
     def _plain(self, table: str) -> Any:
         """The table's base files, handed to Spark's Parquet reader with their schema and without a listing job."""
-        from penstock.metadata.listing import latest_slices
+        from penstock.catalog.listing import latest_slices
         from penstock.table import open_table
 
         slices = latest_slices(open_table(self.path(table)))

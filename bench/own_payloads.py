@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
-from penstock.merge.meet import meet
-from penstock.merge.mergers import Merger
+from penstock.merge.kernels.meet import meet
+from penstock.merge.merger import Merger
 from penstock.merge.payloads import PayloadSettings, merger_of
 
 PAIRS = 100_000

@@ -29,11 +29,11 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.clustering.schedule import schedule_clustering
 from penstock.services.compaction.schedule import schedule
 from penstock.services.health import check_health
-from penstock.services.lifetime import expired_partitions
 from penstock.services.savepoint import create_savepoint, delete_savepoint
+from penstock.services.ttl import expired_partitions
 from penstock.storage import LocalStorage
 from penstock.table import TableState, open_table, write_config
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import instant_path
 

@@ -66,11 +66,11 @@ WORKLOADS = {
 
 #: What is timed around a stage: module, name, label. `Stages.run` gives the stages that the pipeline itself names.
 STAGES = (
-    ("penstock.write.door", "open_table", "open table"),
-    ("penstock.write.door", "prepare", "prepare"),
-    ("penstock.write.door", "roll_back_failed", "roll back failed"),
-    ("penstock.write.pipeline", "complete", "commit"),
-    ("penstock.write.door", "follow_up", "follow up"),
+    ("penstock.door.write", "open_table", "open table"),
+    ("penstock.door.write", "prepare", "prepare"),
+    ("penstock.door.write", "roll_back_failed", "roll back failed"),
+    ("penstock.write.operations", "complete", "commit"),
+    ("penstock.door.write", "follow_up", "follow up"),
 )
 #: What is timed inside a kernel: module, dotted name, label. A part that is not there (any more) is left out.
 PARTS = (
@@ -81,18 +81,18 @@ PARTS = (
     ("penstock.formats.parquet", "KeyFooter.add", "bloom filter"),
     ("penstock.formats.parquet", "KeyFooter.metadata", "bloom filter"),
     ("penstock.formats.parquet", "repetitive_columns", "choose dictionaries"),
-    ("penstock.filegroup.read", "fit", "fit to schema"),
-    ("penstock.write.upsert", "load_share", "load share"),
-    ("penstock.write.upsert", "whole_share", "load share"),
-    ("penstock.write.tag", "load_share", "load share"),
-    ("penstock.write.tag", "look_up", "look up keys"),
-    ("penstock.write.upsert", "may_hold", "look up keys"),
-    ("penstock.write.merge_file", "find_hits", "match keys"),
-    ("penstock.write.share", "Share.take", "gather new rows"),
-    ("penstock.write.merge_file", "_write_group", "merge"),
-    ("penstock.filegroup.write", "placed", "meta columns"),
-    ("penstock.filegroup.write", "stamped", "meta columns"),
-    ("penstock.write.stage", "_StagedFile._flush", "write staged rows"),
+    ("penstock.filegroup.base_read", "fit", "fit to schema"),
+    ("penstock.write.locate.upsert", "load_share", "load share"),
+    ("penstock.write.locate.upsert", "whole_share", "load share"),
+    ("penstock.write.locate.tag", "load_share", "load share"),
+    ("penstock.write.locate.tag", "look_up", "look up keys"),
+    ("penstock.write.locate.upsert", "may_hold", "look up keys"),
+    ("penstock.write.tasks.base_file", "find_hits", "match keys"),
+    ("penstock.write.rows.task_rows", "Share.take", "gather new rows"),
+    ("penstock.write.tasks.base_file", "_write_group", "merge"),
+    ("penstock.filegroup.base_write", "placed", "meta columns"),
+    ("penstock.filegroup.base_write", "stamped", "meta columns"),
+    ("penstock.write.rows.staging", "_StagedFile._flush", "write staged rows"),
     ("penstock.storage.local", "LocalStorage.sync", "sync to disk"),
     ("penstock.storage.local", "LocalStorage.create", "create files"),
     ("penstock.storage.local", "LocalStorage.open", "open files"),
@@ -248,7 +248,7 @@ class KernelWatch:
     def installed(self) -> Iterator[None]:
         """Watch the kernels of writes while the block runs."""
         with ExitStack() as stack:
-            for module in ("penstock.write.pipeline", "penstock.write.incoming"):
+            for module in ("penstock.write.operations", "penstock.write.rows.input_files"):
                 for name, around in (("run_tasks", self._tasks), ("run_over_rows", self._rows)):
                     owner, attribute = _owner(module, name)
                     if owner is not None:
@@ -282,7 +282,7 @@ class KernelWatch:
     @contextmanager
     def _identity(self) -> Iterator[None]:
         """A task of its own, so that its files are nobody else's."""
-        from penstock import spread
+        from penstock.spread import run as spread
 
         self._attempts += 1
         spread._local.identity = spread.TaskIdentity(0, f"0-9999-{self._attempts}")

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.metadata.listing import latest_slices
+from penstock.catalog.listing import latest_slices
 from penstock.table import open_table
 
 COLUMNS = ("ts", "fare")

@@ -23,7 +23,8 @@ import pyarrow as pa
 from bench.data import generate
 from bench.meter import Meter
 from bench.on_spark import Penstock
-from penstock.read import merged, scan
+from penstock.read import log_slices as merged
+from penstock.read import scan
 
 TABLE, PAYLOAD = "mor", "hoodie.datasource.write.payload.class"
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
     from penstock.registry import merger, payload
-    from penstock.spark.ogg import ogg_rows
+    from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
-    from penstock.write.explain import explain_write
+    from penstock.write.explain.write_plan import explain_write
 
     __version__: str
 
@@ -51,9 +51,9 @@ _LAZY = {
     "bundle": "penstock.bundle",
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
-    "explain_write": "penstock.write.explain",
+    "explain_write": "penstock.write.explain.write_plan",
     "merger": "penstock.registry",
-    "ogg_rows": "penstock.spark.ogg",
+    "ogg_rows": "penstock.spark.goldengate",
     "payload": "penstock.registry",
     "session": "penstock.spark.session",
 }

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError
-from penstock.merge.gather import take_rows
-from penstock.merge.mergers import BUILD, DELETE_FLAG
-from penstock.merge.own import Own, own_merger
+from penstock.merge.kernels.gather import take_rows
+from penstock.merge.kernels.runs import FRESH, GONE, Flags
+from penstock.merge.merger import BUILD, DELETE_FLAG
 from penstock.merge.payloads import unknown_payload
-from penstock.merge.runs import FRESH, GONE, Flags
+from penstock.merge.user.merger import Own, own_merger
 from penstock.progress import table_text
 from penstock.registry import Kind, Registered, registered, registered_as
 

@@ -5,16 +5,16 @@
 Each verb goes through the same pipeline as `df.write.format("hudi")`. `reports.py` has what reports have in common.
 """
 
-from penstock.api.care import FileProblems, Health, ServiceRun, ServiceRuns
 from penstock.api.cleaning import Cleaned
 from penstock.api.clustering import PendingClustering, PendingClusterings
 from penstock.api.compaction import PendingCompaction, PendingCompactions
 from penstock.api.index_report import IndexReport, IndexUse
-from penstock.api.looking import DataFile, Files, History, HistoryEntry
-from penstock.api.reports import Commit
+from penstock.api.inspect import DataFile, Files, History, HistoryEntry
+from penstock.api.maintenance import FileProblems, Health, ServiceRun, ServiceRuns
+from penstock.api.report import Commit
 from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import Table
-from penstock.api.writing import MergePlan, SortMode
+from penstock.api.write import MergePlan, SortMode
 
 __all__ = [
     "Cleaned",

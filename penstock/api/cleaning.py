@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.api.opened import Opened
+from penstock.api.handle import Opened
+from penstock.door.services import stages_of
 from penstock.options import check_combinations
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
-from penstock.timeline.cleans import CleanResult
-from penstock.write.due import stages_of
+from penstock.timeline.clean_file import CleanResult
 
 
 @dataclass(frozen=True)

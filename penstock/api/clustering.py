@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.api.opened import Opened
-from penstock.api.reports import Column, Commit, Report, number
-from penstock.metadata.pending import clustering_plans
+from penstock.api.handle import Opened
+from penstock.api.report import Column, Commit, Report, number
+from penstock.catalog.pending import clustering_plans
+from penstock.door.services import stages_of
 from penstock.services.clustering.run import cluster, run_clustering
 from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
-from penstock.timeline.clusterings import ClusteringPlan
+from penstock.timeline.clustering_plan import ClusteringPlan
 from penstock.timeline.instant import Instant
-from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)

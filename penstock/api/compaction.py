@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.api.opened import Opened
-from penstock.api.reports import Column, Commit, Report, number, size
-from penstock.metadata.pending import pending_plans
-from penstock.services.compaction.join_logs import join_logs
+from penstock.api.handle import Opened
+from penstock.api.report import Column, Commit, Report, number, size
+from penstock.catalog.pending import pending_plans
+from penstock.door.services import stages_of
 from penstock.services.compaction.run import compact, run_plan
 from penstock.services.compaction.schedule import repair, schedule, unschedule
 from penstock.services.compaction.strategies import LOG_BYTES
+from penstock.services.log_compaction.run import join_logs
+from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Instant
-from penstock.timeline.plans import CompactionPlan
-from penstock.write.due import stages_of
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from itertools import islice
 
 import pyarrow as pa
 
-from penstock.api.reports import Column, Report, number
+from penstock.api.report import Column, Report, number
 from penstock.table import TableState
 from penstock.timeline.store import read_metadata
-from penstock.write.upsert import INDEX_FIGURES
+from penstock.write.locate.upsert import INDEX_FIGURES
 
 
 @dataclass(frozen=True)

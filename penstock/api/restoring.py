@@ -8,14 +8,14 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from penstock.api.opened import Opened
-from penstock.api.reports import Column, Commit, Report
-from penstock.metadata.savepoints import savepoints
+from penstock.api.handle import Opened
+from penstock.api.report import Column, Commit, Report
+from penstock.catalog.savepoints import savepoints
+from penstock.door.services import stages_of
 from penstock.services.restore import restore
-from penstock.services.rollback.asked import roll_back_to
+from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
-from penstock.timeline.savepoints import Savepoint
-from penstock.write.due import stages_of
+from penstock.timeline.savepoint_file import Savepoint
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from pyspark.sql.types import StructType
 
 import penstock
 from penstock import options as o
-from penstock.api.care import CareVerbs
 from penstock.api.cleaning import CleaningVerbs
 from penstock.api.clustering import ClusteringVerbs
 from penstock.api.compaction import CompactionVerbs
-from penstock.api.creating import Columns, Names, decide_table, joined
-from penstock.api.looking import LookingVerbs
-from penstock.api.opened import own_options, session_of
-from penstock.api.reading import ReadingVerbs
+from penstock.api.create import Columns, Names, decide_table, joined
+from penstock.api.handle import own_options, session_of
+from penstock.api.inspect import LookingVerbs
+from penstock.api.maintenance import CareVerbs
+from penstock.api.read import ReadingVerbs
 from penstock.api.restoring import RestoringVerbs
-from penstock.api.writing import WritingVerbs
-from penstock.commit.swap import recover
+from penstock.api.write import WritingVerbs
+from penstock.commit.overwrite import recover
 from penstock.errors import AlreadyExists, PenstockError, TableExists
 from penstock.read.plan import Plan
 from penstock.read.query import parse_query
@@ -35,7 +35,7 @@ from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
 from penstock.storage import locate
 from penstock.table import TableConfig, open_table, table_exists, table_schema
-from penstock.write.create import create_table
+from penstock.write.create_table import create_table
 
 Path: TypeAlias = "str | os.PathLike[str]"
 

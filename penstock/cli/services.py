@@ -16,10 +16,10 @@ from rich.console import Console
 
 import penstock
 from penstock import clock
-from penstock.cli.given import OPTION, PATH, options_of
+from penstock.cli.arguments import OPTION, PATH, options_of
+from penstock.door.services import needs_spark
 from penstock.options import read_options
 from penstock.table import open_table
-from penstock.write.due import needs_spark
 
 _STOPPED = 130
 #: How often a wait looks whether it is over.

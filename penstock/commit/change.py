@@ -19,10 +19,10 @@ from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageEr
 from penstock.filegroup import markers
 from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
-from penstock.merge.event_time import EventTimes
+from penstock.merge.kernels.event_time import EventTimes
 from penstock.storage import join
 from penstock.table import TableState
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, require_pending, transition
 from penstock.timeline.timeline import Timeline

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.avro_places import Places
+from penstock.formats.avro.decode import Places
 
 _TRAILER_SIZE = 4096
 _TRAILER_MAGIC = b'TRABLK"$'

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index.bucket import Buckets, buckets_of
+from penstock.index.consistent_hashing import Rings, load_rings
 from penstock.index.hbase import HBaseSettings, hbase_settings
 from penstock.index.lookup import Pruning
-from penstock.index.rings import Rings, load_rings
 from penstock.options import Options
 from penstock.table import TableState
 

@@ -19,7 +19,7 @@ from penstock import options as o
 from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.formats.hashes import Int64s, java_hash, java_polynomial, powers_of_31
-from penstock.index.key_values import is_compound, values_of_keys
+from penstock.index.key_fields import is_compound, values_of_keys
 from penstock.options import Options
 from penstock.options.option import words
 

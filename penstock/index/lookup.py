@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.filegroup.base_read import open_base_file, read_row_groups
+from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import BaseFile
-from penstock.filegroup.read import open_base_file, read_row_groups
-from penstock.filegroup.rows import KEY_COLUMN
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import (
     FOOTER_BLOOM,
@@ -31,8 +31,8 @@ from penstock.formats.parquet import (
     footer_of,
     orders_alike,
 )
-from penstock.merge.gather import Positions
-from penstock.merge.pair import positions_in
+from penstock.merge.kernels.gather import Positions
+from penstock.merge.kernels.pair import positions_in
 from penstock.storage import Storage
 
 #: Keys that are asked of a filter or a range first; if the filter may hold one of them, asking the others saves nothing.

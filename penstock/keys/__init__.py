@@ -14,9 +14,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from penstock.keys.failures import missing_key, typed_error
-from penstock.keys.model import KeyColumns, KeyGenerator, KeySettings
+from penstock.error_text import typed_error
+from penstock.keys.generator import KeyColumns, KeyGenerator, KeySettings
 from penstock.keys.names import infer_generator
+from penstock.keys.row_errors import missing_key
 
 if TYPE_CHECKING:
     from penstock.keys.generators import KEY_GENERATORS, key_generator

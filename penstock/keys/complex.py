@@ -12,9 +12,9 @@ from typing import ClassVar
 from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
-from penstock.keys.model import KeyColumns, KeySettings
+from penstock.keys.generator import KeyColumns, KeySettings
 from penstock.keys.names import COMPLEX
-from penstock.keys.texts import bare_key, in_folders_of, labelled_key
+from penstock.keys.text import bare_key, in_folders_of, labelled_key
 
 
 @dataclass(frozen=True)

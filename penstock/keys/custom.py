@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.keys.complex import key_of_all
-from penstock.keys.model import PARTITION_PATH_OPTION, KeyColumns, KeySettings
+from penstock.keys.generator import PARTITION_PATH_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import CUSTOM, split_typed_field
-from penstock.keys.texts import joined, partition_path, plain_folder
+from penstock.keys.text import joined, partition_path, plain_folder
 from penstock.keys.timestamp import time_folder
 
 

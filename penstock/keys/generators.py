@@ -9,8 +9,8 @@ from penstock.errors import OptionError
 from penstock.keys import names
 from penstock.keys.complex import ComplexKeyGenerator
 from penstock.keys.custom import CustomKeyGenerator
+from penstock.keys.generator import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyGenerator, KeySettings
 from penstock.keys.global_delete import GlobalDeleteKeyGenerator
-from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyGenerator, KeySettings
 from penstock.keys.nonpartitioned import NonpartitionedKeyGenerator
 from penstock.keys.simple import SimpleKeyGenerator
 from penstock.keys.sql import wrapped_by_sql

@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.keys.complex import key_of_all
-from penstock.keys.model import RECORD_KEY_OPTION, KeyColumns, KeySettings
+from penstock.keys.generator import RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import GLOBAL_DELETE
-from penstock.keys.texts import in_folders_of
+from penstock.keys.text import in_folders_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from penstock.errors import OptionError, Unsupported
-from penstock.keys.model import GENERATOR_CLASS_OPTION, GENERATOR_TYPE_OPTION, KeySettings
+from penstock.keys.generator import GENERATOR_CLASS_OPTION, GENERATOR_TYPE_OPTION, KeySettings
 
 _PACKAGE = "org.apache.hudi.keygen."
 SIMPLE = f"{_PACKAGE}SimpleKeyGenerator"

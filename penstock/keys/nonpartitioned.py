@@ -8,9 +8,9 @@ from typing import ClassVar
 from pyspark.sql.types import StructType
 
 from penstock.keys.complex import key_of_all
-from penstock.keys.model import KeyColumns, KeySettings
+from penstock.keys.generator import KeyColumns, KeySettings
 from penstock.keys.names import NONPARTITIONED
-from penstock.keys.texts import in_folders_of
+from penstock.keys.text import in_folders_of
 
 
 @dataclass(frozen=True)

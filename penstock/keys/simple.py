@@ -10,9 +10,9 @@ from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
-from penstock.keys.model import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
+from penstock.keys.generator import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.names import SIMPLE
-from penstock.keys.texts import bare_key, in_folders_of
+from penstock.keys.text import bare_key, in_folders_of
 
 
 @dataclass(frozen=True)

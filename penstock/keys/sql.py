@@ -12,11 +12,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from penstock.keys.column import Field, find_field
 from penstock.keys.complex import ComplexKeyGenerator
-from penstock.keys.fields import Field, find_field
-from penstock.keys.model import PARTITION_PATH_OPTION, KeyColumns, KeyGenerator, KeySettings
+from penstock.keys.generator import PARTITION_PATH_OPTION, KeyColumns, KeyGenerator, KeySettings
 from penstock.keys.names import COMPLEX, SIMPLE
-from penstock.keys.texts import folder, joined, text_of
+from penstock.keys.text import folder, joined, text_of
 
 _SECONDS_TEXT = 19
 

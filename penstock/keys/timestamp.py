@@ -30,22 +30,22 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import OptionError, Unsupported
-from penstock.keys.fields import Field, find_field
-from penstock.keys.joda import Reading, Token, print_tokens, reading_of
-from penstock.keys.model import (
+from penstock.keys.column import Field, find_field
+from penstock.keys.generator import (
     CONSISTENT_TIMESTAMP_OPTION,
     PARTITION_PATH_OPTION,
     TIMEBASED_PREFIX,
     KeyColumns,
     KeySettings,
 )
-from penstock.keys.moments import MILLIS_MAX, moment_in, printed
+from penstock.keys.joda_parsing import TextReader
+from penstock.keys.joda_pattern import Reading, Token, print_tokens, reading_of
+from penstock.keys.moment import MILLIS_MAX, moment_in, printed
 from penstock.keys.names import TIMESTAMP
-from penstock.keys.paths import DEFAULT_PARTITION
-from penstock.keys.readings import TextReader
+from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.keys.simple import single_field, single_key
-from penstock.keys.texts import TEXT_TYPES, fail, joined, micros_of, refused_type
-from penstock.keys.zones import UTC, Zone, zone_named
+from penstock.keys.text import TEXT_TYPES, fail, joined, micros_of, refused_type
+from penstock.keys.time_zone import UTC, Zone, zone_named
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
 _FRACTION_TYPES = (FloatType, DoubleType, DecimalType)

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.blend import blend, column_like
-from penstock.merge.mergers import (
+from penstock.merge.kernels.blend import blend, column_like
+from penstock.merge.kernels.runs import Flags, Folded, Folding, Runs, pick_newest, plain
+from penstock.merge.merger import (
     BUILD,
     DELETE,
     DELETE_FLAG,
@@ -34,7 +35,6 @@ from penstock.merge.mergers import (
     logs_deletes,
     makes_rows,
 )
-from penstock.merge.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.schema import OPERATION_COLUMN
 
 DMS_OPERATION = "Op"

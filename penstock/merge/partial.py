@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.blend import blend, column_like, complete_rows, filled_from
-from penstock.merge.gather import Positions, column_at, take_rows
-from penstock.merge.mergers import BUILD, DELETE, DELETE_FLAG, TAKE_NEW, Choices, delete_flags, is_newer
-from penstock.merge.runs import Flags, Folded, Runs, last_known
+from penstock.merge.kernels.blend import blend, column_like, complete_rows, filled_from
+from penstock.merge.kernels.gather import Positions, column_at, take_rows
+from penstock.merge.kernels.runs import Flags, Folded, Runs, last_known
+from penstock.merge.merger import BUILD, DELETE, DELETE_FLAG, TAKE_NEW, Choices, delete_flags, is_newer
 from penstock.schema import META_COLUMNS
 
 

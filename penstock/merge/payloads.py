@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import OptionError
+from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
 from penstock.merge.change_streams import AwsDms, DebeziumMySql, DebeziumPostgres, WithOperation
-from penstock.merge.masked import MASK, Masked
-from penstock.merge.mergers import (
+from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.goldengate import POSITION, ogg_merger
+from penstock.merge.merger import (
     AlwaysDelete,
     CommitTime,
     DeleteMarker,
@@ -22,10 +24,8 @@ from penstock.merge.mergers import (
     LatestOrdering,
     Merger,
 )
-from penstock.merge.ogg import POSITION, ogg_merger
-from penstock.merge.own import own_merger
 from penstock.merge.partial import NonDefaults, PartialUpdate
-from penstock.merge.ready import Aggregate, FirstRow, KeepHistory
+from penstock.merge.user.merger import own_merger
 from penstock.registry import is_registered, registered, to_register
 
 _PACKAGE = "org.apache.hudi.common.model."

@@ -22,18 +22,18 @@ from penstock.options.engine import *  # noqa: F403
 from penstock.options.index import *  # noqa: F403
 from penstock.options.keys import *  # noqa: F403
 from penstock.options.layout import *  # noqa: F403
-from penstock.options.lifetime import *  # noqa: F403
 from penstock.options.memory import *  # noqa: F403
-from penstock.options.metadata import *  # noqa: F403
+from penstock.options.metadata_table import *  # noqa: F403
 from penstock.options.option import Family as Family
 from penstock.options.option import Option as Option
 from penstock.options.option import Options as Options
 from penstock.options.option import UnknownOptionWarning as UnknownOptionWarning
-from penstock.options.own import *  # noqa: F403
+from penstock.options.penstock import *  # noqa: F403
 from penstock.options.read import *  # noqa: F403
 from penstock.options.sql import *  # noqa: F403
 from penstock.options.streaming import *  # noqa: F403
 from penstock.options.sync import *  # noqa: F403
 from penstock.options.table import *  # noqa: F403
 from penstock.options.timeline import *  # noqa: F403
+from penstock.options.ttl import *  # noqa: F403
 from penstock.options.write import *  # noqa: F403

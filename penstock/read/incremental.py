@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock import options as o
+from penstock.catalog.listing import by_partition, list_groups, visibility
+from penstock.catalog.pending import clustering_of
 from penstock.errors import ChangesLost, OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.view import Visibility, latest_base_files, latest_merged_slices
-from penstock.metadata.listing import by_partition, list_groups, visibility
-from penstock.metadata.pending import clustering_of
-from penstock.read.buckets import in_asked_buckets
+from penstock.read.bucket_pruning import in_asked_buckets
+from penstock.read.changed_groups import Group, Touched, first_missing, matcher, matching, touched_groups
 from penstock.read.plan import Plan, file_name, plan
 from penstock.read.query import Query
-from penstock.read.touched import Group, Touched, first_missing, matcher, matching, touched_groups
 from penstock.table import KEEPS_SCHEMA, TableState, table_schema
 from penstock.timeline.archive import is_archived
 from penstock.timeline.history import InstantRange, Write, writes_in

@@ -37,8 +37,8 @@ from pyspark.sql.types import (
 )
 
 from penstock import options as o
-from penstock.keys.paths import DEFAULT_PARTITION
-from penstock.read.conform import quoted
+from penstock.columns import quoted
+from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.read.plan import Plan
 
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)

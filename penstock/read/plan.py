@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.catalog.listing import by_partition, is_partition, list_groups, list_partitions, visibility
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_base_files, latest_merged_slices
-from penstock.metadata.listing import by_partition, is_partition, list_groups, list_partitions, visibility
-from penstock.read.buckets import in_asked_buckets
-from penstock.read.past import check_slices, check_time
+from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.read.query import Query
+from penstock.read.time_travel import check_slices, check_time
 from penstock.table import TableState, table_schema
 from penstock.timeline.history import InstantRange
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import options as o
-from penstock.commit.swap import recover
+from penstock.commit.overwrite import recover
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import locate

@@ -18,21 +18,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from penstock import options as o
+from penstock.columns import conform, quoted
 from penstock.errors import CorruptFile, PenstockError
-from penstock.filegroup.log_scan import committed_times
-from penstock.filegroup.merged import check_slice
+from penstock.filegroup.log.scan import committed_times
 from penstock.filegroup.model import FileSlice
-from penstock.merge.gather import Positions
-from penstock.read.changed import only_changes
-from penstock.read.conform import conform, quoted
-from penstock.read.merged import merged_frames
+from penstock.filegroup.slice_rows import check_slice
+from penstock.merge.kernels.gather import Positions
+from penstock.read.commit_time_filter import only_changes
+from penstock.read.log_slices import merged_frames
+from penstock.read.meta_columns import COMMIT_TIME
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
 from penstock.read.plan import Plan
-from penstock.read.stored import older_types
-from penstock.read.thin import COMMIT_TIME
-from penstock.read.untouched import leave_out
+from penstock.read.skip_rows import leave_out
+from penstock.read.widened_types import older_types
 from penstock.schema import META_COLUMNS, spark_of_avro
-from penstock.spread import is_connect
+from penstock.spread.run import is_connect
 from penstock.table import TableState
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"

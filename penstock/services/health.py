@@ -12,9 +12,9 @@ from datetime import datetime
 
 from penstock import clock
 from penstock import options as o
+from penstock.catalog.listing import merged_slices
+from penstock.catalog.pending import pending_clusterings
 from penstock.filegroup.model import FileSlice
-from penstock.metadata.listing import merged_slices
-from penstock.metadata.pending import pending_clusterings
 from penstock.progress import human_bytes
 from penstock.services.clean.retention import policy_of
 from penstock.table import TableState

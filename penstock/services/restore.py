@@ -18,26 +18,26 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import clock
 from penstock import options as o
+from penstock.catalog.listing import walk_partitions
+from penstock.catalog.pending import pending_clusterings
+from penstock.catalog.savepoints import finished_restores, savepoint_times, savepoints
 from penstock.commit.heartbeat import is_alive, is_lazy, stop_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import made_by, withdraw_partition
-from penstock.formats.log_blocks import BlockType, scan_blocks
-from penstock.index.rings import drop_changed
-from penstock.metadata.listing import walk_partitions
-from penstock.metadata.pending import pending_clusterings
-from penstock.metadata.savepoints import finished_restores, savepoint_times, savepoints
+from penstock.formats.log import BlockType, scan_blocks
+from penstock.index.consistent_hashing import drop_changed
 from penstock.progress import Stages
-from penstock.services.rollback.index import sync_restored
+from penstock.services.rollback.index_entries import sync_restored
 from penstock.services.rollback.run import add_rollback_block
-from penstock.spread import run_here, run_tasks
+from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.restores import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
+from penstock.timeline.restore_file import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
 from penstock.timeline.store import instant_path, request, transition
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from penstock import clock
+from penstock.catalog.listing import visibility, walk_partitions
+from penstock.catalog.savepoints import finished_restores, savepoint_times
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.view import group_files, latest_merged_slices
-from penstock.metadata.listing import visibility, walk_partitions
-from penstock.metadata.savepoints import finished_restores, savepoint_times
 from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import load_archive
-from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_plan, read_clean_result
+from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.savepoints import Savepoint, write_savepoint
+from penstock.timeline.savepoint_file import Savepoint, write_savepoint
 from penstock.timeline.store import instant_path, load_timeline, transition
 
 Files = Mapping[str, tuple[str, ...]]

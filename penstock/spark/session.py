@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.compat import frame_classes, session_classes
-from penstock.spark.source import HudiReader, HudiWriter, take_over
+from penstock.spark.datasource import HudiReader, HudiWriter, take_over
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"

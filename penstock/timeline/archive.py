@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro import SCHEMAS, decode_record, encode_record
-from penstock.formats.avro_columns import BLOCK_VERSION, record_places
-from penstock.formats.log_blocks import BlockType, HeaderKey, open_log, read_content, scan_blocks, write_block
+from penstock.formats.avro.block import BLOCK_VERSION, record_places
+from penstock.formats.avro.container import SCHEMAS, decode_record, encode_record
+from penstock.formats.log import BlockType, HeaderKey, open_log, read_content, scan_blocks, write_block
 from penstock.schema import avro_text
 from penstock.storage import FileInfo, Storage, join
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import CorruptFile
 from penstock.storage import Storage
 from penstock.timeline.archive import Entry, load_archive
-from penstock.timeline.contents import CommitMetadata, commit_of
+from penstock.timeline.commit_file import CommitMetadata, commit_of
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline

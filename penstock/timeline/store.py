@@ -10,7 +10,7 @@ from collections.abc import Callable
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
-from penstock.timeline.contents import CommitMetadata, read_commit, read_commit_schema
+from penstock.timeline.commit_file import CommitMetadata, read_commit, read_commit_schema
 from penstock.timeline.instant import Action, Instant, State, format_time, time_after
 from penstock.timeline.timeline import Timeline
 

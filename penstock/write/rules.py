@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import options as o
-from penstock.commit.base_files import base_file_settings
+from penstock.catalog.merge_rules import event_time_column, merged_rules, ordering_field
 from penstock.commit.change import Change
+from penstock.commit.file_settings import base_file_settings
 from penstock.errors import OptionError, SchemaError, Unsupported
-from penstock.filegroup.key_notes import notes_folder
-from penstock.filegroup.log_write import LogSettings
-from penstock.filegroup.merged import MergedRules
-from penstock.filegroup.write import FileSettings
-from penstock.merge.gather import column_at
-from penstock.merge.meet import Making
-from penstock.merge.mergers import AlwaysDelete, Merger, ignores_ordering
+from penstock.filegroup.base_write import FileSettings
+from penstock.filegroup.key_log import notes_folder
+from penstock.filegroup.log.write import LogSettings
+from penstock.filegroup.slice_rows import MergedRules
+from penstock.merge.kernels.gather import column_at
+from penstock.merge.kernels.meet import Making
+from penstock.merge.kernels.runs import Folding
+from penstock.merge.merger import AlwaysDelete, Merger, ignores_ordering
 from penstock.merge.payloads import (
     READY,
     PayloadSettings,
@@ -27,20 +29,18 @@ from penstock.merge.payloads import (
     own_settings,
     unknown_payload,
 )
-from penstock.merge.runs import Folding
-from penstock.metadata.merging import event_time_column, merged_rules, ordering_field
 from penstock.options import Options
 from penstock.registry import registered
 from penstock.schema import column_defaults, has_operation
 from penstock.storage import temporary_folder
 from penstock.table import TableState
-from penstock.write.append import log_settings
-from penstock.write.assign import insert_ratio, sizing_of
-from penstock.write.prepare import counts_as_small
-from penstock.write.share import ShareSettings, missing_ordering
-from penstock.write.stage import Piece, Staging
-from penstock.write.state import Write
-from penstock.write.upsert import Rules
+from penstock.write.context import Write
+from penstock.write.locate.assign import insert_ratio, sizing_of
+from penstock.write.locate.upsert import Rules
+from penstock.write.rows.schema import counts_as_small
+from penstock.write.rows.staging import Piece, Staging
+from penstock.write.rows.task_rows import ShareSettings, missing_ordering
+from penstock.write.tasks.log_file import log_settings
 
 
 def check_keys_are_stored(write: Write, what: str) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock import options as o
+from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.slice_keys import read_keys
 from penstock.errors import OptionError
-from penstock.filegroup.key_notes import Note
+from penstock.filegroup.key_log import Note
 from penstock.index import Index
-from penstock.index.entries import TellTask, put_entries, remove_entries, share_rate, tell_tasks
+from penstock.index.entry_store import TellTask, put_entries, remove_entries, share_rate, tell_tasks
 from penstock.index.hbase import HBaseSettings, open_entries
-from penstock.metadata.listing import latest_slices, merged_slices
-from penstock.services.rollback.index import keys_of
-from penstock.spread import cores, run_tasks
+from penstock.spread.run import cores, run_tasks
 from penstock.table import TableState
-from penstock.timeline.contents import WriteStat
-from penstock.write.index_change import added_by_another
+from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.index_change import added_by_another
 
 #: Tasks that run at once on the driver.
 _AT_ONCE_HERE = 4
@@ -56,7 +56,7 @@ def check_entries(index: Index, table: TableState) -> None:
 
 def _has_rows(table: TableState) -> bool:
     slices = (merged_slices if table.is_merge_on_read else latest_slices)(table)
-    return any(len(part) for its in slices.values() for slice_ in its for part in keys_of(table, slice_))
+    return any(len(part) for its in slices.values() for slice_ in its for part in read_keys(table, slice_))
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def test_the_guard_notices_when_tagging_is_no_longer_done_with_the_merge(
     spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD)
-    monkeypatch.setattr("penstock.write.upsert._SHARE_BYTES_PER_TASK", 0)
+    monkeypatch.setattr("penstock.write.locate.upsert._SHARE_BYTES_PER_TASK", 0)
     apart = write("upsert", trips(spark, 0, 1_000, ts=3), **SPREAD)
     assert apart.jobs > usual.jobs
     assert apart.opened == 2 * usual.opened
@@ -251,7 +251,7 @@ def test_many_file_groups_share_some_tasks_and_the_guard_notices_if_they_do_not(
     write("bulk_insert", trips(spark, 0, 4_000, cities=12, tasks=1))
     usual = write("upsert", trips(spark, 0, 1_200, cities=12, ts=2), **SPREAD)
     assert usual.tasks == 2 + 8
-    monkeypatch.setattr("penstock.spread._parts", lambda _, tasks: tasks)
+    monkeypatch.setattr("penstock.spread.run._parts", lambda _, tasks: tasks)
     apart = write("upsert", trips(spark, 0, 1_200, cities=12, ts=3), **SPREAD)
     assert apart == replace(usual, tasks=2 + 12)
 
@@ -281,7 +281,7 @@ def test_a_compaction_reads_and_writes_each_file_once(spark: Any, write: Write) 
 def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_are_not(
     spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.read.merged._LEAST_BYTES", 0)
+    monkeypatch.setattr("penstock.read.log_slices._LEAST_BYTES", 0)
 
     def snapshot() -> Counts:
         with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
@@ -291,7 +291,7 @@ def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_a
 
     usual = snapshot()
     assert (usual.opened, usual.chunks) == (0, 0)
-    monkeypatch.setattr("penstock.read.merged._touched", lambda *_: {})
+    monkeypatch.setattr("penstock.read.log_slices._touched", lambda *_: {})
     in_workers = snapshot()
     assert (in_workers.opened, in_workers.chunks > CITIES) == (CITIES, True)
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import OptionError, RecordKeyError, SchemaError, Unsupported
 from penstock.keys import KEY_GENERATORS, KeySettings, key_generator, typed_error
 from penstock.keys.names import COMPLEX, CUSTOM, GLOBAL_DELETE, NONPARTITIONED, SIMPLE, SQL, TIMESTAMP
-from penstock.keys.paths import DEFAULT_PARTITION, ESCAPED_CHARACTERS, escape_path_value
+from penstock.keys.partition_path import DEFAULT_PARTITION, ESCAPED_CHARACTERS, escape_path_value
 
 SPECIAL = "a/b c:d=e%é"
 ROW = (

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock import spread
 from penstock.errors import PenstockError
+from penstock.spread import run as spread
 from tests.kit.faults import Crash, Fault, FaultPlan, calls_to_fail, injected
 
 #: The process dies. After a call is before the next one, and what is created and not written to is as if it was torn.

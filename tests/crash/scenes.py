@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from penstock import spread
-from penstock.services.rollback.asked import roll_back_to
-from penstock.spread import TaskIdentity
+from penstock.door import write as door
+from penstock.services.rollback.requested import roll_back_to
+from penstock.spread import run as spread
+from penstock.spread.run import TaskIdentity
 from penstock.table import open_table
-from penstock.write import door
-from penstock.write.prepare import prepare
+from penstock.write.rows.schema import prepare
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, plain_rows
 from tests.table.tables import OPERATION, TRIPS, Trip, trips
@@ -134,10 +134,10 @@ class Runner:
     def _here(self) -> Iterator[None]:
         """No Spark task: kernels run in this process, one after the other, so that calls come in one order."""
         with (
-            patch("penstock.write.door.prepare", self._prepare_once),
-            patch("penstock.write.incoming.run_over_rows", self._run_over_rows),
-            patch("penstock.write.door.named_jobs", lambda spark, name: nullcontext()),  # there are none to be named
-            patch("penstock.spread._DRIVER_THREADS", 1),
+            patch("penstock.door.write.prepare", self._prepare_once),
+            patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
+            patch("penstock.door.write.named_jobs", lambda spark, name: nullcontext()),  # there are none to be named
+            patch("penstock.spread.run._DRIVER_THREADS", 1),
         ):
             yield
 

@@ -23,7 +23,7 @@ from penstock.services.clean.run import clean
 from penstock.storage import LocalStorage
 from penstock.table import TableState, open_table, write_config
 from penstock.timeline.archive import archive_files, key_of, read_entries
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.faults import Fault
 from tests.kit.plain import pending, plain_rows

@@ -14,9 +14,9 @@ import pytest
 
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.join_logs import join_logs
 from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule, unschedule
+from penstock.services.log_compaction.run import join_logs
 from penstock.table import TableState, open_table
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.faults import Fault

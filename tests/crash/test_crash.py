@@ -19,7 +19,7 @@ import pytest
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CommitUnknown, PenstockError, WriteConflict
 from penstock.filegroup import markers
-from penstock.services.rollback.failed import roll_back_failed
+from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
 from penstock.table import open_table, read_config, write_config
 from tests.crash.every_call import CRASHES

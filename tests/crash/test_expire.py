@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.door.expire import expire_partitions
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.files import check_files
-from penstock.services.rollback.failed import roll_back_failed
+from penstock.services.file_check import check_files
+from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.table import open_table
-from penstock.write.expire import expire_partitions
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.crash.test_clean_and_archive import ROWS, make_table
 from tests.kit.plain import leftovers, pending, plain_rows

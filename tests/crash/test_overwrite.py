@@ -10,13 +10,13 @@ from unittest.mock import patch
 import pytest
 
 from penstock import clock
-from penstock.commit import swap
-from penstock.commit.swap import recover
+from penstock.commit import overwrite as swap
+from penstock.commit.overwrite import recover
+from penstock.door import write as door
 from penstock.errors import CommitUnknown, StorageError, WriteConflict
-from penstock.services.rollback.failed import roll_back_failed
+from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
 from penstock.table import open_table
-from penstock.write import door
 from tests.crash.scenes import FIRST, LATER, NEW, NO_SIGN_OF_LIFE, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, injected
 from tests.kit.plain import leftovers, orphans, plain_rows

@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock import spread
 from penstock.errors import StorageError
-from penstock.spread import TaskIdentity
+from penstock.spread import run as spread
+from penstock.spread.run import TaskIdentity
 from tests.crash.scenes import (
     CHANGED,
     CHANGES,
@@ -129,7 +129,7 @@ def _run_victim(log: Path, *arguments: str) -> int:
         Path(folder).mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         victim = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.victim", *arguments],
+            [sys.executable, "-m", "tests.crash.killed_process", *arguments],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
@@ -185,7 +185,7 @@ def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark
     stage = Stage(scene, Runner(spark), tmp_path / "stage")
     table, plan = stage.play()
     stage.runner = Speculating(spark)
-    with patch("penstock.spread._on_driver", twice_over_tasks):
+    with patch("penstock.spread.run._on_driver", twice_over_tasks):
         stage.run(table, plan)
     assert any(call.startswith("delete ") and call.endswith(".parquet") for call in plan.calls), "nothing ran twice"
     assert plain_rows(table) == sorted(scene.new, key=repr)
@@ -202,7 +202,7 @@ def late_tasks() -> Iterator[list[Callable[[], Any]]]:
         found.extend(lambda task=task, i=i: twice(lambda: kernel(task), 100 + i) for i, task in enumerate(tasks))
         return on_driver(kernel, tasks)
 
-    with patch("penstock.spread._on_driver", remember):
+    with patch("penstock.spread.run._on_driver", remember):
         yield found
 
 

@@ -54,7 +54,7 @@ def test_the_architecture_page_shows_every_package() -> None:
 
 def test_workers_import_neither_fastavro_nor_rich_nor_pandas() -> None:
     """What docs/executors.md says a worker needs: the kernels are imported with everything else out of reach."""
-    kernels = sorted({*_modules_with_kernels(), "penstock.spread"})
+    kernels = sorted({*_modules_with_kernels(), "penstock.spread.run"})
     program = f"""
 import importlib, sys
 for name in ("fastavro", "rich", "pandas"):
@@ -64,7 +64,7 @@ for name in {kernels!r}:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "penstock.write.upsert" in kernels
+    assert "penstock.write.locate.upsert" in kernels
 
 
 def _modules_with_kernels() -> list[str]:

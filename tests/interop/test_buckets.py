@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import penstock
 from penstock.formats.bloom import BloomFilter
 from penstock.index import buckets_in
-from penstock.index.rings import Rings, default_ring, ring_text
+from penstock.index.consistent_hashing import Rings, default_ring, ring_text
 from penstock.table import open_table
 from tests.interop.sides import (
     INDEX,

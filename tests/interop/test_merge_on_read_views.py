@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.filegroup.merged import merged_rows
-from penstock.formats.log_blocks import LogBlock, scan_blocks
-from penstock.metadata.listing import latest_slices, merged_slices
-from penstock.metadata.merging import merged_rules
+from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.merge_rules import merged_rules
+from penstock.filegroup.slice_rows import merged_rows
+from penstock.formats.log import LogBlock, scan_blocks
 from penstock.table import open_table, table_schema
 from tests.kit.oracle import Oracle
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.formats.avro import read_container
-from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
+from penstock.formats.avro.container import read_container
+from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from tests.crash.scenes import CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.interop.sides import (
     INDEX,

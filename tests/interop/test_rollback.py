@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.formats.avro import read_container
+from penstock.formats.avro.container import read_container
 from tests.crash.scenes import CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.interop.sides import trips, trips_of
 from tests.kit.faults import Crash, Fault, FaultPlan, injected

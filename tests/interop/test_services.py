@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.options import read_options
 from penstock.services.clean.schedule import schedule_clean
-from penstock.services.files import check_files
+from penstock.services.file_check import check_files
 from penstock.table import open_table
 from penstock.timeline.archive import key_of, load_archive
 from tests.kit.oracle import TABLE_VERSION_6, Oracle

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock import spread
+from penstock.spread import run as spread
 from penstock.storage import SCHEMES, FileInfo, LocalStorage
 
 SCHEME = "count"

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.merge_rules import merged_rules
 from penstock.errors import TableNotFound
-from penstock.filegroup.merged import merged_rows
-from penstock.metadata.listing import latest_slices, merged_slices
-from penstock.metadata.merging import merged_rules
+from penstock.filegroup.slice_rows import merged_rows
 from penstock.options import Options
 from penstock.read.query import parse_query
 from penstock.table import TableState, open_table, table_schema

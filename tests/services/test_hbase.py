@@ -16,7 +16,7 @@ from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering.run import cluster
-from penstock.services.rollback.asked import roll_back_to
+from penstock.services.rollback.requested import roll_back_to
 from penstock.table import open_table
 from tests.contract.test_indexes import Kind, check_history
 from tests.kit.counting import counted
@@ -254,7 +254,7 @@ def test_requests_are_as_large_and_as_fast_as_the_options_say(
 def test_executors_ask_and_tell_side_by_side(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.write.ask._KEYS_PER_TASK", 25)
+    monkeypatch.setattr("penstock.write.locate.entries._KEYS_PER_TASK", 25)
     auto = {"hoodie.index.hbase.put.batch.size.autocompute": "true", "hoodie.index.hbase.qps.fraction": "0.9"}
     t = Trips(spark, hbase, table_path, **kind, **MOVES, **SPREAD, **auto, **{"hoodie.index.hbase.get.batch.size": "10"})
     frame = spark.range(90).selectExpr("concat('k', id) as id", "concat('c', id % 3) as city", "id as ts", "1.5d as fare")

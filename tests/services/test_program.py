@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.services.files import check_files
+from penstock.services.file_check import check_files
 from penstock.table import open_table
 from penstock.timeline.instant import Action
 from tests.kit.plain import pending, plain_rows

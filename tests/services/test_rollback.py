@@ -13,12 +13,12 @@ import pytest
 from penstock.commit.heartbeat import heartbeat_path
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup import markers
-from penstock.formats.avro import read_container, write_container
+from penstock.formats.avro.container import read_container, write_container
 from penstock.options import read_options
-from penstock.services.rollback.asked import roll_back_to
-from penstock.services.rollback.failed import roll_back_expired, roll_back_failed
+from penstock.services.rollback.failed_writes import roll_back_expired, roll_back_failed
+from penstock.services.rollback.requested import roll_back_to
 from penstock.table import TableState, open_table, read_config, write_config
-from penstock.timeline.contents import CommitMetadata, write_commit
+from penstock.timeline.commit_file import CommitMetadata, write_commit
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import orphans, pending, plain_rows, rows_of_columns

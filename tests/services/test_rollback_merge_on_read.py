@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.formats.avro import read_container, write_container
-from penstock.formats.log_blocks import scan_blocks
+from penstock.formats.avro.container import read_container, write_container
+from penstock.formats.log import scan_blocks
 from penstock.options import read_options
-from penstock.services.rollback.asked import roll_back_to
-from penstock.services.rollback.failed import roll_back_failed
+from penstock.services.rollback.failed_writes import roll_back_failed
+from penstock.services.rollback.requested import roll_back_to
 from penstock.table import open_table
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, injected

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, log_file_name, partition_metafile
-from penstock.formats.delete_records import deletes_of
-from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
+from penstock.formats.log import avro_block, delete_block, parquet_block
+from penstock.formats.log.deletes import deletes_of
 from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import write_config
-from penstock.timeline.contents import CommitMetadata, write_commit
+from penstock.timeline.commit_file import CommitMetadata, write_commit
 
 COLUMNS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.door.follow_ups import SERVICES
 from penstock.errors import CorruptFile, OptionError
 from penstock.table import open_table
-from penstock.write.follow_up import SERVICES
 from tests.table.tables import OPERATION, SIX, TRIPS, base_files, load, snapshot, timeline, trips, write
 
 UPSERT = {**TRIPS, OPERATION: "upsert"}

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.catalog.listing import latest_slices
 from penstock.cli import services
 from penstock.errors import SchemaError, Unsupported, WriteConflict
-from penstock.formats.avro import read_container
-from penstock.metadata.listing import latest_slices
+from penstock.formats.avro.container import read_container
 from penstock.table import open_table
 from tests.kit.plain import pending, plain_rows
 from tests.table.tables import BULK, INSERT, OPERATION, SIX, TRIPS, base_files, commits, load, snapshot, timeline, trips, write

@@ -15,15 +15,15 @@ import pytest
 
 import penstock
 from penstock.errors import CommitUnknown, CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
-from penstock.formats.log_blocks import rollback_block, scan_blocks
+from penstock.formats.log import rollback_block, scan_blocks
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.join_logs import join_logs, plan_joins
 from penstock.services.compaction.run import compact, run_plan
-from penstock.services.plans import store_content
+from penstock.services.log_compaction.run import join_logs, plan_joins
+from penstock.services.planned import store_content
 from penstock.table import open_table
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.instant import Action
-from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
 from tests.kit.templates import Templates

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegerType, StringType
 
+from penstock.columns import conform
 from penstock.errors import SchemaError
 from penstock.keys import typed_error
-from penstock.read.conform import conform
 
 pytestmark = pytest.mark.everywhere
 

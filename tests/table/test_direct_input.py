@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.errors import CorruptFile, RecordKeyError
-from penstock.write import incoming
-from penstock.write.incoming import InputFiles, input_files
+from penstock.write.rows import input_files as incoming
+from penstock.write.rows.input_files import InputFiles, input_files
 from tests.table.tables import BULK, INSERT, KEY, OPERATION, TRIPS, load, sorted_rows, state_of, timeline, write
 from tests.table.upserts import IN_TASKS, ON_DRIVER, UPSERT
 
@@ -48,8 +48,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
         found.append(rows.files)
         return usual(spark, rows, kernel)
 
-    monkeypatch.setattr("penstock.write.stage.run_over_incoming", note)
-    monkeypatch.setattr("penstock.write.pipeline.run_over_incoming", note)
+    monkeypatch.setattr("penstock.write.rows.staging.run_over_incoming", note)
+    monkeypatch.setattr("penstock.write.operations.run_over_incoming", note)
     return found
 
 

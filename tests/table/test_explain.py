@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import OptionError
-from penstock.write.explain import explain_write
+from penstock.write.explain.write_plan import explain_write
 
 OPTIONS = {
     "hoodie.table.name": "trips",

@@ -24,7 +24,7 @@ def test_a_plan_says_what_was_chosen_and_commits_keep_what_the_index_did(spark: 
     assert len(table.index_report()) == 0
 
     write(batch, table_path, {**UPSERT, **AUTO})
-    monkeypatch.setattr("penstock.write.choose_index._SMALL_BYTES", 0)
+    monkeypatch.setattr("penstock.write.locate.choose_index._SMALL_BYTES", 0)
     plan = table.plan_upsert(batch, options=AUTO)
     assert plan.index == "BLOOM"
     assert "BLOOM was chosen: keys are ordered" in str(plan)

@@ -10,8 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.log_blocks import rollback_block, scan_blocks
-from penstock.read import merged
+from penstock.formats.log import rollback_block, scan_blocks
+from penstock.read import log_slices as merged
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
 from tests.table.handmade import COLUMNS, HandMade, at

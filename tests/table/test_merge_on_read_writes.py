@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import OptionError, SchemaError, Unsupported
-from penstock.formats.log_blocks import BlockType, read_deletes, read_rows, scan_blocks
+from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from tests.kit.plain import plain_rows
 from tests.kit.readers import hudi_rs_rows
 from tests.kit.templates import Templates

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.formats.log_blocks import scan_blocks
-from penstock.read import merged, untouched
+from penstock.formats.log import scan_blocks
+from penstock.read import log_slices as merged
+from penstock.read import skip_rows as untouched
 from penstock.storage import LocalStorage
 from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, load, sorted_rows, write

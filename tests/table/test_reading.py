@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import CorruptFile, OptionError, TableNotFound
-from penstock.formats.avro import write_container
+from penstock.formats.avro.container import write_container
 from penstock.options import read_options
 from penstock.read.plan import plan
 from penstock.read.query import parse_query
 from penstock.read.scan import scan
 from penstock.table import open_table
-from penstock.timeline.contents import CommitMetadata, write_commit
+from penstock.timeline.commit_file import CommitMetadata, write_commit
 from tests.kit.golden import unpack_golden
 from tests.table.tables import (
     BULK,

@@ -9,8 +9,8 @@ import pytest
 
 import penstock
 from penstock.errors import CorruptFile, OptionError, WriteConflict
-from penstock.formats.avro import read_container
-from penstock.timeline.restores import RestorePlan, write_restore_plan
+from penstock.formats.avro.container import read_container
+from penstock.timeline.restore_file import RestorePlan, write_restore_plan
 from tests.table.tables import snapshot, timeline, trips
 
 COLUMNS = "id string, city string, ts long, fare double"

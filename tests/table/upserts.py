@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.metadata.listing import latest_slices
+from penstock.catalog.listing import latest_slices
 from penstock.table import open_table
 from tests.kit.model import Row
 from tests.table.tables import OPERATION, TRIPS, stats, timeline, values

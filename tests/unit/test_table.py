@@ -12,7 +12,7 @@ from penstock.formats.properties import read_properties, write_properties
 from penstock.options import Options
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.table import TableState, open_table, read_config, table_exists, table_schema, write_config
-from penstock.timeline.contents import CommitMetadata, write_commit
+from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.store import load_timeline
 from tests.kit.golden import golden_names, unpack_golden
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro import read_container
+from penstock.formats.avro.container import read_container
 from penstock.timeline.instant import Action, Instant, State, format_time
 
 #: Of a write stat, what Avro's one has too; the others are dropped, as Hudi drops them.

@@ -17,10 +17,10 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.progress import Stages
-from penstock.services.archive.choose import archivable, states_of
+from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
-from penstock.services.archive.merge import finish_merge, merge_small_files
-from penstock.spread import run_here
+from penstock.services.archive.merge_files import finish_merge, merge_small_files
+from penstock.spread.run import run_here
 from penstock.storage import FileInfo, join
 from penstock.table import TableState
 from penstock.timeline.archive import (

@@ -24,11 +24,11 @@ from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_
 from penstock.filegroup.partitions import is_metafile
 from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
-from penstock.services.rollback.failed import roll_back_expired
-from penstock.spread import run_here, run_tasks
+from penstock.services.rollback.failed_writes import roll_back_expired
+from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reloaded
-from penstock.timeline.cleans import (
+from penstock.timeline.clean_file import (
     CleanedPartition,
     CleanPlan,
     CleanResult,

@@ -13,19 +13,19 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
+from penstock.catalog.listing import visibility, walk_partitions
+from penstock.catalog.pending import clustering_plans, pending_plans
+from penstock.catalog.savepoints import savepoint_times, savepointed_files
 from penstock.errors import CorruptFile
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.metadata.listing import visibility, walk_partitions
-from penstock.metadata.pending import clustering_plans, pending_plans
-from penstock.metadata.savepoints import savepoint_times, savepointed_files
 from penstock.services.clean.plan import GroupId, Keeping, PartitionPlan, plan_partition
 from penstock.services.clean.retention import Policy, earliest_retained, policy_of
 from penstock.storage import join
 from penstock.table import TableState, reloaded
 from penstock.timeline.archive import is_archived
-from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_result, write_clean_plan
-from penstock.timeline.clusterings import ClusteringSlice
-from penstock.timeline.contents import read_partitions
+from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_result, write_clean_plan
+from penstock.timeline.clustering_plan import ClusteringSlice
+from penstock.timeline.commit_file import read_partitions
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request
 

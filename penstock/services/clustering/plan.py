@@ -11,7 +11,7 @@ from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import Visibility, latest_merged_slices
 from penstock.options import Options
 from penstock.services.compaction.strategies import IO_MB, LOG_BYTES, LOG_FILES, READ_MB, WRITE_MB
-from penstock.timeline.clusterings import ClusteringGroup, ClusteringSlice
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringSlice
 
 _PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
 _MB = 1024 * 1024

@@ -18,35 +18,35 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.commit.base_files import base_file_settings
+from penstock.catalog.listing import list_groups, visibility
+from penstock.catalog.pending import clustering_plans
 from penstock.commit.change import Change
+from penstock.commit.file_settings import base_file_settings
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.markers import read_markers, work_folder
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.view import latest_merged_slices
 from penstock.index import index_of
-from penstock.index.rings import save_changed
-from penstock.metadata.listing import list_groups, visibility
-from penstock.metadata.pending import clustering_plans
+from penstock.index.consistent_hashing import save_changed
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro
-from penstock.services.clustering.moved import check_movable, noting_keys, tell_after, tell_before
-from penstock.services.clustering.order import check_ordering
+from penstock.services.clustering.index_entries import check_movable, noting_keys, tell_after, tell_before
 from penstock.services.clustering.plan import slice_named
-from penstock.services.clustering.resize import changed_rings, is_resize, resize, resize_tasks, rings_to_resize
-from penstock.services.clustering.rewrite import RewriteTask, Rewriting, rewrite
+from penstock.services.clustering.resize_buckets import changed_rings, is_resize, resize, resize_tasks, rings_to_resize
+from penstock.services.clustering.rewrite_group import RewriteTask, Rewriting, rewrite
+from penstock.services.clustering.rewrite_large import rewrite_in_parts
+from penstock.services.clustering.row_order import check_ordering
 from penstock.services.clustering.schedule import ordering_of, planned_at, schedule_clustering, sortable
-from penstock.services.clustering.split import rewrite_in_parts
 from penstock.services.compaction.run import is_small, rules_and_settings, running, runs_elsewhere, schema_of, start_over
-from penstock.services.plans import writes_before
-from penstock.spread import cores, run_tasks
+from penstock.services.planned import writes_before
+from penstock.spread.run import cores, run_tasks
 from penstock.storage import join
 from penstock.table import TableState, reloaded
-from penstock.timeline.clusterings import OPERATION, ClusteringPlan, ClusteringSlice
-from penstock.timeline.contents import CommitMetadata, WriteStat
+from penstock.timeline.clustering_plan import OPERATION, ClusteringPlan, ClusteringSlice
+from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
 from penstock.timeline.store import instant_path, read_metadata
 

@@ -13,30 +13,30 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.errors import CorruptFile, OptionError
-from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.rows import KEY_COLUMN, body_of
-from penstock.index.rings import Rings, drop_changed
-from penstock.metadata.listing import choose_groups, visibility
-from penstock.metadata.pending import (
+from penstock.catalog.listing import choose_groups, visibility
+from penstock.catalog.pending import (
     clustering_of,
     clustering_plans,
     pending_clusterings,
     pending_compactions,
     pending_log_compactions,
 )
+from penstock.errors import CorruptFile, OptionError
+from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.index.consistent_hashing import Rings, drop_changed
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, arrow_of_avro
-from penstock.services.clustering.moved import check_movable
-from penstock.services.clustering.order import Layout, Ordering, check_ordering
-from penstock.services.clustering.partitions import choose_partitions, selection_of
+from penstock.services.clustering.index_entries import check_movable
+from penstock.services.clustering.partition_filters import choose_partitions, selection_of
 from penstock.services.clustering.plan import Bounds, Strategy, bounds_of, eligible_slices, group_slices, strategy_of
-from penstock.services.clustering.resize import RUNNER, is_resize, limits_of, resize_groups, rings_to_resize
+from penstock.services.clustering.resize_buckets import RUNNER, is_resize, limits_of, resize_groups, rings_to_resize
+from penstock.services.clustering.row_order import Layout, Ordering, check_ordering
 from penstock.services.compaction.run import start_over
-from penstock.services.plans import plan_beside_writers
+from penstock.services.planned import plan_beside_writers
 from penstock.table import TableState, reloaded, table_schema
-from penstock.timeline.clusterings import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
+from penstock.timeline.clustering_plan import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
 

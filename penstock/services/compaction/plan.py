@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import Visibility
 from penstock.services.compaction.strategies import IO_MB, LOG_BYTES, LOG_FILES, READ_MB, WRITE_MB, Bounds, Strategy
-from penstock.timeline.plans import CompactionOperation, CompactionPlan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
 
 _MB = 1024 * 1024
 

@@ -19,34 +19,34 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.base_files import base_file_settings
+from penstock.catalog.merge_rules import event_time_column, merged_rules
+from penstock.catalog.pending import plan_of
 from penstock.commit.change import Change
+from penstock.commit.file_settings import base_file_settings
 from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, WriteConflict
+from penstock.filegroup.base_read import open_base_file
+from penstock.filegroup.base_write import BaseFileWriter, FileSettings, Output
 from penstock.filegroup.markers import MarkerType, read_markers, work_folder
-from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
+from penstock.filegroup.meta_columns import body_of
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.read import open_base_file
-from penstock.filegroup.rows import body_of
-from penstock.filegroup.write import BaseFileWriter, FileSettings, Output
-from penstock.formats.avro import read_container
-from penstock.formats.fit import fit
-from penstock.metadata.merging import event_time_column, merged_rules
-from penstock.metadata.pending import plan_of
+from penstock.filegroup.slice_rows import MergeCounts, MergedRules, merged_rows
+from penstock.formats.avro.container import read_container
+from penstock.formats.cast import fit
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
 from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule
 from penstock.services.compaction.slices import list_folders, still_there, whole_slice
 from penstock.services.compaction.strategies import LOG_BYTES
-from penstock.services.plans import writes_before
+from penstock.services.planned import writes_before
 from penstock.services.rollback.run import roll_back, run_rollback
-from penstock.spread import run_tasks, this_task
+from penstock.spread.run import run_tasks, this_task
 from penstock.storage import join
 from penstock.table import TableState, reloaded, table_schema
-from penstock.timeline.contents import CommitMetadata, WriteStat
+from penstock.timeline.commit_file import CommitMetadata, WriteStat
+from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.plans import CompactionPlan
 from penstock.timeline.store import instant_path
 
 if TYPE_CHECKING:

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
+from penstock.catalog.listing import choose_groups, list_groups, visibility
+from penstock.catalog.pending import pending_clusterings, pending_compactions, pending_plans, plan_of
+from penstock.catalog.savepoints import savepoints
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
-from penstock.metadata.listing import choose_groups, list_groups, visibility
-from penstock.metadata.pending import pending_clusterings, pending_compactions, pending_plans, plan_of
-from penstock.metadata.savepoints import savepoints
 from penstock.services.compaction.plan import plan_compaction, slices_with_logs
 from penstock.services.compaction.strategies import strategy_of
 from penstock.services.compaction.triggers import is_due
-from penstock.services.plans import plan_beside_writers, writes_under_way
+from penstock.services.planned import plan_beside_writers, writes_under_way
 from penstock.storage import join
 from penstock.table import MERGE_ON_READ, TableState, reloaded
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.instant import Action, Instant, State, format_time
-from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
-from penstock.timeline.savepoints import Savepoint
+from penstock.timeline.savepoint_file import Savepoint
 from penstock.timeline.store import instant_path
 
 #: In the extra metadata of a plan that is being taken off the timeline, so that nobody runs it.

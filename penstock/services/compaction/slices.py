@@ -15,7 +15,7 @@ from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
 from penstock.storage import FileInfo, join
 from penstock.table import TableState
-from penstock.timeline.plans import CompactionOperation, CompactionPlan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
 
 
 @dataclass(frozen=True)

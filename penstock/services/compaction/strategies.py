@@ -16,7 +16,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.options import Options
-from penstock.timeline.plans import CompactionOperation
+from penstock.timeline.compaction_plan import CompactionOperation
 
 LOG_FILES, LOG_BYTES = "TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE"
 READ_MB, WRITE_MB, IO_MB = "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import options as o
+from penstock.catalog.listing import walk_partitions
 from penstock.filegroup.markers import Marker, MarkerType, read_markers
 from penstock.filegroup.names import (
     BaseName,
@@ -17,10 +18,9 @@ from penstock.filegroup.names import (
     parse_base_name,
     parse_log_name,
 )
-from penstock.metadata.listing import walk_partitions
 from penstock.storage import join
 from penstock.table import TableState
-from penstock.timeline.contents import CommitMetadata, WriteStat, read_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path
 

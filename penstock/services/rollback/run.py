@@ -26,10 +26,10 @@ from penstock.filegroup.names import (
     parse_log_name,
 )
 from penstock.filegroup.partitions import withdraw_partition
-from penstock.formats.avro import write_container
-from penstock.formats.log_blocks import rollback_block
-from penstock.index.rings import drop_changed
-from penstock.services.rollback.index import sync_index
+from penstock.formats.avro.container import write_container
+from penstock.formats.log import rollback_block
+from penstock.index.consistent_hashing import drop_changed
+from penstock.services.rollback.index_entries import sync_index
 from penstock.services.rollback.plan import plan_rollback
 from penstock.storage import Storage, join
 from penstock.table import TableState

@@ -14,7 +14,7 @@ from penstock.filegroup.markers import open_write, seal
 from penstock.options import read_options
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.clock import new_uuid
-from penstock.filegroup.log_scan import CommittedTimes
-from penstock.filegroup.merged import MergeCounts, MergedRules, merged_rows
+from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import base_file_name, log_file_name, log_token
-from penstock.formats.delete_records import deletes_of
-from penstock.formats.log_blocks import avro_block, delete_block, parquet_block
-from penstock.merge.mergers import LatestCommit, Merger
+from penstock.filegroup.slice_rows import MergeCounts, MergedRules, merged_rows
+from penstock.formats.log import avro_block, delete_block, parquet_block
+from penstock.formats.log.deletes import deletes_of
+from penstock.merge.merger import LatestCommit, Merger
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
 from penstock.storage import MemoryStorage
 

@@ -12,7 +12,7 @@ import pytest
 from penstock import options as o
 from penstock.errors import OptionError, StorageError
 from penstock.index import index_of
-from penstock.index.entries import put_batch, standing
+from penstock.index.entry_store import put_batch, standing
 from penstock.index.hbase import Entry, _Pace, hbase_settings, open_entries
 from penstock.options import read_options
 from penstock.timeline.timeline import Timeline

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock import options as o
 from penstock.errors import CorruptFile, Unsupported
-from penstock.filegroup import write as filegroup_write
+from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile
 from penstock.index import index_of, lookup
 from penstock.index.lookup import Keys, Pruning, look_up, may_hold

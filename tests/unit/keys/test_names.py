@@ -71,5 +71,5 @@ def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
 
 
 def test_paths_and_settings_need_no_pyspark() -> None:
-    script = "import sys, penstock.keys, penstock.keys.paths; sys.exit('pyspark' in sys.modules)"
+    script = "import sys, penstock.keys, penstock.keys.partition_path; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

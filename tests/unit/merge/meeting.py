@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.fold import LogRecords, fold_batch, fold_log
-from penstock.merge.mergers import DELETE, KEEP_OLD, Building, Merger, changed_rows, ignores_ordering
-from penstock.merge.pair import newest_of_each
-from penstock.merge.runs import FRESH, Folding
+from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
+from penstock.merge.kernels.pair import newest_of_each
+from penstock.merge.kernels.runs import FRESH, Folding
+from penstock.merge.merger import DELETE, KEEP_OLD, Building, Merger, changed_rows, ignores_ordering
 
 Row = dict[str, Any]
 

@@ -11,8 +11,9 @@ import pytest
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.change_streams import UNAVAILABLE, WithOperation, operation_deletes
-from penstock.merge.fold import fold_log
-from penstock.merge.mergers import (
+from penstock.merge.kernels.fold import fold_log
+from penstock.merge.kernels.runs import Folding, Runs
+from penstock.merge.merger import (
     DELETE_FLAG,
     Building,
     CommitTime,
@@ -23,7 +24,6 @@ from penstock.merge.mergers import (
     delete_entries,
 )
 from penstock.merge.payloads import PAYLOADS, READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
-from penstock.merge.runs import Folding, Runs
 from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
 
 MODEL = "org.apache.hudi.common.model."

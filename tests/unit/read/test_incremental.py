@@ -10,7 +10,7 @@ import pytest
 from penstock import options as o
 from penstock.errors import ChangesLost, OptionError
 from penstock.options import Options
-from penstock.read.changed import changed_rows, conditions
+from penstock.read.commit_time_filter import changed_rows, conditions
 from penstock.read.incremental import plan_changes
 from penstock.read.plan import Plan
 from penstock.read.query import Query

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name
-from penstock.formats.avro import write_container
+from penstock.formats.avro.container import write_container
 from penstock.options import read_options
 from penstock.storage import FileInfo, MemoryStorage
 from penstock.table import TableConfig, TableState
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.store import load_timeline
 
 CALLS: dict[str, list[tuple[str, str]]] = {}

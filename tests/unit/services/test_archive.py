@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import CorruptFile, StorageError, WriteConflict
-from penstock.formats.avro import read_container, write_container
+from penstock.formats.avro.container import read_container, write_container
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.rollback.run import roll_back
 from penstock.timeline.archive import archive_files, key_of, load_archive, read_entries, write_entries
-from penstock.timeline.plans import CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionPlan, write_plan
 from penstock.timeline.timeline import Timeline
 from tests.unit.services.histories import CALLS, History, NotedStorage, at, base
 

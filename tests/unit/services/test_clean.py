@@ -10,17 +10,17 @@ import pytest
 from penstock import clock
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
-from penstock.formats.avro import write_container
+from penstock.formats.avro.container import write_container
 from penstock.options import check_combinations, read_options
 from penstock.progress import Stages
 from penstock.services.clean import run as running
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
-from penstock.spread import run_here
+from penstock.spread.run import run_here
 from penstock.table import TableState
-from penstock.timeline.cleans import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
-from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
-from penstock.timeline.plans import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from tests.unit.services.histories import History, NotedStorage, at, base, reloaded
 
 TWO = {"cleaner_commits_retained": 2}

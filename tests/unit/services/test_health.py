@@ -6,8 +6,8 @@ from datetime import datetime
 
 from penstock.filegroup.names import log_file_name
 from penstock.services.health import Finding, check_health
-from penstock.timeline.cleans import CleanResult, write_clean_result
-from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.clean_file import CleanResult, write_clean_result
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from tests.unit.services.histories import History, at
 
 NOW = datetime(2024, 1, 31)

@@ -20,8 +20,8 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.clustering.schedule import schedule_clustering
 from penstock.services.compaction.schedule import schedule
 from penstock.services.health import check_health
-from penstock.services.lifetime import expired_partitions
 from penstock.services.savepoint import create_savepoint
+from penstock.services.ttl import expired_partitions
 from penstock.table import TableState
 from tests.unit.services.histories import CALLS, History, at
 

@@ -7,21 +7,21 @@ from datetime import datetime
 import pytest
 
 from penstock import clock
+from penstock.catalog.savepoints import savepoints
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
-from penstock.formats.avro import read_container
-from penstock.formats.log_blocks import BlockType, HeaderKey, rollback_block, scan_blocks, write_block
-from penstock.metadata.savepoints import savepoints
+from penstock.formats.avro.container import read_container
+from penstock.formats.log import BlockType, HeaderKey, rollback_block, scan_blocks, write_block
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
-from penstock.services.rollback.asked import roll_back_to
+from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
 from penstock.table import TableState
-from penstock.timeline.clusterings import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
-from penstock.timeline.restores import RestorePlan, RestoreResult, write_restore_plan
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.restore_file import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
 from tests.unit.services.histories import History, at, base, reloaded
 

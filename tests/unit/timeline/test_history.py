@@ -10,7 +10,7 @@ from penstock.errors import CorruptFile
 from penstock.services.archive.entries import archived_entry
 from penstock.storage import MemoryStorage
 from penstock.timeline.archive import archive_path, load_archive, write_entries
-from penstock.timeline.contents import CommitMetadata, WriteStat, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.history import InstantRange, writes_in
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline

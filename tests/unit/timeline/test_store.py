@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import AlreadyExists, WriteConflict
 from penstock.storage import LocalStorage, MemoryStorage, Storage
-from penstock.timeline.contents import CommitMetadata, write_commit
+from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, transition
 

@@ -15,22 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
 from penstock.filegroup.markers import open_write
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.write import FileSettings, GroupWriter, Output
 from penstock.formats.parquet import BloomSettings
 from penstock.index import Index
 from penstock.index.lookup import Pruning
-from penstock.merge.mergers import LatestCommit, Merger
-from penstock.spread import run_tasks
+from penstock.merge.merger import LatestCommit, Merger
+from penstock.spread.run import run_tasks
 from penstock.storage import LocalStorage, Storage
-from penstock.timeline.contents import WriteStat
-from penstock.write.assign import Sizing
-from penstock.write.layout import KEY, Layout
-from penstock.write.share import ShareSettings
-from penstock.write.stage import Piece, Staging, _stage_rows, staging_of
-from penstock.write.store import stats_of
-from penstock.write.upsert import Rules, Work, plan_work, run_task
+from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.assign import Sizing
+from penstock.write.locate.upsert import Rules, Work, plan_work, run_task
+from penstock.write.rows.crossing import KEY, Layout
+from penstock.write.rows.staging import Piece, Staging, _stage_rows, staging_of
+from penstock.write.rows.task_rows import ShareSettings
+from penstock.write.tasks.insert import stats_of
 from tests.kit.model import Row
 
 SIMPLE = Index("SIMPLE", False, Pruning())

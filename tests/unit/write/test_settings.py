@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
 from penstock.table import TableConfig
-from penstock.write.create import table_properties
+from penstock.write.create_table import table_properties
 from penstock.write.settings import WriteSettings, resolve
 
 COLUMNS = frozenset({"id", "city", "ts"})

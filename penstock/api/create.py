@@ -1,0 +1,51 @@
+"""What `Table.create` decides: a new table's settings and schema, checked against each other before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from penstock import options as o
+from penstock.errors import SchemaError
+from penstock.keys import key_generator
+from penstock.options import read_options
+from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, spark_of_avro
+from penstock.write.rows.schema import check_columns, check_names, stored_schema, writer_schema
+from penstock.write.settings import WriteSettings, resolve
+
+Names: TypeAlias = "str | Sequence[str]"
+#: What `Table.create` takes as columns: a Spark schema, a DataFrame that has it, DDL text, or an Arrow schema.
+Columns: TypeAlias = "StructType | DataFrame | str | pa.Schema"
+
+
+def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, object]) -> tuple[WriteSettings, str]:
+    """A new table's settings and Avro schema, checked against each other."""
+    options = read_options(given)
+    struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
+    settings = resolve(options, None, frozenset(struct.names))
+    check_names(struct.names)
+    check_columns(struct)
+    key_generator(settings.keys).columns(struct)
+    ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
+    if ordering and ordering.split(".")[0] not in struct.names:
+        raise SchemaError(f"ordering column {ordering!r} is not among the columns {', '.join(struct.names)}")
+    return settings, avro_text(stored_schema(writer_schema(struct, settings, None), settings))
+
+
+def joined(names: Names | None) -> str | None:
+    """Column names as the options spell them; None where there are none."""
+    listed = [names] if isinstance(names, str) else list(names or ())
+    return ",".join(listed) or None
+
+
+def _struct(spark: SparkSession, schema: Columns, name: str) -> StructType:
+    if isinstance(schema, StructType):
+        return schema
+    if isinstance(schema, pa.Schema):
+        return StructType.fromJson(spark_of_avro(avro_of_arrow(schema, name)))
+    found = spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema.schema
+    return StructType([f for f in found if f.name not in META_COLUMNS])

@@ -1,0 +1,205 @@
+"""What verbs give back: a commit, summed up, and reports. Frozen values that print as tables.
+
+A report is a sequence of small dataclasses, newest or first one first. `print` and a Python prompt show it as a table of
+text, rich and notebooks as one of theirs, and `to_arrow` and `to_pandas` hand it on. Each kind of report stands beside the
+verbs that give it; nothing here reads.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
+from penstock.progress import human_bytes
+from penstock.timeline.commit_file import CommitMetadata
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class Commit:
+    """A write that is part of the table, summed up. Rows are counted as Hudi counts them.
+
+    Example:
+        >>> commit = table.upsert(trips)
+        >>> commit.operation, commit.rows_inserted, commit.rows_updated
+        ('upsert', 0, 3)
+        >>> commit
+        Commit(... upsert: 3 updated; 2 files, ...)
+    """
+
+    instant: str
+    operation: str
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    files_written: int = 0
+    bytes_written: int = 0
+    #: How long the write took; None where that is not known.
+    seconds: float | None = None
+    #: How old the newest and the oldest of its rows were when it was committed, by `hoodie.payload.event.time.field`.
+    freshness_ms: int | None = None
+    latency_ms: int | None = None
+    #: Table services after the write that failed, with the reason. The write stands; the next one tries them again.
+    failed_services: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
+        """The sum of a commit's write stats."""
+        stats = metadata.stats
+        return Commit(
+            instant=instant,
+            operation=metadata.operation.lower(),
+            rows_inserted=sum(s.num_inserts for s in stats),
+            rows_updated=sum(s.num_update_writes for s in stats),
+            rows_deleted=sum(s.num_deletes for s in stats),
+            files_written=sum(s.path is not None for s in stats),
+            bytes_written=metadata.bytes_written,
+            seconds=seconds,
+            freshness_ms=_whole(metadata.extra.get(FRESHNESS_MS)),
+            latency_ms=_whole(metadata.extra.get(LATENCY_MS)),
+        )
+
+    def __repr__(self) -> str:
+        counts = {"inserted": self.rows_inserted, "updated": self.rows_updated, "deleted": self.rows_deleted}
+        rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
+        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {human_bytes(self.bytes_written)}"
+        took = "" if self.seconds is None else f", {self.seconds:.2f} s"
+        return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
+
+    def _repr_html_(self) -> str:
+        return _html(f"Commit {self.instant}", _COMMIT_COLUMNS, [self])
+
+
+def _whole(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+class Column(NamedTuple):
+    """How one field of an entry is shown."""
+
+    title: str
+    text: Callable[[Any], str]
+    right: bool = False
+
+
+class Report(Sequence[T], Generic[T]):
+    """A sequence of entries that prints as a table."""
+
+    title: ClassVar[str]
+    columns: ClassVar[tuple[Column, ...]]
+    schema: ClassVar[pa.Schema]
+
+    def __init__(self, entries: Sequence[T], about: str) -> None:
+        self._entries = tuple(entries)
+        self._about = about
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        return self._entries[at]
+
+    def to_arrow(self) -> pa.Table:
+        """The entries as an Arrow table, a column per field."""
+        names = self.schema.names
+        return pa.table([[getattr(e, name) for e in self._entries] for name in names], schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """The entries as a pandas DataFrame, a column per field."""
+        return self.to_arrow().to_pandas()
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that say something about these entries."""
+        return self.columns
+
+    def __rich__(self) -> RichTable:
+        table = RichTable(
+            title=self._heading, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+        )
+        for column in self.shown:
+            table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+        for entry in self._entries:
+            table.add_row(*(Text(column.text(entry)) for column in self.shown))
+        return table
+
+    def __str__(self) -> str:
+        table, console = self.__rich__(), Console(file=io.StringIO(), width=10_000)
+        width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
+        with console.capture() as captured:
+            console.print(table, width=width)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self._heading, self.shown, self._entries)
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.title} of {self._about}"
+
+
+def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
+    def cell(tag: str, column: Column, text: str) -> str:
+        return f'<{tag} style="text-align:{"right" if column.right else "left"}">{html.escape(text)}</{tag}>'
+
+    head = "".join(cell("th", c, c.title) for c in columns)
+    rows = "".join(f"<tr>{''.join(cell('td', c, c.text(e)) for c in columns)}</tr>" for e in entries)
+    return f"<table><caption>{html.escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def number(name: str) -> Callable[[Any], str]:
+    """How a count is shown: nothing where there is none."""
+
+    def text(entry: Any) -> str:
+        value = getattr(entry, name)
+        return "" if value is None else f"{value:,}"
+
+    return text
+
+
+def size(name: str) -> Callable[[Any], str]:
+    """How a number of bytes is shown: nothing where there is none."""
+
+    def text(entry: Any) -> str:
+        value = getattr(entry, name)
+        return "" if value is None else human_bytes(value)
+
+    return text
+
+
+#: What writes count, as columns.
+ROWS = (
+    Column("inserted", number("rows_inserted"), right=True),
+    Column("updated", number("rows_updated"), right=True),
+    Column("deleted", number("rows_deleted"), right=True),
+    Column("files", number("files_written"), right=True),
+    Column("size", size("bytes_written"), right=True),
+)
+_COMMIT_COLUMNS = (
+    Column("operation", lambda c: str(c.operation)),
+    *ROWS,
+    Column("seconds", lambda c: "" if c.seconds is None else f"{c.seconds:.2f}", right=True),
+)

@@ -1,0 +1,185 @@
+"""The verbs of `Table` that write rows, and those that tell what a write would do. Each goes through `write/door.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from penstock import clock
+from penstock import options as o
+from penstock.api.handle import Opened, own_options
+from penstock.api.report import Column, Commit, Report, number
+from penstock.door.write import write
+from penstock.write.explain.merge_plan import KeyMerge, explain_merge
+from penstock.write.explain.write_plan import WritePlan, explain_write
+
+SortMode: TypeAlias = Literal[
+    "NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"
+]
+
+
+class MergePlan(Report[KeyMerge]):
+    """What an upsert would make of some keys.
+
+    Example:
+        >>> plan = table.explain_merge(trips.where("id = 'a'"))
+        >>> [(one.key, one.outcome.value, one.result["fare"]) for one in plan]
+        [('a', 'update', 1.5)]
+    """
+
+    title = "Merge plan"
+    columns = (
+        Column("key", lambda m: str(m.key)),
+        Column("partition", lambda m: m.partition or "(none)"),
+        Column("rows", number("rows"), right=True),
+        Column("stored", lambda m: m.stored_ordering or "", right=True),
+        Column("incoming", lambda m: m.incoming_ordering or "", right=True),
+        Column("outcome", lambda m: str(m.outcome.value)),
+        Column("why", lambda m: str(m.why)),
+        Column("payload", lambda m: str(m.payload)),
+    )
+    schema = pa.schema(
+        [
+            ("key", pa.string()),
+            ("partition", pa.string()),
+            ("rows", pa.int64()),
+            ("stored_ordering", pa.string()),
+            ("incoming_ordering", pa.string()),
+            ("outcome", pa.string()),
+            ("why", pa.string()),
+            ("payload", pa.string()),
+        ]
+    )
+
+
+class WritingVerbs(Opened):
+    """What can be done to the rows of a table."""
+
+    def insert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
+        """Add rows without looking for their keys. Small files are filled up before new ones are opened.
+
+        Example:
+            >>> table.insert(trips).rows_inserted
+            3
+        """
+        return self._write("insert", rows, options)
+
+    def bulk_insert(
+        self, rows: DataFrame, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None
+    ) -> Commit:
+        """Write rows to new files, as fast as they come.
+
+        Args:
+            sort_mode: how rows are arranged first; `PARTITION_SORT` and `GLOBAL_SORT` make fewer and better ordered files.
+
+        Example:
+            >>> table.bulk_insert(trips, sort_mode="GLOBAL_SORT").operation
+            'bulk_insert'
+        """
+        return self._write("bulk_insert", rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
+
+    def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
+        """Update rows whose keys the table has, insert the others.
+
+        Example:
+            >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
+            3
+        """
+        return self._write("upsert", rows, options, self._unordered(options))
+
+    def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
+        """Remove rows by key. Keys that the table does not have are ignored.
+
+        Args:
+            keys: the record key's columns and, unless the index is a global one, those of the partition path.
+
+        Example:
+            >>> table.delete(trips.where("id = 'a'").select("id", "city")).rows_deleted
+            1
+            >>> table.read().count()
+            2
+        """
+        return self._write("delete", keys, options)
+
+    def insert_overwrite(
+        self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
+    ) -> Commit:
+        """Put rows in the place of all rows of their partitions. Readers see the old rows until the new ones are all there.
+
+        Args:
+            whole_table: whether the rows of other partitions go too.
+
+        Example:
+            >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted
+            1
+            >>> [row.id for row in table.read().orderBy("id").collect()]
+            ['a', 'c']
+        """
+        return self._write("insert_overwrite_table" if whole_table else "insert_overwrite", rows, options)
+
+    def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
+        """Take whole partitions out of the table, without looking at their rows.
+
+        Args:
+            paths: partition paths, such as `berlin` or `city=berlin`; `*` stands for any characters.
+
+        Raises:
+            WriteConflict: a compaction or clustering that is planned would rewrite files of them.
+
+        Example:
+            >>> table.delete_partitions("ber*").operation
+            'delete_partition'
+            >>> table.read().count()
+            1
+        """
+        rows = self._reader().range(0)
+        return self._write("delete_partition", rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
+
+    def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
+        """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
+
+        Example:
+            >>> plan = table.plan_upsert(trips.where("id = 'a'"))
+            >>> [(group.partition_path, group.rows_changed, group.rows_new) for group in plan.groups]
+            [('berlin', 1, 0)]
+        """
+        return explain_write(rows, self.path, {**self._given("upsert", options), **self._unordered(options)})
+
+    def explain_merge(
+        self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
+    ) -> MergePlan:
+        """What `upsert` would make of some keys, and why: which row wins, by which values. Nothing is written; prints as a table.
+
+        Args:
+            keys: record keys, as the meta column `_hoodie_record_key` has them; the first 20 of the rows, if none are named.
+
+        Example:
+            >>> plan = table.explain_merge(trips.selectExpr("id", "city", "ts - 1 as ts", "fare"), keys=["a"],
+            ...     options={"hoodie.datasource.write.payload.class": "DefaultHoodieRecordPayload"})
+            >>> plan[0].outcome.value, plan[0].why
+            ('keep', 'ts of the stored row is greater: 1 > 0')
+        """
+        given = {**self._given("upsert", options), **self._unordered(options)}
+        return MergePlan(explain_merge(rows, self.path, given, keys), self._state().config.name)
+
+    def _write(
+        self, operation: str, rows: DataFrame, options: Mapping[str, object] | None, more: Mapping[str, object] | None = None
+    ) -> Commit:
+        """Run one operation of the pipeline. The verb decides which; the table has to be there."""
+        given = {**self._given(operation, options), **(more or {})}
+        began = clock.monotonic_s()
+        done = write(rows.sparkSession, rows, self.path, given, "append")
+        assert done is not None  # only mode `ignore` writes nothing
+        commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
+        return replace(commit, failed_services=done.failed_services)
+
+    def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
+        """For a table without ordering field: of several rows of a key in one batch the last one counts."""
+        given = {**self.options, **own_options(options, {})}
+        if {o.PRECOMBINE_FIELD.key, o.COMBINE_BEFORE_UPSERT.key} & given.keys() or self._state().config.precombine_field:
+            return {}
+        return {o.COMBINE_BEFORE_UPSERT.key: False}

@@ -1,0 +1,117 @@
+"""How the slices of a table are merged: what its properties say about payload and ordering field, for queries and compaction."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.errors import Unsupported
+from penstock.filegroup.log.scan import committed_times
+from penstock.filegroup.meta_columns import KEY_COLUMN
+from penstock.filegroup.slice_rows import MergedRules
+from penstock.merge.kernels.gather import column_at
+from penstock.merge.payloads import (
+    PAYLOADS_WITH_EVENT_TIME,
+    READY,
+    PayloadSettings,
+    delete_marker,
+    is_known,
+    merger_of,
+    own_settings,
+    unknown_payload,
+)
+from penstock.schema import arrow_of_avro, column_defaults, has_operation, with_meta_columns, with_operation
+from penstock.schema.avro import AvroRecord, record_of
+from penstock.storage import temporary_folder
+from penstock.table import TableState
+
+
+def merged_rules(
+    table: TableState,
+    schema: str,
+    *,
+    as_of: str | None = None,
+    memory_bytes: int | None = None,
+    skip_merge: bool = False,
+) -> MergedRules:
+    """The rules by which base files and logs of a table become rows.
+
+    The payload is the one that the table was made with, not one of the call. Log records are ordered by a column of the
+    table; with Hudi's payloads a field inside a struct orders only what meets a base row, as with Hudi.
+
+    Args:
+        schema: Avro schema of the rows, without meta columns.
+        memory_bytes: what the folded log may take; `hoodie.memory.merge.max.size` if not given.
+
+    Raises:
+        OptionError: the table names a payload that is not known; register it first.
+        Unsupported: the table does not keep record keys in its files, and they cannot be told from a column either.
+    """
+    options, keeps_operation = table.options, has_operation(schema) or table.options[o.ALLOW_OPERATION_FIELD]
+    ordering = ordering_field(table)
+    settings = PayloadSettings(
+        ordering=ordering,
+        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(record_of(schema)),
+        operation=keeps_operation,
+        own=own_settings({**options.raw, **table.config.raw}),
+        fixed=(*table.config.record_key_fields, *table.config.partition_fields),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
+    )
+    payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if not is_known(payload):
+        raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
+    return MergedRules(
+        merger=merger_of(payload, settings=settings),
+        schema=_of_files(schema, keeps_operation),
+        times=committed_times(table.timeline, as_of),
+        ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
+        memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
+        spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
+        skip_merge=skip_merge,
+        key=_key_column(table, schema),
+    )
+
+
+def _key_column(table: TableState, schema: str) -> str:
+    """The column that holds record keys: the meta column or, where that is not filled, the one that keys are made of."""
+    if table.config.populate_meta_fields:
+        return KEY_COLUMN
+    fields, arrow = table.config.record_key_fields, arrow_of_avro(schema)
+    if len(fields) == 1 and fields[0] in arrow.names and _is_its_own_key(arrow.field(fields[0]).type):
+        return fields[0]
+    raise Unsupported(
+        f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false); then log files can be "
+        f"merged only if the key is one column of texts, whole numbers, days or booleans, not {', '.join(fields)!r}; set "
+        f"{o.QUERY_TYPE.key}=read_optimized to read its base files"
+    )
+
+
+def _is_its_own_key(kind: pa.DataType) -> bool:
+    """Whether the text of a value is the record key that Hudi makes of it."""
+    checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
+    return any(check(kind) for check in checks)
+
+
+def ordering_field(table: TableState) -> str | None:
+    """The column that says which of two rows is newer: the table's, or, where it has none, one that the call names."""
+    named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
+    return table.config.precombine_field or named or None
+
+
+def event_time_column(table: TableState, payload: str | None = None) -> str | None:
+    """The column whose values go into write stats as event times; None where the payload, by default the table's, has none."""
+    payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    return table.options[o.PAYLOAD_EVENT_TIME_FIELD] if payload in PAYLOADS_WITH_EVENT_TIME else None
+
+
+def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
+    """Whether rows have this ordering column; only payloads of ours look into structs for it."""
+    if ordering in (column["name"] for column in record_of(schema)["fields"]):
+        return True
+    return payload in READY and column_at(arrow_of_avro(schema).empty_table(), ordering) is not None
+
+
+def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:
+    """The schema with the meta columns in front, the sixth one too where rows have it."""
+    return with_meta_columns(with_operation(schema) if keeps_operation else schema)

@@ -1,0 +1,53 @@
+"""How a change's files are made: what the options say, for writes and table services alike."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.filegroup.base_write import FileSettings
+from penstock.filegroup.log.write import BlockFormat
+from penstock.filegroup.markers import MarkerStyle
+from penstock.formats.parquet import BloomSettings
+from penstock.options import Options
+from penstock.schema import avro_text, with_meta_columns
+from penstock.table import TableState
+
+
+def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:
+    """The settings of base files that are written at an instant, by the table's options.
+
+    Args:
+        schema: the data columns as they are stored.
+        avro: the same as Avro JSON, without meta columns.
+    """
+    options = table.options
+    return FileSettings(
+        storage=table.storage,
+        base_path=table.base_path,
+        instant=instant,
+        schema=schema,
+        avro_schema=avro_text(with_meta_columns(avro)),
+        codec=options[o.COMPRESSION_CODEC],
+        bloom=_bloom_settings(options),
+        populate_meta=options[o.POPULATE_META_FIELDS] and table.config.populate_meta_fields,
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+        markers=MarkerStyle(options[o.MARKERS_TYPE].upper()),
+    )
+
+
+def block_format(options: Options) -> BlockFormat:
+    """How rows lie in log files."""
+    return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
+
+
+def _bloom_settings(options: Options) -> BloomSettings | None:
+    """The filters of the files; None where they have none, which an index that asks them does not allow."""
+    if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
+        return None
+    return BloomSettings(
+        kind=options[o.BLOOM_FILTER_TYPE],
+        entries=options[o.BLOOM_NUM_ENTRIES],
+        error_rate=options[o.BLOOM_FPP],
+        max_entries=options[o.BLOOM_MAX_ENTRIES],
+    )

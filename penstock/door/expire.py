@@ -1,0 +1,45 @@
+"""Partitions whose time is over go, by a replace commit, as `delete_partition` would do it.
+
+A write that is under way may be about to change rows of such a partition, which would be lost with the file groups that go. So
+nothing goes while there is one, or if one was finished since the partitions were looked at: the next run looks again. The
+inflight file names the file groups that go, and a write that began after the last look finds it and gives way (`Change`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock import options as o
+from penstock.commit.change import begin
+from penstock.progress import Stages
+from penstock.services.planned import waits_for_writes
+from penstock.services.ttl import expired_partitions
+from penstock.table import TableState, reloaded, table_schema
+from penstock.timeline.instant import Action
+from penstock.write.context import Commit
+from penstock.write.operations import extra_metadata, insert_profile
+from penstock.write.replace import groups_in, renew_rings, requested_content
+
+_OPERATION, _NAME = "DELETE_PARTITION", "end of old partitions"
+
+
+def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
+    """Take partitions whose time is over out of the table; None if there are none, or somebody writes. Their files stay until
+    they are cleaned."""
+    table = reloaded(table)
+    if not expired_partitions(table) or waits_for_writes(table, _NAME):
+        return None
+    with begin(table, Action.REPLACE_COMMIT, requested_content()) as change:
+        table = reloaded(table)
+        with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
+            paths = expired_partitions(table)
+        extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
+        schema = table_schema(table) or ""
+        replaced = groups_in(table, paths)
+        change.start(replace(insert_profile(_OPERATION, []), replaced=replaced))
+        if not replaced or waits_for_writes(reloaded(table), _NAME, own=change.time, since=table):
+            change.abandon()
+            return None
+        renew_rings(table, change.time, paths)
+        metadata = change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=replaced)
+        return Commit(change.time, change.instant.action.value, metadata)

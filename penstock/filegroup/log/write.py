@@ -1,0 +1,223 @@
+"""Writing log files: changed rows and deleted keys of one file slice in, log files out, each announced first; gives write stats.
+
+Nothing is ever appended to a file that is there. Every attempt of a task makes log files of its own: a version behind those
+that the slice had when the write was planned, and a token of the attempt and the write (`names.log_token`). A reader judges a
+block by its instant alone, so the files of an attempt that lost must be gone before the write is published; the markers name
+them (`markers.reconcile`).
+
+Rows become data blocks as they come, so that memory is the rows at hand and one encoded block; deletes follow, in one block,
+behind the last rows. A file past its limit is closed when more rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.filegroup.base_write import Output, failing_as_storage
+from penstock.filegroup.key_log import Note
+from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.meta_columns import KEY_COLUMN, stamped
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.names import log_file_name, log_token
+from penstock.formats.log import avro_block, delete_block, parquet_block
+from penstock.formats.log.deletes import Deletes
+from penstock.merge.kernels.gather import Positions
+from penstock.schema import META_COLUMNS
+from penstock.storage import join
+from penstock.timeline.commit_file import WriteStat
+
+#: Readers take blocks below 2 GiB; an estimate may be wrong, so blocks stay far from that.
+_MOST_BLOCK_BYTES = 1 << 30
+
+
+class BlockFormat(str, Enum):
+    """How rows lie in a data block."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """How a table's log files are written; the same for every task of a write."""
+
+    block_format: BlockFormat = BlockFormat.AVRO
+    max_block_bytes: int = 256 * 1024 * 1024
+    max_file_bytes: int = 1024 * 1024 * 1024
+    #: New rows go to logs too, since the index finds them there: what bytes of a log count beside those of a base file, whose
+    #: largest size holds for a group of logs as well. None: new rows go to base files.
+    insert_ratio: float | None = None
+    #: The column by which rows of the log are compared with stored ones when it is read, so that none may lack it. None: none is.
+    compared: str | None = None
+
+
+@dataclass
+class _Counts:
+    updates: int = 0
+    inserts: int = 0
+    deletes: int = 0
+
+
+@dataclass
+class _OpenFile:
+    """A log file that is being written."""
+
+    path: str
+    version: int
+    sink: pa.NativeFile
+    size_bytes: int = 0
+    counts: _Counts = field(default_factory=_Counts)
+
+
+class LogWriter:
+    """The log files that one task adds to a file slice.
+
+    Args:
+        target: the slice: its base instant goes into the names, its log files say which version is next. Where its base
+            file has another instant, a compaction is pending; log files of that older instant are none of this slice's.
+    """
+
+    def __init__(self, output: Output, target: FileSlice, settings: LogSettings) -> None:
+        self._output, self._target, self._settings = output, target, settings
+        earlier = [log for log in target.log_files if log.base_instant == target.base_instant]
+        self._version = max((log.version for log in earlier), default=0)
+        self._names = [log.name for log in earlier]
+        self._row_bytes = 0.0
+        self._open: _OpenFile | None = None
+        self._stats: list[WriteStat] = []
+        output.take_rows(1)  # rows of logs are numbered from 1
+
+    def write(
+        self, rows: pa.Table, keys: pa.ChunkedArray, positions: Positions | None = None, *, are_updates: bool = True
+    ) -> None:
+        """Add rows without meta columns, as one data block or several where they are too large for one.
+
+        Args:
+            positions: where the rows that they change stand in the base file, ascending; None: not known, or not of all.
+        """
+        body, start = self._stamped(rows, keys), 0
+        while start < body.num_rows:
+            part = body.slice(start, self._fits(body))
+            self._write_block(part, None if positions is None else positions[start : start + part.num_rows], are_updates)
+            start += part.num_rows
+
+    def delete(self, deletes: Deletes, positions: Positions | None = None) -> None:
+        """Add deleted keys, in one block. Behind all rows they stay in the file of the last ones, however large it is."""
+        if not len(deletes):
+            return
+        file = self._open or self._next()
+        file.counts.deletes += len(deletes)
+        block = delete_block(deletes, instant=self._output.settings.instant, schema=self._schema, positions=positions)
+        self._append(file, block)
+
+    def note_removed(self, keys: pa.ChunkedArray) -> None:
+        """Say that some of the deleted keys are gone for good, whatever else the log says."""
+        if self._open is not None:
+            self._output.notes.add(Note.REMOVED, self._open.path.rpartition("/")[2], keys)
+
+    def close(self) -> list[WriteStat]:
+        """Finish the open file; gives a stat for each file, none if nothing was written."""
+        self._finish()
+        return self._stats
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of all files so far."""
+        return sum(stat.total_write_bytes for stat in self._stats) + (self._open.size_bytes if self._open else 0)
+
+    @property
+    def _schema(self) -> str:
+        return self._output.settings.avro_schema
+
+    def _stamped(self, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
+        """Rows as they lie in a block: a log says the file group where a base file says its own name."""
+        settings, count = self._output.settings, rows.num_rows
+        first = self._output.take_rows(count)
+        body = stamped(rows, keys, instant=settings.instant, task=self._output.task, numbers=np.arange(first, first + count))
+        for at, text in ((3, self._target.partition_path), (4, self._target.file_id)):
+            body = body.add_column(at, META_COLUMNS[at], pa.repeat(text, count))
+        return body
+
+    def _fits(self, rows: pa.Table) -> int:
+        """How many of the rows a block takes: by what rows took in the block before, or by what they take in memory."""
+        most = min(self._settings.max_block_bytes, _MOST_BLOCK_BYTES)
+        per_row = self._row_bytes or max(1.0, rows.nbytes / rows.num_rows)
+        return max(1, int(most / per_row))
+
+    def _write_block(self, rows: pa.Table, positions: Positions | None, are_updates: bool) -> None:
+        if self._open is not None and self._open.size_bytes > self._settings.max_file_bytes:
+            self._finish()
+        settings = self._output.settings
+        said: dict[str, Any] = {"instant": settings.instant, "schema": self._schema, "positions": positions}
+        if self._settings.block_format is BlockFormat.PARQUET:
+            block = parquet_block(rows, codec=settings.codec, **said)
+        else:
+            block = avro_block(rows, **said)
+            self._row_bytes = len(block) / rows.num_rows
+        file = self._open or self._next()
+        if are_updates:
+            file.counts.updates += rows.num_rows
+        else:
+            file.counts.inserts += rows.num_rows
+            self._output.notes.add(Note.ADDED, file.path.rpartition("/")[2], rows[KEY_COLUMN])
+        self._append(file, block)
+
+    def _append(self, file: _OpenFile, block: bytes) -> None:
+        with failing_as_storage(file.path):
+            file.sink.write(block)
+        file.size_bytes += len(block)
+
+    def _next(self) -> _OpenFile:
+        self._version += 1
+        target = self._target
+        token = log_token(self._output.write_token, self._output.settings.instant)
+        name = log_file_name(target.file_id, target.base_instant, self._version, token)
+        path = join(target.partition_path, name) if target.partition_path else name
+        self._names.append(name)
+        self._open = _OpenFile(path, self._version, self._output.create(path, MarkerType.APPEND))
+        return self._open
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        file, self._open = self._open, None
+        with failing_as_storage(file.path):
+            file.sink.close()
+        self._stats.append(self._stat(file))
+
+    def _stat(self, file: _OpenFile) -> WriteStat:
+        target, base = self._target, self._target.base_file
+        return WriteStat(
+            file_id=target.file_id,
+            partition_path=target.partition_path,
+            path=file.path,
+            prev_commit=target.base_instant,
+            num_writes=file.counts.updates + file.counts.inserts,
+            num_update_writes=file.counts.updates,
+            num_inserts=file.counts.inserts,
+            num_deletes=file.counts.deletes,
+            total_write_bytes=file.size_bytes,
+            file_size_in_bytes=file.size_bytes,
+            log=log_fields(
+                version=file.version,
+                base_file=base.name if base is not None and base.instant == target.base_instant else "",
+                log_files=self._names,
+            ),
+        )
+
+
+def log_fields(*, version: int, base_file: str, log_files: Sequence[str]) -> dict[str, Any]:
+    """What the write stat of a log file says beside what every write stat does."""
+    return {
+        "logVersion": version,
+        "logOffset": 0,
+        "baseFile": base_file,
+        "logFiles": list(log_files),
+        "recordsStats": {"val": None},
+    }

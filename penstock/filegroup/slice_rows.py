@@ -1,0 +1,260 @@
+"""A file slice as one set of rows: the base file, row group by row group, merged with what the slice's log says.
+
+The mergers are those of a copy-on-write merge, and so is the order: base rows where they stood, then rows that only the log
+has. A delete entry of the log removes its row whatever the ordering values are; all else is the merger's decision. Meta
+columns come along with each row. Memory is a row group or two and the folded log, within the limit (`log_fold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import CorruptFile
+from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
+from penstock.filegroup.log.fold import FoldedLog, FoldSettings, fold_records
+from penstock.filegroup.log.scan import (
+    CommittedTimes,
+    LogColumns,
+    Placed,
+    ScanCounts,
+    blocks_that_count,
+    check_kind,
+    positions_touched,
+    read_records,
+)
+from penstock.filegroup.meta_columns import KEY_COLUMN, keys_of
+from penstock.filegroup.model import FileSlice
+from penstock.formats.log.large_block import PART_BYTES
+from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.kernels.event_time import EventTimes, event_times
+from penstock.merge.kernels.fold import LogRecords
+from penstock.merge.kernels.gather import Positions, take_rows, top_column
+from penstock.merge.kernels.meet import is_changed, meet, new_rows
+from penstock.merge.kernels.pair import positions_in
+from penstock.merge.kernels.runs import Folding
+from penstock.merge.merger import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger
+from penstock.schema import arrow_of_avro
+from penstock.schema.avro import AvroRecord
+from penstock.storage import Storage
+
+_FEWEST_ROWS = 100  # that are handed out at once, however large they are
+_FEWEST_BYTES = 64 * 1024  # of a block that are read at once, however little memory there is
+
+
+@dataclass(frozen=True)
+class MergedRules:
+    """How slices of a table are merged, for somebody who reads as of a time."""
+
+    merger: Merger
+    #: The table's Avro schema with the meta columns in front.
+    schema: AvroRecord
+    times: CommittedTimes
+    #: The column that says which of two log records is newer; None: the later one is.
+    ordering: str | None
+    memory_bytes: int
+    spill_folder: str
+    #: Whether base rows and log rows are left beside one another.
+    skip_merge: bool = False
+    #: The column that holds record keys: another than the meta column where that is not filled.
+    key: str = KEY_COLUMN
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns as they come out."""
+        return arrow_of_avro(self.schema)
+
+    @property
+    def lets_logs_win(self) -> bool:
+        """Whether what the log says about a key stands, whatever the base file has."""
+        return not (self.skip_merge or self.merger.needs or isinstance(self.merger, Building | Folding))
+
+
+@dataclass
+class MergeCounts:
+    """What a merge did, as the write stats of a compaction tell it."""
+
+    updates: int = 0
+    deletes: int = 0
+    inserts: int = 0
+    base_rows: int = 0
+    #: Keys that the log says something about.
+    keys: int = 0
+    #: The column with event times, if they are asked for, and those of the log's rows that replace or delete base rows.
+    event_time: str | None = None
+    times: EventTimes = field(default_factory=EventTimes)
+
+    def note_times(self, rows: pa.Table) -> None:
+        """Take note of the event times of rows."""
+        if self.event_time is not None:
+            self.times = self.times.with_more(event_times(rows, self.event_time))
+
+    scan: ScanCounts = field(default_factory=ScanCounts)
+
+
+def merged_rows(
+    storage: Storage,
+    slice_: FileSlice,
+    rules: MergedRules,
+    columns: Sequence[str] | None = None,
+    counts: MergeCounts | None = None,
+    at: Positions | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a slice, as many tables as there are row groups and a few for new rows.
+
+    Args:
+        columns: the columns wanted, in this order; None: all of the schema.
+        counts: is filled as rows are taken.
+        at: the numbers of the base file's rows that count, ascending; None: all do.
+
+    Raises:
+        CorruptFile: a file is missing or damaged.
+        SchemaError: a stored column cannot become the type it has now, or ordering values do not compare.
+    """
+    counts = counts if counts is not None else MergeCounts()
+    wanted = list(columns) if columns is not None else rules.arrow.names
+    read = columns_read(rules, wanted)
+    log = folded_log(storage, slice_, rules, read, counts)
+    counts.keys = len(log.keys)
+    met = np.zeros(len(log.keys), np.bool_)
+    if slice_.base_file is not None:
+        file = open_base_file(storage, slice_.base_file.path)
+        for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read, at)):
+            counts.base_rows += old.num_rows
+            rows = old if rules.skip_merge else _merge_group(old, log, rules, met, counts)
+            if rows.num_rows:
+                yield rows.select(wanted)
+            del old, rows  # before the next row group is waited for
+    for rows in _new_rows(log, rules, np.flatnonzero(~(met | log.empty)), counts):
+        yield rows.select(wanted)
+
+
+def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
+    counts = MergeCounts()
+    log = folded_log(storage, slice_, rules, columns_read(rules, columns), counts)
+    for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
+        yield rows.select(list(columns))
+
+
+def touched_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of keys that the log knows, where it says at which places of the base file they stand (`positions_touched`)."""
+    at = positions_touched(storage, slice_, rules.times)
+    assert at is not None  # asked before
+    return merged_rows(storage, slice_, rules, columns, at=np.unique(at))
+
+
+def known_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of keys that the log knows, and maybe others: all rows, where it does not say at which places its keys stand."""
+    at = positions_touched(storage, slice_, rules.times)
+    return merged_rows(storage, slice_, rules, columns, at=None if at is None else np.unique(at))
+
+
+def folded_log(
+    storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str], counts: MergeCounts | None = None
+) -> FoldedLog:
+    """What the slice's log says about each key."""
+    scan = counts.scan if counts is not None else ScanCounts()
+    part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
+    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
+    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
+    records = read_records(storage, _blocks(storage, slice_, rules.times, scan), of_log)
+    return fold_records(_counted(records, scan), of_log.arrow, settings)
+
+
+def check_slice(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> None:
+    """Look at what the blocks of a slice's log say about themselves, so that damage is told before workers meet it.
+
+    Raises:
+        CorruptFile: a file is missing, or holds what is no log.
+        Unsupported: a block of a kind or version that is not known.
+    """
+    for _, block in _blocks(storage, slice_, times, ScanCounts()):
+        check_kind(block)
+
+
+def _blocks(storage: Storage, slice_: FileSlice, times: CommittedTimes, scan: ScanCounts) -> list[Placed]:
+    blocks = blocks_that_count(storage, slice_.log_files, times, scan)
+    if slice_.base_file is None and blocks and slice_.base_instant not in scan.instants:
+        raise CorruptFile(
+            f"base file of {blocks[0][0].path} is missing: nothing in the log was written by {slice_.base_instant}, so the file "
+            "group began with a base file of that instant. Restore it from a copy"
+        )
+    return blocks
+
+
+def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRecords]:
+    for part in records:
+        scan.records += int((~part.empty).sum())
+        yield part
+
+
+def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
+    """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
+    names = rules.arrow.names
+    if isinstance(rules.merger, Building | Folding):
+        return names
+    looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
+    needed = {rules.key, *wanted, *(top_column(path, names) for path in looked_at)}
+    return [name for name in names if name in needed]
+
+
+def _merge_group(old: pa.Table, log: FoldedLog, rules: MergedRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
+    """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
+    at = positions_in(keys_of(old, rules.key), log.keys)
+    hits = np.flatnonzero(at >= 0)
+    if not len(hits):
+        return old
+    numbers = at[hits]
+    met[numbers] = True
+    gone = log.empty[numbers]
+    kept = np.ones(old.num_rows, np.bool_)
+    kept[hits[gone]] = False
+    order, changed = _changed(old, log, rules.merger, hits[~gone], numbers[~gone], kept, counts)
+    counts.deletes += old.num_rows - int(kept.sum())
+    if changed is None:
+        return old.filter(pa.array(kept))
+    counts.updates += changed.num_rows
+    return take_rows(pa.concat_tables([old, pa.table(changed.columns, schema=old.schema)]), order[kept])
+
+
+def _changed(
+    old: pa.Table,
+    log: FoldedLog,
+    merger: Merger,
+    hits: Positions,
+    numbers: Positions,
+    kept: npt.NDArray[np.bool_],
+    counts: MergeCounts,
+) -> tuple[Positions, pa.Table | None]:
+    """Rows in place of old ones, and where each row of the result comes from: from these, behind the old ones, or from those.
+
+    Old rows that the merger deletes are marked as not kept.
+    """
+    order = np.arange(old.num_rows)
+    if not len(hits):
+        return order, None
+    new = log.take(numbers)
+    meeting = meet(merger, old, hits, new)
+    choices = meeting.choices
+    kept[hits[choices == DELETE]] = False
+    counts.note_times(new.filter(pa.array(choices != KEEP_OLD)))
+    at = hits[is_changed(choices)]
+    if not len(at):
+        return order, None
+    order[at] = old.num_rows + np.arange(len(at))
+    return order, meeting.rows(choices)
+
+
+def _new_rows(log: FoldedLog, rules: MergedRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
+    """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
+    at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
+    for start in range(0, len(numbers), at_once):
+        _, rows = new_rows(rules.merger, log.take(numbers[start : start + at_once]))
+        counts.inserts += rows.num_rows
+        if rows.num_rows:
+            yield rows

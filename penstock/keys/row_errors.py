@@ -1,0 +1,29 @@
+"""Errors about the record key of a row. Hudi's sentence first, because people search for it, then the fix.
+
+Expressions and workers raise the same texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.errors import RecordKeyError
+from penstock.keys.generator import RECORD_KEY_OPTION
+
+_KEY_FIX = (
+    f"Fix: filter these rows or fill the column, or choose other columns with {RECORD_KEY_OPTION}; "
+    "without that option keys are generated."
+)
+
+
+def missing_key(field: str, value: str | None) -> RecordKeyError:
+    """The error for a row whose single key field is null (None) or empty."""
+    return RecordKeyError(missing_key_message(field, "null" if value is None else value))
+
+
+def missing_key_message(field: str, shown: str) -> str:
+    return f'recordKey value: "{shown}" for field: "{field}" cannot be null or empty. {_KEY_FIX}'
+
+
+def all_parts_missing_message(fields: Sequence[str], shown: str) -> str:
+    return f'recordKey values: "{shown}" for fields: [{", ".join(fields)}] cannot be entirely null or empty. {_KEY_FIX}'

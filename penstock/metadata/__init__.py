@@ -1,1 +1,0 @@
-"""Where the list of a table's files comes from."""

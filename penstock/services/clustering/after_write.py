@@ -1,0 +1,30 @@
+"""Clustering after a write: whether the options ask for it, and whether it could run."""
+
+from __future__ import annotations
+
+from penstock import options as o
+from penstock.services.clustering.resize_buckets import rings_to_resize
+from penstock.services.clustering.row_order import check_ordering
+from penstock.services.clustering.schedule import ordering_of, sortable
+from penstock.table import TableState
+
+
+def check_inline(table: TableState, avro: str) -> None:
+    """Refuse a write whose clustering could not be done, before anything is written.
+
+    Raises:
+        SchemaError: rows cannot be sorted as the options say.
+        OptionError, Unsupported: the table's index does not go with it.
+    """
+    if not clusters_after_write(table):
+        return
+    rings_to_resize(table)
+    ordering = ordering_of(table.options)
+    if ordering is not None:
+        check_ordering(ordering, sortable(avro))
+
+
+def clusters_after_write(table: TableState) -> bool:
+    """Whether a write clusters, or plans a clustering. Under `hoodie.clustering.async.enabled` another process does both."""
+    options = table.options
+    return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

@@ -1,0 +1,158 @@
+"""`ogg_rows`: Oracle GoldenGate's JSON changes as rows for the payload `penstock.ogg`. Spark expressions only.
+
+JSON tells a column that is absent from one that is null; a map of its members keeps that, so each change is read as maps of
+texts, and the texts are cast. Decimals are read once more with their type, since a text made of a number has passed a double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, DataType, DecimalType, MapType, StringType, StructType
+
+from penstock.columns import quoted
+from penstock.error_text import marked_ends
+from penstock.errors import SchemaError
+from penstock.merge.column_mask import MASK
+from penstock.merge.goldengate import OPERATION, OPERATIONS, POSITION, POSITION_DIGITS
+
+_JSON, _CHANGE, _EXACT = "_penstock_json", "_penstock_change", "_penstock_exact"
+_SIDES = ("before", "after")
+_MEMBERS = f"{OPERATION} string, {POSITION} string, before map<string, string>, after map<string, string>"
+_SHOWN = 200
+
+
+def ogg_rows(changes: DataFrame, column: str, schema: StructType | str, *, ignore_unknown: bool = False) -> DataFrame:
+    """Rows for the payload `penstock.ogg` from Oracle GoldenGate's JSON, one a change.
+
+    The rows have the table's columns and behind them `op_type`, `pos` and `_changed_columns`, which says what an update
+    supplies: the columns of its `after`, null or not. Names match in any case. Where an update has `before`, that fills
+    columns which `after` lacks, for the case that the key is not stored yet; they count as absent. A text or number becomes
+    the column's type as by a cast, bytes come as Base64.
+
+    Args:
+        changes: a DataFrame with the JSON texts.
+        column: the column that holds them.
+        schema: the table's columns with their types, as a `StructType` or as Spark writes it.
+        ignore_unknown: drop columns that the table does not have.
+
+    Raises:
+        SchemaError: when the rows are written: no JSON, an unknown operation, a change without its columns or position, an
+            unknown column, or a value that does not fit its column's type.
+
+    Example:
+        >>> changes = spark.createDataFrame([('{"op_type": "U", "pos": "7", "after": {"ID": 1, "NAME": null}}',)], "value string")
+        >>> row = penstock.ogg_rows(changes, "value", "id long, name string, price double").first()
+        >>> row.id, row.name, row.price, row._changed_columns
+        (1, None, None, ['id', 'name'])
+    """
+    struct = schema if isinstance(schema, StructType) else changes.sparkSession.createDataFrame([], schema).schema
+    kinds = {field.name: field.dataType for field in struct if field.name not in (OPERATION, POSITION, MASK)}
+    decimals = {name: kind for name, kind in kinds.items() if isinstance(kind, DecimalType)}
+    exact = _exact(decimals)
+    parsed = changes.select(F.col(quoted(column)).alias(_JSON)).select(
+        F.col(_JSON), F.from_json(_JSON, _MEMBERS).alias(_CHANGE), *exact
+    )
+    lowered = parsed.select(
+        _JSON, *(f"{_EXACT}{i}" for i in range(len(exact))), f"{_CHANGE}.{POSITION}", _operation(), *map(_lowered, _SIDES)
+    )
+    return lowered.select(
+        *(_value(name, kind, list(decimals)).alias(name) for name, kind in kinds.items()),
+        _checked(kinds, ignore_unknown).alias(OPERATION),
+        F.expr(f"lpad({POSITION}, greatest({POSITION_DIGITS}, length({POSITION})), '0')").alias(POSITION),
+        _supplied(list(kinds)).alias(MASK),
+    )
+
+
+def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
+    """Decimals in their own type, once for each usual spelling of the names: Spark's JSON is strict about that."""
+    found = []
+    for number, spelled in enumerate(_spellings(list(decimals))):
+        members = ", ".join(f"{quoted(n)}: {k.simpleString()}" for n, k in zip(spelled, decimals.values(), strict=True))
+        sides = ", ".join(f"{side} struct<{members}>" for side in _SIDES)
+        found.append(F.from_json(_JSON, sides).alias(f"{_EXACT}{number}"))
+    return found
+
+
+def _spellings(names: list[str]) -> list[tuple[str, ...]]:
+    """The names as they are, in small and in large letters."""
+    if not names:
+        return []
+    return list(dict.fromkeys((tuple(names), tuple(n.lower() for n in names), tuple(n.upper() for n in names))))
+
+
+def _operation() -> Column:
+    return F.upper(F.col(f"{_CHANGE}.{OPERATION}")).alias(OPERATION)
+
+
+def _lowered(side: str) -> Column:
+    """The members of one side by their names in small letters; none where it is missing."""
+    return F.expr(f"coalesce(transform_keys({_CHANGE}.{side}, (k, v) -> lower(k)), map())").alias(side)
+
+
+def _value(name: str, kind: DataType, decimals: list[str]) -> Column:
+    """A column's value: that of `after`, or where it lacks the column and the change is no insert, of `before`."""
+    key = _literal(name.lower())
+    in_after = f"(map_contains_key(after, {key}) or {OPERATION} = 'I')"
+    text = f"if({in_after}, try_element_at(after, {key}), try_element_at(before, {key}))"
+    if isinstance(kind, StringType):
+        return F.expr(text)
+    found = _cast(text, kind)
+    if isinstance(kind, DecimalType):
+        at = decimals.index(name)
+        spelled = [f"{_EXACT}{i}.{{}}.{quoted(names[at])}" for i, names in enumerate(_spellings(decimals))]
+        after, before = (", ".join(s.format(side) for s in spelled) for side in ("after", "before"))
+        found = f"if({in_after}, coalesce({after}, null), coalesce({before}, null))"
+        found = f"coalesce({found}, {_cast(text, kind)})"
+    shown = f"a GoldenGate change holds a value that does not fit column {name!r} ({kind.simpleString()}): "
+    return F.expr(f"if({text} is not null and {found} is null, {_raised(shown)}, {found})")
+
+
+def _cast(text: str, kind: DataType) -> str:
+    if isinstance(kind, BinaryType):
+        return f"try_to_binary({text}, 'base64')"
+    if isinstance(kind, (StructType, ArrayType, MapType)):
+        return f"from_json({text}, {_literal(kind.simpleString())})"
+    return f"try_cast({text} as {kind.simpleString()})"
+
+
+def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
+    """The operation, if the change is whole."""
+    known = ", ".join(_literal(name.lower()) for name in kinds)
+    unknown = f"array_except(array_union(map_keys(after), map_keys(before)), array({known}))"
+    checks = [
+        (f"{OPERATION} is null and {POSITION} is null", "not a GoldenGate change, a JSON object with op_type and pos: "),
+        (
+            f"{OPERATION} is null or {OPERATION} not in ({', '.join(map(_literal, OPERATIONS))})",
+            f"{OPERATION} is none of I, U and D: ",
+        ),
+        (f"{POSITION} is null", f"a GoldenGate change has no {POSITION!r}, which tells which change is newer: "),
+        (
+            f"cardinality(after) = 0 and ({OPERATION} <> 'D' or cardinality(before) = 0)",
+            "a GoldenGate change has no columns: ",
+        ),
+    ]
+    if not ignore_unknown:
+        fix = "a GoldenGate change has a column that the table lacks; add it, or ignore unknown ones: "
+        checks.append((f"cardinality({unknown}) > 0", fix))
+    cases = " ".join(f"when {wrong} then {_raised(said)}" for wrong, said in checks)
+    return F.expr(f"case {cases} else {OPERATION} end")
+
+
+def _raised(said: str) -> str:
+    """An expression that fails with a message and the change itself."""
+    before, behind = marked_ends(SchemaError)
+    shown = f"coalesce(substr({_JSON}, 1, {_SHOWN}), 'null')"
+    return f"raise_error(concat({_literal(before + said)}, {shown}, {_literal(behind)}))"
+
+
+def _supplied(names: list[str]) -> Column:
+    """What an update supplies, by the table's spelling; null for whole rows."""
+    listed = ", ".join(f"if(map_contains_key(after, {_literal(n.lower())}), {_literal(n)}, null)" for n in names)
+    return F.expr(f"if({OPERATION} = 'U', array_compact(array({listed})), cast(null as array<string>))")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,64 @@
+"""Savepoints on the timeline: which files a commit's savepoint holds, as a value and as Hudi's Avro.
+
+A savepoint has the time of the commit that it holds. It has no requested file: an empty inflight one, then the completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import CorruptFile
+from penstock.formats.avro.container import read_container, write_container
+
+_RECORD = "HoodieSavepointMetadata"
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """The files that a table needs to be as it was at a commit."""
+
+    #: The time of the commit.
+    instant: str
+    #: Names of files by partition path.
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    user: str = ""
+    comment: str = ""
+    #: When it was made, in milliseconds since the epoch.
+    made_ms: int = 0
+
+
+def write_savepoint(savepoint: Savepoint) -> bytes:
+    """The content of `<instant>.savepoint`, as Hudi 0.14 and 0.15 write it."""
+    record = {
+        "savepointedBy": savepoint.user,
+        "savepointedAt": savepoint.made_ms,
+        "comments": savepoint.comment,
+        "partitionMetadata": {
+            path: {"partitionPath": path, "savepointDataFile": list(names)} for path, names in savepoint.files.items()
+        },
+        "version": 1,
+    }
+    return write_container(_RECORD, record)
+
+
+def read_savepoint(content: bytes, instant: str, file_name: str) -> Savepoint:
+    """A savepoint of any Hudi release.
+
+    Raises:
+        CorruptFile: the file is empty, torn, or not a savepoint.
+    """
+    try:
+        record = read_container(content)
+        partitions = record["partitionMetadata"].values()
+        return Savepoint(
+            instant=instant,
+            files={one["partitionPath"]: tuple(one["savepointDataFile"]) for one in partitions},
+            user=record["savepointedBy"] or "",
+            comment=record["comments"] or "",
+            made_ms=int(record["savepointedAt"]),
+        )
+    except (CorruptFile, KeyError, TypeError, ValueError, AttributeError) as e:
+        raise CorruptFile(
+            f"savepoint {file_name} does not say which files it holds ({e}); restore it from a copy, or delete the savepoint"
+        ) from e

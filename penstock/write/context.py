@@ -1,0 +1,55 @@
+"""One write under way, and what it became: the values that the stages hand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from penstock.index import Index, index_in
+from penstock.options import Options
+from penstock.progress import Stages
+from penstock.table import TableState, reloaded
+from penstock.timeline.commit_file import CommitMetadata
+from penstock.write.pending_clustering import Unschedule
+from penstock.write.rows.schema import Prepared
+from penstock.write.settings import WriteSettings
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write under way: where, what, and how."""
+
+    spark: SparkSession
+    table: TableState
+    settings: WriteSettings
+    prepared: Prepared
+    stages: Stages
+    #: Takes the plan of a clustering off the timeline, where a write is allowed to make it void.
+    unschedule: Unschedule
+
+    @property
+    def options(self) -> Options:
+        """The options of the write."""
+        return self.settings.options
+
+    def as_of_now(self) -> Write:
+        """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
+        return replace(self, table=reloaded(self.table))
+
+    @cached_property
+    def index(self) -> Index:
+        """How keys are located."""
+        return index_in(self.table, self.options)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A write that is part of the table."""
+
+    instant: str
+    action: str
+    metadata: CommitMetadata
+    #: Services after it that failed, with the reason.
+    failed_services: tuple[str, ...] = ()

@@ -1,0 +1,219 @@
+"""Stage 4 for an index that keeps entries of its own: it is asked for every key, and no base file is opened.
+
+Tasks ask for a part of the keys each, side by side, and write down what they heard: for every row that counts, the file group
+it is said to be in. What was heard is then sorted by file group, into the same form that tagging by base files gives, but for
+row numbers, which nobody knows yet: the merge finds the rows by key, and a log needs no numbers.
+
+An entry counts if its commit is on the timeline, or older than that, as with Hudi, and if its file group is still there. A row
+whose partition changed moves as it comes, or is changed where it is; where the payload makes rows out of two, `relocate.py` has
+looked at the stored one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.filegroup.base_write import failing_as_storage
+from penstock.filegroup.model import FileSlice
+from penstock.index.entry_store import standing
+from penstock.index.hbase import HBaseSettings, open_entries
+from penstock.merge.kernels.gather import Positions
+from penstock.merge.merger import DELETE_FLAG, Merger
+from penstock.storage import Storage, join
+from penstock.table import TableState
+from penstock.timeline.clustering_plan import OPERATION
+from penstock.timeline.instant import Action, State
+from penstock.timeline.store import read_metadata
+from penstock.timeline.timeline import Timeline
+from penstock.write.locate.tag import PAIRS, Places, own_name
+from penstock.write.rows.staging import Piece
+from penstock.write.rows.task_rows import Share, ShareSettings, load_share
+from penstock.write.tasks.base_file import MERGE, MOVE, Fates
+
+#: Keys that one task asks for.
+_KEYS_PER_TASK = 20_000
+#: Rows whose answers are sorted on the driver, sooner than a Spark job starts.
+_ROWS_SORTED_HERE = 2_000_000
+_ANSWERS = pa.schema([("new", pa.int64()), ("place", pa.int32()), ("fate", pa.int8())])
+
+
+@dataclass(frozen=True)
+class AskTask:
+    """A part of the incoming keys."""
+
+    settings: HBaseSettings
+    timeline: Timeline
+    pieces: tuple[Piece, ...]
+    share: ShareSettings
+    merger: Merger
+    moves: bool
+    #: How the name of the file begins that the answers are written to.
+    out: str
+    part: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was heard: a file of answers from each task, and the file groups that they number."""
+
+    answers: tuple[str, ...]
+    places: tuple[tuple[tuple[str, str], ...], ...]
+    rows: int
+
+    @property
+    def partitions(self) -> set[str]:
+        """Partition paths of the file groups."""
+        return {path for places in self.places for path, _ in places}
+
+    def among(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
+        """The slices of these file groups."""
+        named = {place for places in self.places for place in places}
+        return {path: [one for one in slices.get(path, ()) if (path, one.file_id) in named] for path in sorted(self.partitions)}
+
+
+@dataclass(frozen=True)
+class SortTask:
+    """Answers, and the file groups that they may name."""
+
+    storage: Storage
+    asked: Asked
+    pieces: tuple[Piece, ...]
+    files: tuple[FileSlice, ...]
+    out: str
+
+
+def ask_index(
+    settings: HBaseSettings,
+    timeline: Timeline,
+    pieces: Sequence[Piece],
+    share: ShareSettings,
+    merger: Merger,
+    run: Callable[..., Any],
+    *,
+    moves: bool,
+    time: int = 0,
+) -> Asked:
+    """Ask for the keys of all incoming rows. One job.
+
+    Args:
+        time: how often this write has asked before, for the names of files.
+    """
+    parts = -(-sum(p.rows for p in pieces) // _KEYS_PER_TASK)
+    folder = share.staging.folder
+    tasks = [
+        AskTask(settings, timeline, tuple(pieces), share, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
+        for part in range(parts)
+    ]
+    heard = run(ask_for_keys, tasks)
+    places = tuple(tuple((path, file_id) for path, file_id in each["places"]) for each in heard)
+    return Asked(tuple(each["out"] for each in heard), places, sum(each["rows"] for each in heard))
+
+
+def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+    """Refuse entries that name a file group in whose place a clustering has put others: rows would be there twice.
+
+    Raises:
+        OptionError: there is such an entry.
+    """
+    there = {(path, one.file_id) for path, its in slices.items() for one in its}
+    gone = {place for places in asked.places for place in places} - there
+    done = table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED) if gone else ()
+    for instant in done:
+        metadata = read_metadata(table.storage, table.base_path, instant)
+        if metadata.operation != OPERATION:
+            continue
+        for path, file_id in gone & {(path, file_id) for path, ids in (metadata.replaced or {}).items() for file_id in ids}:
+            raise OptionError(
+                f"{o.INDEX_TYPE.key}=HBASE has entries that name file group {file_id} of partition {path!r}, whose rows "
+                f"clustering {instant.time} of {table.base_path} has moved without telling the index: they would be written "
+                "twice. Use GLOBAL_SIMPLE or GLOBAL_BLOOM from now on, or write the rows to a new table"
+            )
+
+
+def ask_for_keys(task: AskTask) -> dict[str, Any]:
+    """Kernel: where a part of the keys is, to a file; gives the file groups that it numbers."""
+    columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
+    share = load_share(task.share, task.pieces, columns=columns)
+    mine = np.array_split(np.arange(len(share.rows)), task.parts)[task.part]
+    keys = share.keys.take(pa.array(mine)).to_pylist()
+    with open_entries(task.settings) as entries:
+        heard = [standing(task.timeline, entry) if entry else None for entry in entries.get(keys)]
+    numbers: dict[tuple[str, str], int] = {}
+    at = [-1 if e is None else numbers.setdefault((e.partition_path, e.file_id), len(numbers)) for e in heard]
+    rows, place = share.rows[mine], np.array(at, np.int32)
+    out, storage = own_name(task.out), task.share.staging.storage
+    fates = _fates(task, share, rows, place, list(numbers)) if task.moves else np.full(len(rows), MERGE)
+    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
+        writer.write_batch(pa.record_batch([pa.array(rows), pa.array(place), pa.array(fates)], schema=_ANSWERS))
+    return {"out": out, "places": list(numbers), "rows": len(rows)}
+
+
+def _fates(task: AskTask, share: Share, rows: Positions, place: Any, groups: Sequence[tuple[str, str]]) -> Fates:
+    """Which rows leave for another partition: all that are known elsewhere, but a delete finds its row where it is."""
+    fates = np.full(len(rows), MERGE)
+    known = np.flatnonzero(place >= 0)
+    incoming = Places(task.pieces)
+    stored = np.array([incoming.number(path) for path, _ in groups], np.int64)
+    away = known[incoming.of(rows[known]) != stored[place[known]]] if len(known) else known
+    if len(away):
+        fates[away] = np.where(task.merger.is_delete(share.take(rows[away])), MERGE, MOVE)
+    return fates
+
+
+def sort_answers(task: SortTask) -> dict[str, Any]:
+    """Kernel: answers of all tasks as hits of each file group, a batch each, and the rows that count; as `tag_files` gives them.
+
+    A file group that is not among the table's any more holds no row.
+    """
+    new, group, fates = _answers(task)
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(len(task.files) + 1))
+    out = own_name(task.out)
+    with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
+        for first, last in pairwise(bounds):
+            its = order[first:last]
+            its = its[np.argsort(new[its], kind="stable")]
+            writer.write_batch(_pairs(np.full(len(its), -1), new[its], fates[its]))
+        rows = np.sort(new)
+        writer.write_batch(_pairs(np.zeros(len(rows), np.int64), rows, np.zeros(len(rows), np.int8)))
+    counts = np.diff(bounds).tolist()
+    return {"out": out, "counts": counts, "rows": len(new), "opened": 0, "candidates": int(sum(counts))}
+
+
+def _answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
+    """Rows, the number of their file group among the task's files (-1 if none), and their fates."""
+    numbers: Mapping[tuple[str, str], int] = {(s.partition_path, s.file_id): i for i, s in enumerate(task.files)}
+    new, group, fates = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int8)]
+    for name, places in zip(task.asked.answers, task.asked.places, strict=True):
+        batch = pa.ipc.open_file(task.storage.map(name)).get_batch(0)
+        here = np.array([*(numbers.get(place, -1) for place in places), -1], np.int64)  # -1 takes the last one
+        new.append(np.asarray(batch.column("new")))
+        group.append(here[np.asarray(batch.column("place"))])
+        fates.append(np.asarray(batch.column("fate")))
+    return np.concatenate(new), np.concatenate(group), np.concatenate(fates)
+
+
+def _pairs(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=PAIRS)
+
+
+def sort_task(
+    asked: Asked, share: ShareSettings, pieces: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]]
+) -> SortTask:
+    """What sorting the answers is told: of the table's file groups those that were named."""
+    files = [one for its in asked.among(slices).values() for one in its]
+    return SortTask(share.staging.storage, asked, pieces, tuple(files), join(share.staging.folder, "sorted"))
+
+
+def sorts_here(asked: Asked) -> bool:
+    """Whether the driver sorts the answers itself."""
+    return asked.rows <= _ROWS_SORTED_HERE

@@ -1,0 +1,169 @@
+"""A task's share of the incoming rows: staged pieces, the positions of the rows that count, and their keys.
+
+Rows stay where they are (mapped files) and are gathered a row group at a time. A share larger than the memory it may
+take is copied to a local spill file, piece by piece, and mapped from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import clock
+from penstock.errors import SchemaError
+from penstock.filegroup.base_write import failing_as_storage
+from penstock.merge.kernels.gather import Positions, column_at, take_across, take_rows, top_column
+from penstock.merge.kernels.pair import check_ordering, flat, newest_of_each
+from penstock.storage import LocalStorage, join
+from penstock.write.rows.crossing import KEY
+from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
+
+
+@dataclass(frozen=True)
+class ShareSettings:
+    """How a share is brought together."""
+
+    staging: Staging
+    #: The column that decides which of several rows of a key counts; None: the last one.
+    ordering: str | None
+    memory_bytes: int
+    spill_folder: str
+
+
+class Share:
+    """Incoming rows, numbered in the order of their pieces. `rows` are those that count, one per key, and `keys` their keys.
+
+    Args:
+        numbers: the numbers of the rows that `tables` hold, ascending, where these are not all rows.
+    """
+
+    def __init__(self, tables: Sequence[pa.Table], rows: Positions, keys: pa.Array, numbers: Positions | None = None) -> None:
+        self._tables = list(tables)
+        self._starts = np.cumsum([0, *(t.num_rows for t in tables)])
+        self._numbers = numbers
+        self.rows = rows
+        self.keys = keys
+
+    @property
+    def held(self) -> int:
+        """All rows, whether they count or not."""
+        return int(self._starts[-1])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that `take` gives."""
+        return self._tables[0].schema
+
+    def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by their number, in that order: the data columns and, last, the record key (`KEY`); or some of these alone."""
+        tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
+        places = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
+        return take_across(tables, places)
+
+
+def load_share(settings: ShareSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> Share:
+    """Bring a task's rows together and reduce them to one per key.
+
+    Args:
+        columns: the data columns that are needed beside keys and ordering values; None: all.
+    """
+    tables = _held(_chosen(read_pieces(settings.staging, pieces), settings, columns), settings)
+    keys = flat(pa.chunked_array([c for t in tables for c in t[KEY].chunks]))
+    ordering = None
+    if settings.ordering is not None:
+        ordering = ordering_values(tables, settings.ordering)
+        check_ordering(ordering, settings.ordering)
+    arrival = None
+    if ARRIVAL in tables[0].column_names:
+        arrival = np.concatenate([np.asarray(t[ARRIVAL]) for t in tables])
+        tables = [t.drop_columns([ARRIVAL]) for t in tables]
+    rows = newest_of_each(keys, ordering, settings.ordering or "", arrival)
+    return Share(tables, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows)))
+
+
+def chosen_share(settings: ShareSettings, pieces: Sequence[Piece], wanted: Positions) -> Share:
+    """The share of a task that knows which rows it wants; only those are copied, if any are."""
+    total, size = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
+    rows, tables = np.unique(wanted), (_plain(t) for t in read_pieces(settings.staging, pieces))
+    no_keys = pa.array([], pa.string())
+    if size <= settings.memory_bytes:
+        return Share(list(tables), np.arange(total, dtype=np.int64), no_keys)
+    return Share(_held(_parts(tables, rows), settings), rows, no_keys, rows)
+
+
+def _parts(tables: Iterable[pa.Table], rows: Positions) -> Iterator[pa.Table]:
+    """The wanted rows of each table; the first one even if it has none, for its schema."""
+    start = 0
+    for i, table in enumerate(tables):
+        first, last = np.searchsorted(rows, [start, start + table.num_rows])
+        if last > first or i == 0:
+            yield take_rows(table, rows[first:last] - start)
+        start += table.num_rows
+
+
+def _chosen(tables: Iterable[pa.Table], settings: ShareSettings, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    for table in tables:
+        if columns is None:
+            yield table
+        else:
+            paths = [*columns, *([settings.ordering] if settings.ordering else [])]
+            tops = [top_column(path, table.column_names) for path in paths]
+            yield table.select([n for n in dict.fromkeys([*tops, ARRIVAL, KEY]) if n in table.column_names])
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    return table.drop_columns([ARRIVAL]) if ARRIVAL in table.column_names else table
+
+
+def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
+    """The ordering column, which may lie inside a struct (`a.b`)."""
+    found = [column_at(table, column) for table in tables]
+    chunks = [chunk for values in found if values is not None for chunk in values.chunks]
+    if any(values is None for values in found):
+        raise SchemaError(missing_ordering(column, tables[0].column_names))
+    return pa.chunked_array(chunks)
+
+
+def missing_ordering(column: str, columns: Sequence[str]) -> str:
+    """What is wrong when rows lack the ordering column, and what helps."""
+    names = ", ".join(name for name in columns if name not in (KEY, ARRIVAL))
+    return (
+        f"{column}(Part -{column}) field not found in record. Acceptable fields were :[{names}]: it decides which of several "
+        "rows of a key is newer. Set hoodie.datasource.write.precombine.field to a column of the rows, or "
+        "hoodie.combine.before.upsert=false to let the last one win"
+    )
+
+
+def _held(tables: Iterator[pa.Table], settings: ShareSettings) -> list[pa.Table]:
+    """The tables, in memory (or mapped) as far as the limit allows; else all of them from a spill file."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        held.append(table)
+        size += table.nbytes
+        if size > settings.memory_bytes:
+            return _spilled(held[0].schema, chain(_emptied(held), tables), settings.spill_folder)
+    return held
+
+
+def _emptied(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """The tables, each let go of as it is handed on."""
+    while tables:
+        yield tables.pop(0)
+
+
+def _spilled(schema: pa.Schema, tables: Iterable[pa.Table], folder: str) -> list[pa.Table]:
+    """The same rows from a local file that is gone when the last reference to it is."""
+    storage, path = LocalStorage(), join(folder, f"penstock-{clock.new_uuid()}.arrow")
+    try:
+        with failing_as_storage(path), storage.create(path) as sink, pa.ipc.new_file(sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+        reader = pa.ipc.open_file(storage.map(path))
+        return [pa.Table.from_batches([reader.get_batch(i)]) for i in range(reader.num_record_batches)]
+    finally:
+        storage.delete(path)  # a mapping keeps the bytes

@@ -1,0 +1,61 @@
+"""The verbs that look after a table, beside somebody who writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from penstock.api.maintenance import CareVerbs
+from penstock.table import TableState, write_config
+from tests.unit.services.histories import History, at
+
+
+class Tended(CareVerbs):
+    """A table in memory, which needs no session."""
+
+    def __init__(self, state: TableState) -> None:
+        self._table = state
+
+    def _state(self, options: Mapping[str, object] | None = None) -> TableState:
+        return self._table
+
+    def _reader(self) -> Any:
+        raise AssertionError("nothing here asks for Spark")
+
+
+def test_a_commit_that_a_writer_archives_just_then_ends_neither_the_round_nor_the_program() -> None:
+    history = History().commits(range(1, 9), "p/f")
+    write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
+
+    class Archived(type(history.storage)):  # type: ignore[misc]
+        """The oldest commits are on the timeline when it is listed, and gone when they are read."""
+
+        def read(self, path: str) -> bytes:
+            if path.endswith(".commit"):
+                raise FileNotFoundError(path)
+            return bytes(super().read(path))
+
+    history.storage = Archived(history.storage.name)
+    runs = list(Tended(history.table(cleaner_commits_retained=2)).run_due())
+    assert [(run.service, run.done) for run in runs] == [("clean", None), ("archive", None)]
+    assert [".commit" in (run.error or "") for run in runs] == [True, False]
+
+
+def test_partitions_whose_time_is_over_do_not_go_while_somebody_writes_and_that_write_goes_on() -> None:
+    history = History().commit(1, ["old/g-0"])
+    write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
+    history.storage.write_new(f"/t/.hoodie/{at(41)}.commit.requested", b"")
+    history.storage.write_new(f"/t/.hoodie/{at(41)}.commit.inflight", b"")
+
+    class Quiet(Tended):
+        """Shows nothing, with whatever session."""
+
+        def _reader(self) -> Any:
+            return None
+
+    before = history.table().timeline.instants
+    with pytest.warns(RuntimeWarning, match="is under way"):
+        assert Quiet(history.table(partition_ttl_strategy_days_retain=10)).expire_partitions() is None
+    assert history.table().timeline.instants == before

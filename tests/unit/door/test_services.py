@@ -1,0 +1,110 @@
+"""Services that run what is due: which look at a table, and what clustering does without Spark where there is little to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.door.services import DUE, needs_spark, services_for, stages_of
+from penstock.errors import CorruptFile
+from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.clustering.schedule import schedule_clustering
+from penstock.table import TableState, open_table
+from tests.kit.plain import pending, plain_rows
+from tests.table.handmade import HandMade
+
+NOTHING: Any = None
+ASYNC = {"hoodie.clustering.async.enabled": "true", "hoodie.clustering.async.max.commits": "2"}
+ROWS = [("a", "berlin", 5, 1.0), ("b", "berlin", 3, 2.0), ("c", "berlin", 4, 3.0)]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> HandMade:
+    """A copy-on-write table of one commit."""
+    table = HandMade(tmp_path / "t", properties={"hoodie.table.type": "COPY_ON_WRITE"})
+    return table.base(1, "berlin", *ROWS[:2], group="one").instant(1, "commit")
+
+
+def opened(made: HandMade, options: dict[str, str] | None = None) -> TableState:
+    return open_table(str(made.path), read_options(options or {}))
+
+
+def looking(table: TableState) -> list[str]:
+    return [service.name for service in services_for(table)]
+
+
+def cluster(table: TableState) -> str | None:
+    (service,) = (one for one in DUE if one.name == "cluster")
+    return service.run(NOTHING, table, Stages("", "off"))
+
+
+def test_a_table_is_clustered_where_a_plan_waits_or_the_options_ask_for_it(made: HandMade) -> None:
+    assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive"], False)
+    assert schedule_clustering(opened(made), due=True) is not None
+    assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive", "cluster"], True)
+    assert (cluster(opened(made)), pending(made.path)) == ("1 plans run", [])
+    assert (cluster(opened(made)), looking(opened(made))) == (None, ["clean", "archive"])
+
+
+def test_new_clusterings_are_planned_after_so_many_commits(made: HandMade) -> None:
+    assert "cluster" in looking(opened(made, ASYNC))
+    assert cluster(opened(made, ASYNC)) is None
+    made.base(2, "berlin", ROWS[2], group="two").instant(2, "commit")
+    assert cluster(opened(made, ASYNC)) == "1 plans run"
+    assert (plain_rows(made.path), pending(made.path)) == (ROWS, [])
+    assert cluster(opened(made, ASYNC)) is None  # no commit since
+
+
+def test_a_torn_plan_is_an_error_of_the_service_that_runs_it(made: HandMade) -> None:
+    instant = schedule_clustering(opened(made), due=True)
+    assert instant is not None
+    file = made.path / ".hoodie" / instant.file_name
+    file.write_bytes(file.read_bytes()[:-30])
+    assert "cluster" in looking(opened(made))
+    with pytest.raises(CorruptFile, match="cannot be read as the plan of a clustering"):
+        cluster(opened(made))
+
+
+SHOWN = {
+    "hoodie.cleaner.fileversions.retained": "1",
+    "hoodie.keep.min.commits": "1",
+    "hoodie.keep.max.commits": "2",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.log.compaction.inline": "true",
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.clustering.async.enabled": "true",
+    "hoodie.clustering.async.max.commits": "1",
+    "hoodie.clustering.plan.strategy.partition.selected": "berlin",
+    "hoodie.partition.ttl.inline": "true",
+    "hoodie.partition.ttl.strategy.days.retain": "1",
+    "penstock.progress": "on",
+}
+
+
+def test_every_service_shows_what_it_is_doing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    made = HandMade(tmp_path / "t").base(1, "berlin", *ROWS[:2]).base(1, "paris", ROWS[2]).instant(1)
+    for number in (2, 3):
+        made.log(1, "berlin", number - 1, made.rows(number, "berlin", ROWS[number - 2])).instant(number)
+    doing = {
+        "join logs": "joining the logs of 1 file groups",
+        "compact": "compacting 1 file groups",
+        "clean": "deleting 4 old files",
+        "cluster": "clustering 1 file groups",
+        "archive": r"archiving \d instants",
+        "old partitions": "finding partitions older than 1 days",
+    }
+    services = {service.name: service for service in DUE}
+    assert services.keys() == doing.keys()
+    for name, words in doing.items():
+        table = opened(made, SHOWN)
+        assert services[name].run(NOTHING, table, stages_of(name, table, NOTHING)), name
+        assert re.search(f"{name} trips +{words} +[0-9.]+ s", capfd.readouterr().err), name
+
+
+def test_compaction_is_for_tables_with_logs(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "t").base(1, "berlin", *ROWS).instant(1)
+    assert looking(opened(made, {"hoodie.log.compaction.inline": "true"})) == ["clean", "archive", "compact", "join logs"]

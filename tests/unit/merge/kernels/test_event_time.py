@@ -1,0 +1,45 @@
+"""Event times: seconds and milliseconds are understood, anything else is passed over."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.merge.kernels.event_time import EventTimes, event_times
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "greatest"),
+    [
+        ([1_600_000_000, 1_700_000_000], 1_600_000_000_000, 1_700_000_000_000),
+        ([1_600_000_000_123], 1_600_000_000_123, 1_600_000_000_123),
+        ([1_700_000_000, 1_600_000_000_123, None], 1_600_000_000_123, 1_700_000_000_000),
+        (["1600000000", "1600000000123", "soon", ""], 1_600_000_000_000, 1_600_000_000_123),
+        ([5, 16_000_000_001], None, None),
+        ([1_600_000_000_000_000], None, None),
+        ([-600_000_000], None, None),
+        ([None, None], None, None),
+        ([datetime(2024, 1, 1, tzinfo=timezone.utc)], None, None),
+        ([{"x": 1}], None, None),
+        ([], None, None),
+    ],
+)
+def test_the_span_is_that_of_the_values_that_are_understood(values: list[Any], least: int | None, greatest: int | None) -> None:
+    assert event_times(pa.table({"t": pa.array(values)}), "t") == EventTimes(least, greatest)
+
+
+def test_the_column_may_lie_inside_a_struct_or_be_missing() -> None:
+    rows = pa.table({"s": pa.array([{"t": 1_600_000_000}, None])})
+    assert event_times(rows, "s.t") == EventTimes(1_600_000_000_000, 1_600_000_000_000)
+    assert event_times(rows, "u") == EventTimes()
+
+
+def test_spans_add_up_and_give_freshness() -> None:
+    both = EventTimes(10, 20).with_more(EventTimes(5, 15))
+    assert both == EventTimes(5, 20)
+    assert EventTimes().with_more(both) == both
+    assert (both.freshness_ms(100), both.latency_ms(100)) == (80, 95)
+    assert EventTimes().freshness_ms(100) is EventTimes().latency_ms(100) is None

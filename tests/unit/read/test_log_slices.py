@@ -1,0 +1,25 @@
+"""Which slices are left to Spark's own reader."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.formats.log import avro_block
+from penstock.merge.merger import LatestCommit, LatestOrdering, Merger
+from penstock.read.log_slices import _touched
+from tests.unit.filegroup.slices import AVRO, Slice, rows, rules_of
+
+
+def slice_with(position: int) -> Slice:
+    """Ten base rows, and a log that says something about one of them."""
+    block = avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([position]))
+    return Slice().base(*((str(i), 1, 1) for i in range(10))).log(block, of="02")
+
+
+@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["logs win", "rows are compared"])
+def test_positions_beyond_all_bounds_take_no_memory_and_are_not_believed(merger: Merger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.read.log_slices._LEAST_BYTES", 0)
+    for position, is_believed in ((9, True), (1 << 60, False)):
+        of = slice_with(position)
+        assert bool(_touched(of.storage, [of.made], rules_of(merger))) == is_believed

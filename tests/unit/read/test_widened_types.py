@@ -1,0 +1,45 @@
+"""Which files hold a column in another type than the table has now."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
+
+from penstock.read.widened_types import _of_each, differs, is_whole
+
+INT, LONG = IntegerType(), LongType()
+
+
+def struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+@pytest.mark.parametrize("nested", [lambda kind: kind, ArrayType, lambda kind: MapType(StringType(), kind)])
+def test_a_field_that_is_not_there_has_no_other_type_but_does_not_tell_of_later_files(nested: type[ArrayType]) -> None:
+    asked = struct(a=INT, b=nested(struct(x=INT, y=LONG)))
+    assert is_whole(asked, asked)
+    assert is_whole(struct(b=asked["b"].dataType, a=INT, more=INT), asked)
+    for lacking in (struct(a=INT), struct(a=INT, b=nested(struct(x=INT)))):
+        assert not is_whole(lacking, asked)
+        assert not differs(lacking, asked)
+    narrow = struct(a=INT, b=nested(struct(x=INT, y=INT)))
+    assert not is_whole(narrow, asked)
+    assert differs(narrow, asked)
+
+
+@pytest.mark.parametrize("changes", [[], [1], [500], [999], [3, 4, 700]])
+def test_of_many_instants_only_those_around_a_change_are_looked_at(changes: list[int]) -> None:
+    instants = [f"{n:03}" for n in range(1_000)]
+    looked: list[str] = []
+
+    def look(instant: str) -> StructType:
+        looked.append(instant)
+        return struct(**{f"c{n}": INT for n in changes if int(instant) >= n})
+
+    found = _of_each(instants, look)
+    assert len(looked) <= 2 + 10 * len(changes)
+    assert found == {instant: look(instant) for instant in instants}
+
+
+def test_a_single_instant_is_looked_at() -> None:
+    assert _of_each(["1"], lambda _: struct(a=INT)) == {"1": struct(a=INT)}

@@ -1,0 +1,152 @@
+"""A slice's log joined into one file: it says the same afterwards, to whoever reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.filegroup.base_write import FileSettings
+from penstock.filegroup.log.scan import CommittedTimes, blocks_that_count
+from penstock.filegroup.log.write import BlockFormat
+from penstock.filegroup.markers import MarkerType, open_write, read_markers
+from penstock.filegroup.model import LogFile
+from penstock.filegroup.names import log_token, parse_log_name
+from penstock.formats.log import BlockType, rollback_block
+from penstock.merge.merger import LatestCommit, LatestOrdering, Merger
+from penstock.merge.partial import PartialUpdate
+from penstock.schema import avro_text
+from penstock.services.log_compaction.run import JoinTask, join_slice
+from penstock.timeline.commit_file import WriteStat
+from tests.unit.filegroup.slices import ALL_TIMES, AVRO, COLUMNS, Slice, data, deletes, rules_of
+
+
+def join(
+    of: Slice,
+    instant: str = "50",
+    later: tuple[LogFile, ...] = (),
+    block: int = 1 << 20,
+    kind: BlockFormat = BlockFormat.AVRO,
+    **rules: Any,
+) -> WriteStat | None:
+    """Joins the log of a slice, and adds the new file to it."""
+    open_write(of.storage, "/t", instant)
+    settings = FileSettings(of.storage, "/t", instant, COLUMNS, avro_text(AVRO))
+    found = join_slice(JoinTask(of.made, later, rules_of(**rules), settings, block, kind))
+    if not found:
+        return None
+    stat = WriteStat(**found[0])
+    name = parse_log_name(str(stat.path))
+    assert name is not None
+    file = LogFile(f"/t/{stat.path}", "f-0", "01", name.version, name.write_token, stat.file_size_in_bytes)
+    of.made = replace(of.made, log_files=(*of.made.log_files, file))
+    return stat
+
+
+def blocks(of: Slice) -> list[tuple[str, BlockType]]:
+    return [(block.instant, block.type) for _, block in blocks_that_count(of.storage, of.made.log_files, ALL_TIMES)]
+
+
+def changed() -> Slice:
+    of = Slice().base(("a", 1, 1), ("b", 1, 1), ("c", 1, 9))
+    of.log(data("02", ("a", 2, 2), ("n", 2, 2)), deletes("02", ["b"]))
+    of.log(data("03", ("a", 3, 1), ("c", 3, 3), ("b", 3, 3)), deletes("03", ["n"]))
+    return of
+
+
+@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts"), PartialUpdate("ts")], ids=lambda m: type(m).__name__)
+def test_a_joined_log_says_the_same(merger: Merger) -> None:
+    of = changed()
+    before = of.merged(rules_of(merger)).to_pylist()
+    join(of, merger=merger)
+    assert {instant for instant, _ in blocks(of)} == {"50"}
+    assert of.merged(rules_of(merger)).to_pylist() == before
+
+
+def test_a_joined_log_has_the_kind_of_blocks_that_is_asked_for() -> None:
+    of = changed()
+    before = of.merged().to_pylist()
+    join(of, kind=BlockFormat.PARQUET)
+    assert {kind for _, kind in blocks(of)} == {BlockType.PARQUET_DATA, BlockType.DELETE}
+    assert of.merged().to_pylist() == before
+
+
+def test_a_reader_that_takes_no_notice_of_it_reads_the_same() -> None:
+    of = changed()
+    before = of.merged().to_pylist()
+    join(of)
+    times = CommittedTimes(frozenset({"01", "02", "03"}))  # as of a time before it, the old blocks count
+    assert of.merged(rules_of(times=times)).to_pylist() == before
+
+
+def test_what_is_written_behind_a_joined_log_counts_on_top_of_it() -> None:
+    of = changed()
+    join(of)
+    of.log(data("60", ("a", 60, 60)), deletes("60", ["c"]))
+    assert of.values() == {"a": 60, "b": 3}
+
+
+def test_a_joined_log_may_be_joined_again() -> None:
+    of = changed()
+    join(of)
+    of.log(data("60", ("a", 60, 60)))
+    before = of.merged().to_pylist()
+    join(of, "70")
+    assert {instant for instant, _ in blocks(of)} == {"70"}
+    assert of.merged().to_pylist() == before
+
+
+def test_the_write_stat_is_one_of_a_log_file() -> None:
+    of = changed()
+    stat = join(of)
+    assert stat is not None
+    name = f".f-0_01.log.3_{log_token('0-0-0', '50')}"
+    assert (stat.path, stat.prev_commit) == (name, "01")
+    assert (stat.num_writes, stat.num_deletes) == (3, 1)
+    assert (stat.total_log_records, stat.total_log_blocks, stat.total_log_files_compacted) == (5, 4, 2)
+    assert (stat.log["logVersion"], stat.log["baseFile"]) == (3, "f-0_0-0-0_01.parquet")
+    assert stat.log["logFiles"] == [".f-0_01.log.1_0-0-0", ".f-0_01.log.2_0-0-0", name]
+    assert [marker.kind for marker in read_markers(of.storage, "/t", "50")] == [MarkerType.APPEND]
+
+
+def test_rows_beyond_the_limit_of_a_block_become_several() -> None:
+    of = Slice().base(("a", 1)).log(data("02", *((f"k{n:04}", n, n) for n in range(500))))
+    before = of.merged().to_pylist()
+    join(of, block=5_000)
+    assert len(blocks(of)) > 3
+    assert of.merged().to_pylist() == before
+
+
+def test_no_block_takes_more_than_its_part_of_the_memory(tmp_path: Any) -> None:
+    of = Slice().base(("a", 1)).log(data("02", *((f"k{n:04}", n, n) for n in range(500))))
+    before = of.merged().sort_by("id").to_pylist()
+    join(of, memory_bytes=20_000, spill_folder=str(tmp_path))
+    assert len(blocks(of)) > 3
+    assert of.merged().sort_by("id").to_pylist() == before
+
+
+def test_a_slice_that_got_more_changes_since_is_left_alone() -> None:
+    of = changed()
+    planned = of.made
+    of.log(data("04", ("a", 4, 4)))
+    later = of.made.log_files[2:]
+    of.made = planned
+    assert join(of, later=later) is None
+    assert read_markers(of.storage, "/t", "50") == []
+
+
+def test_a_rollback_behind_the_planned_files_does_not_matter() -> None:
+    of = changed()
+    planned = of.made
+    of.log(rollback_block(instant="05", target_instant="50"))
+    later = of.made.log_files[2:]
+    of.made = planned
+    stat = join(of, later=later)
+    assert stat is not None
+    assert stat.log["logVersion"] == 4
+
+
+def test_a_log_of_which_nothing_counts_is_left_alone() -> None:
+    of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), rollback_block(instant="04", target_instant="03"))
+    assert join(of) is None

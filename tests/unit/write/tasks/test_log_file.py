@@ -1,0 +1,418 @@
+"""Upserts and deletes of a merge-on-read table without Spark: what goes to logs, what to base files, and what a merge reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import SchemaError
+from penstock.filegroup.base_write import Output
+from penstock.filegroup.log.scan import CommittedTimes, positions_touched
+from penstock.filegroup.log.write import BlockFormat, LogSettings
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.filegroup.names import parse_log_name
+from penstock.filegroup.slice_rows import MergedRules, log_rows, merged_rows, touched_rows
+from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
+from penstock.index import Index
+from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
+from penstock.storage import LocalStorage
+from penstock.table import open_table
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.write.locate.assign import Bucket, Sizing
+from penstock.write.locate.upsert import Rules, plan_work, run_task
+from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket
+from penstock.write.tasks.log_file import LogGroups, appendable_slices
+from tests.kit.model import Model, Row
+from tests.table.handmade import HandMade, at
+from tests.unit.write.engine import (
+    DELETABLE,
+    GLOBAL_SIMPLE,
+    INDEXES,
+    ROOMY,
+    SIMPLE,
+    TIGHT,
+    Engine,
+    base_of,
+    histories,
+    settings_at,
+    share_settings,
+    stage_pieces,
+    table_of,
+)
+
+AVRO = with_meta_columns(avro_of_arrow(DELETABLE, "trips"))
+IN_PLACE = replace(GLOBAL_SIMPLE, moves=False)
+PATH, TIME = "_hoodie_partition_path", "_hoodie_commit_time"
+
+
+@dataclass
+class MergeOnRead(Engine):
+    """A merge-on-read table that is written without Spark."""
+
+    logs: LogSettings = field(default_factory=LogSettings)
+    log_files: dict[tuple[str, str], list[LogFile]] = field(default_factory=dict)
+    #: File groups that wait for a compaction, with its instant.
+    compactions: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def write(self, rows: Any, *, operation: str = "UPSERT", batches: int = 1, **rules: Any) -> list[WriteStat]:
+        self.instant += 1
+        file_settings = replace(settings_at(self.folder, self.schema, f"{self.instant:03}"), avro_schema=avro_text(AVRO))
+        size = max(1, -(-rows.num_rows // batches))
+        parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
+        staging, pieces = stage_pieces(file_settings, *parts, path=self.path, numbered=self.index.is_global)
+        share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
+        given = Rules(
+            file_settings, share, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
+        )
+        self.jobs = []
+        self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self._run)
+        self.stats = stats_of(self._run(run_task, self.work.tasks))
+        for stat in self.stats:
+            group = stat.partition_path or "", stat.file_id
+            if "logVersion" not in stat.log:
+                self.groups[group] = base_of(file_settings, stat)
+                self.log_files.pop(group, None)
+                continue
+            path = f"{self.folder}/{stat.path}"
+            name = parse_log_name(path.rpartition("/")[2])
+            assert name is not None
+            log = LogFile(path, name.file_id, name.base_instant, name.version, name.write_token, stat.file_size_in_bytes)
+            self.log_files.setdefault(group, []).append(log)
+        return self.stats
+
+    def merging(self) -> MergedRules:
+        merger = LatestCommit() if isinstance(self.merger, AlwaysDelete) else self.merger
+        times = CommittedTimes(frozenset(f"{n:03}" for n in range(1, self.instant + 1)))
+        return MergedRules(merger, AVRO, times, "ts", 1 << 30, str(self.folder))
+
+    def slices(self) -> Mapping[str, list[FileSlice]]:
+        found: dict[str, list[FileSlice]] = {}
+        for path, file_id in dict.fromkeys([*self.groups, *self.log_files]):
+            base, logs = self.groups.get((path, file_id)), tuple(self.log_files.get((path, file_id), ()))
+            instant = self.compactions.get((path, file_id), base.instant if base else logs[0].base_instant)
+            found.setdefault(path, []).append(FileSlice(path, file_id, instant, base, logs))
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for one in (one for slices in self.slices().values() for one in slices):
+            merged = [row for table in merged_rows(LocalStorage(), one, self.merging()) for row in table.to_pylist()]
+            assert by_position(one, self.merging()) in (None, sorted(merged, key=repr))
+            found += merged
+        return found
+
+    def bases(self) -> dict[tuple[str, str], BaseFile]:
+        return dict(self.groups)
+
+
+def by_position(slice_: FileSlice, rules: MergedRules) -> list[dict[str, Any]] | None:
+    """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
+    touched = positions_touched(LocalStorage(), slice_, rules.times)
+    if touched is None or slice_.base_file is None:
+        return None
+    base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()
+    kept = [row for at, row in enumerate(base) if at not in set(touched.tolist())]
+    rows_of = log_rows if rules.lets_logs_win else touched_rows
+    known = rows_of(LocalStorage(), slice_, rules, rules.arrow.names)
+    return sorted([*kept, *(row for table in known for row in table.to_pylist())], key=repr)
+
+
+def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **engine: Any) -> MergeOnRead:
+    """Partition x with keys a to f, in three groups if the sizing is tight; y with g."""
+    made = MergeOnRead(folder, DELETABLE, index, sizing, **engine)
+    made.write(table_of(DELETABLE, *((k, "x", 10, k, False) for k in "abcdef"), ("g", "y", 10, "g", False)))
+    return made
+
+
+def upsert(engine: MergeOnRead, *rows: Row, **rules: Any) -> list[tuple[Any, ...]]:
+    """Write rows; gives (path, is a log, writes, updates, deletes, inserts) of each file."""
+    return counts(engine.write(table_of(DELETABLE, *rows), **rules))
+
+
+def delete(engine: MergeOnRead, *keys: tuple[str, str]) -> list[tuple[Any, ...]]:
+    ordering, merger = engine.ordering, engine.merger
+    engine.ordering, engine.merger = None, AlwaysDelete()
+    stats = engine.write(
+        table_of(DELETABLE, *((k, p, None, None, None) for k, p in keys)), operation="DELETE", drops_unknown=True
+    )
+    engine.ordering, engine.merger = ordering, merger
+    return counts(stats)
+
+
+def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (s.partition_path, "logVersion" in s.log, s.num_writes, s.num_update_writes, s.num_deletes, s.num_inserts) for s in stats
+    )
+
+
+@pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
+@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
+@pytest.mark.parametrize(
+    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
+)
+@settings(deadline=None, max_examples=4)
+@given(
+    history=histories(rows_max=6, writes_max=5),
+    batches=st.integers(1, 3),
+    memory=st.sampled_from([1, 1 << 30]),
+    kind=st.sampled_from(BlockFormat),
+)
+def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
+    tmp_path_factory: pytest.TempPathFactory,
+    index: Index,
+    merger: Merger,
+    sizing: Sizing,
+    history: list[tuple[str, list[Row]]],
+    batches: int,
+    memory: int,
+    kind: BlockFormat,
+) -> None:
+    """In logs the ordering value decides, whatever the payload, so that only such histories have one meaning."""
+    folder = tmp_path_factory.mktemp("t")
+    engine = MergeOnRead(folder, DELETABLE, index, sizing, merger, memory=memory, logs=LogSettings(kind))
+    model = Model(index.is_global, index.moves, isinstance(merger, LatestOrdering))
+    for number, (operation, given_rows) in enumerate(history):
+        rows = [(k, p, 1 + ts + 4 * number, v, gone) for k, p, ts, v, gone in given_rows]
+        if operation == "upsert":
+            engine.write(table_of(DELETABLE, *rows), batches=batches)
+            model.upsert(rows)
+        else:
+            delete(engine, *((row[0], row[1]) for row in rows))
+            model.delete(rows)
+        found = [(*rest, int(time)) for *rest, time in engine.snapshot(PATH, "id", "ts", "v", TIME)]
+        assert found == model.sorted_rows()
+        seqnos = Counter(row["_hoodie_commit_seqno"] for row in engine.rows())
+        assert max(seqnos.values(), default=1) == 1
+
+
+@pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
+def test_updates_and_deletes_go_to_logs_and_no_base_file_is_rewritten(tmp_path: Path, sizing: Sizing) -> None:
+    engine = filled(tmp_path, sizing=sizing)
+    before = engine.bases()
+    found = upsert(engine, ("a", "x", 20, "new", False), ("b", "x", 20, None, True), ("g", "y", 20, "new", False))
+    assert found == [("x", True, 1, 1, 1, 0), ("y", True, 1, 1, 0, 0)]
+    assert engine.bases() == before
+    assert engine.snapshot("id", "v") == [("a", "new"), ("c", "c"), ("d", "d"), ("e", "e"), ("f", "f"), ("g", "new")]
+
+
+def test_a_batch_is_reduced_to_one_row_of_a_key_but_not_merged_with_the_base_row(tmp_path: Path) -> None:
+    engine = filled(tmp_path, merger=LatestOrdering("ts"))
+    upsert(engine, ("a", "x", 3, "late", False), ("a", "x", 2, "later", False))
+    (log,) = engine.log_files["x", engine.stats[0].file_id]
+    content = Path(log.path).read_bytes()
+    (block,) = scan_blocks(content)
+    assert read_rows(content, block, columns=["id", "ts"]).to_pylist() == [{"id": "a", "ts": 3}]
+    assert ("a", "a") in engine.snapshot("id", "v"), "whoever reads decides that it came too late"
+
+
+def test_new_rows_of_a_small_file_bring_the_changes_of_its_rows_along(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    assert upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False)) == [("x", False, 7, 1, 0, 1)]
+    assert engine.snapshot("id", "v")[0] == ("a", "new")
+
+
+def test_a_file_with_changes_on_top_takes_no_new_rows(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    upsert(engine, ("a", "x", 20, "new", False))
+    assert upsert(engine, ("n", "x", 20, "n", False)) == [("x", False, 1, 0, 0, 1)]
+    assert len([path for path, _ in engine.groups if path == "x"]) == 2
+    assert len(engine.snapshot("id")) == 8
+
+
+def test_of_several_small_files_the_smallest_is_filled(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=TIGHT)
+    sizes = {file_id: base.size_bytes for (path, file_id), base in engine.groups.items() if path == "x"}
+    engine.sizing = replace(ROOMY, candidates=1)
+    upsert(engine, ("n", "x", 20, "n", False), ("m", "x", 20, "m", False))
+    assert [stat.file_id for stat in engine.stats] == [min(sizes, key=lambda file_id: sizes[file_id])]
+
+
+def test_while_a_compaction_is_pending_changes_go_to_its_slice_and_new_rows_elsewhere(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    (group,) = [at for at in engine.groups if at[0] == "y"]
+    upsert(engine, ("g", "y", 20, "one", False))
+    engine.compactions[group] = "0025"
+    upsert(engine, ("g", "y", 30, "two", False), ("n", "y", 30, "n", False))
+    assert counts(engine.stats) == [("y", False, 1, 0, 0, 1), ("y", True, 1, 1, 0, 0)]
+    first, second = engine.log_files[group]
+    assert (first.base_instant, first.version, second.base_instant, second.version) == ("001", 1, "0025", 1)
+    (stat,) = [s for s in engine.stats if s.log]
+    assert (stat.prev_commit, stat.log["baseFile"], stat.log["logFiles"]) == ("0025", "", [second.name])
+    assert [row for row in engine.snapshot("id", "v") if row[0] in "gn"] == [("g", "two"), ("n", "n")]
+
+
+def test_deletes_carry_the_ordering_value_of_the_row_that_says_so(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    upsert(engine, ("a", "x", 7, None, True))
+    assert deletes_of(engine, "x") == [("a", "x", 7)]
+    assert ("a",) not in engine.snapshot("id"), "a delete block takes a base row away whatever its ordering value"
+
+
+def test_the_delete_operation_always_applies(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    assert delete(engine, ("a", "x"), ("g", "y"), ("no", "y"), ("g", "new")) == [("x", True, 0, 0, 1, 0), ("y", True, 0, 0, 1, 0)]
+    assert deletes_of(engine, "x") == [("a", "x", None)]
+    assert engine.snapshot("id") == [("b",), ("c",), ("d",), ("e",), ("f",)]
+
+
+def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) -> None:
+    engine = filled(tmp_path, GLOBAL_SIMPLE)
+    found = upsert(engine, ("a", "z", 5, "moved", False), ("b", "x", 20, "new", False))
+    assert found == [("x", True, 1, 1, 1, 0), ("z", False, 1, 0, 0, 1)]
+    assert deletes_of(engine, "x") == [("a", "x", None)]
+    upsert(engine, ("a", "y", 6, "back", False))
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("y", "a", "back")]
+    upsert(engine, ("a", "x", 7, "home", False))
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "home")]
+
+
+def test_a_row_moves_only_if_it_is_newer_than_what_its_log_says(tmp_path: Path) -> None:
+    engine = filled(tmp_path, GLOBAL_SIMPLE, merger=LatestOrdering("ts"))
+    upsert(engine, ("a", "x", 30, "newer", False))
+    assert upsert(engine, ("a", "z", 20, "late", False)) == []
+    assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "newer")]
+
+
+def test_a_key_that_was_deleted_and_written_elsewhere_is_not_brought_back_where_it_was(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    delete(engine, ("a", "x"))
+    old = engine.stats[0].file_id
+    engine.index, engine.groups = SIMPLE, {at: base for at, base in engine.groups.items() if at[1] != old}
+    upsert(engine, ("a", "x", 20, "again", False))  # as an insert would, which looks for no keys
+    restored = [at for at, base in filled_groups(engine, tmp_path).items() if at[1] == old]
+    engine.groups |= {at: filled_groups(engine, tmp_path)[at] for at in restored}
+    assert [row for row in engine.snapshot("id", "v") if row[0] == "a"] == [("a", "again")]
+    upsert(engine, ("a", "x", 30, "updated", False))
+    assert [row for row in engine.snapshot("id", "v") if row[0] == "a"] == [("a", "updated")]
+    assert [s.file_id for s in engine.stats] != [old]
+
+
+def filled_groups(engine: MergeOnRead, folder: Path) -> dict[tuple[str, str], BaseFile]:
+    """The base files of the first write, by listing."""
+    found = {}
+    for file in folder.glob("x/*_001.parquet"):
+        file_id = file.name.split("_")[0]
+        found["x", file_id] = BaseFile(str(file), file_id, "001", file.stat().st_size)
+    return found
+
+
+def test_a_key_that_was_deleted_comes_alive_where_it_was(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    delete(engine, ("a", "x"))
+    (old,) = [s.file_id for s in engine.stats]
+    assert upsert(engine, ("a", "x", 20, "again", False)) == [("x", True, 1, 1, 0, 0)]
+    assert [s.file_id for s in engine.stats] == [old]
+    assert ("a", "again") in engine.snapshot("id", "v")
+
+
+def deletes_of(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
+    """(key, partition path, ordering value) of the deletes that the last write left in a partition."""
+    found: list[tuple[Any, ...]] = []
+    for stat in engine.stats:
+        if stat.partition_path == path and stat.log:
+            content = (engine.folder / str(stat.path)).read_bytes()
+            for block in scan_blocks(content):
+                if block.type is BlockType.DELETE:
+                    entries = read_deletes(content, block)
+                    ordering = entries.ordering(DELETABLE.field("ts").type)
+                    found += zip(entries.keys.to_pylist(), entries.partitions.to_pylist(), ordering.to_pylist(), strict=True)
+    return found
+
+
+# --- an index that finds keys in logs: new rows go there as well
+
+SEES_LOGS = replace(SIMPLE, name="SEES_LOGS", sees_logs=True)
+INTO_LOGS = LogSettings(insert_ratio=0.35)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_where_the_index_finds_keys_in_logs_new_rows_go_to_logs(tmp_path: Path, batches: int) -> None:
+    sizing = replace(TIGHT, candidates=1, log_ratio=0.35)
+    engine = MergeOnRead(tmp_path, DELETABLE, SEES_LOGS, sizing, logs=INTO_LOGS)
+    rows = table_of(DELETABLE, *((k, "x", 10, k, k == "d") for k in "abcde"))
+    found = counts(engine.write(rows, batches=batches))
+    assert [row[:2] for row in found] == [("x", True)] * 3, "two rows to a group"
+    assert [sum(row[i] for row in found) for i in (2, 3, 4, 5)] == [4, 0, 1, 4], "a delete of an unknown key is only counted"
+    assert not list(tmp_path.glob("x/*.parquet"))
+    for stat in engine.stats:
+        name = parse_log_name(str(stat.path).rpartition("/")[2])
+        assert name is not None
+        assert (name.base_instant, name.version, stat.prev_commit, stat.log["baseFile"]) == ("001", 1, "001", "")
+    assert engine.snapshot("id", "v") == [("a", "a"), ("b", "b"), ("c", "c"), ("e", "e")]
+
+
+def test_new_rows_and_changes_of_a_slice_with_room_share_one_log_file(tmp_path: Path) -> None:
+    engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
+    engine.index, engine.logs, engine.sizing = SEES_LOGS, INTO_LOGS, replace(ROOMY, candidates=1, log_ratio=0.35)
+    before = engine.bases()
+    found = upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False), ("m", "x", 20, "m", True))
+    assert found == [("x", True, 2, 1, 1, 1)], "as Hudi, a delete of an unknown key is written down"
+    assert engine.bases() == before
+    assert upsert(engine, ("p", "y", 30, "p", False)) == [("y", True, 1, 0, 0, 1)]
+    assert engine.snapshot("id", "v")[0] == ("a", "new")
+    assert [row[0] for row in engine.snapshot("id")] == [*"abcdefgnp"]
+
+
+def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, *((k, "x", 10, k * 50, False) for k in "abcdef"))
+    output = Output(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    target = FileSlice("x", "old-0", "000")
+    groups = LogGroups(output, "x", INTO_LOGS, target)
+    for number in range(6):
+        groups.write(rows.slice(number, 1), rows["id"].slice(number, 1))
+    groups.write(rows.slice(0, 0), rows["id"].slice(0, 0))
+    stats = groups.close()
+    assert len(stats) > 2
+    assert [s.prev_commit for s in stats] == ["000", *["001"] * (len(stats) - 1)]
+    assert len({s.file_id for s in stats}) == len(stats)
+    assert sum(s.num_inserts for s in stats) == 6
+    assert all((tmp_path / str(s.path)).exists() for s in stats)
+
+
+def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, ("a", "x", 10, "a", False), ("b", "x", 10, "b", True))
+    settings = replace(settings_at(tmp_path, DELETABLE, "002"), avro_schema=avro_text(AVRO))
+    staging, pieces = stage_pieces(settings, rows, path="city")
+    base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
+    for target in (FileSlice("x", "f-0", "001", base), None):
+        task = StoreTask(Bucket("x", tuple(pieces), target), settings, staging, LatestCommit(), logs=INTO_LOGS)
+        (stat,) = stats_of([store_bucket(task)])
+        assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
+        assert stat.prev_commit == ("001" if target else "002")
+
+
+def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_compared_by(tmp_path: Path) -> None:
+    rows = table_of(DELETABLE, ("a", "x", None, "a", False))
+    output = Output(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    logs = replace(INTO_LOGS, compared="ts")
+    with pytest.raises(SchemaError, match="Ordering value is null for 1 of 1 rows: column 'ts'"):
+        LogGroups(output, "x", logs, FileSlice("x", "old-0", "000")).write(rows, rows["id"])
+    alone = LogGroups(output, "x", logs)
+    alone.write(rows, rows["id"])
+    assert [stat.num_inserts for stat in alone.close()] == [1]
+
+
+def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_began(tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "t")
+    made.base(1, "x", ("a", "x", 1, 1.0)).base(1, "y", ("b", "y", 1, 1.0)).instant(1)
+    made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(2, "z", 1, made.rows(2, "z", ("c", "z", 2, 2.0))).instant(2)
+    for number, path in ((3, "x"), (5, "y")):
+        (group,) = appendable_slices(open_table(str(made.path)), [path], instant=at(9))[path]
+        operation = CompactionOperation(path, group.file_id, at(1), None, ())
+        file = made.path / ".hoodie" / f"{at(number)}.compaction.requested"
+        file.write_bytes(write_plan(CompactionPlan((operation,))))
+    table = open_table(str(made.path))
+    found = appendable_slices(table, None, instant=at(4))
+    assert {path: [s.base_instant for s in its] for path, its in found.items()} == {"x": [at(3)], "y": [at(1)], "z": []}
+    found = appendable_slices(table, ["z"], instant=at(4), logs_alone=True)
+    assert [(s.base_instant, s.base_file, len(s.log_files)) for s in found["z"]] == [(at(2), None, 1)]
