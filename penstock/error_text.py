@@ -12,7 +12,8 @@ import re
 from penstock import errors
 from penstock.errors import OptionError, PayloadError, PenstockError, RecordKeyError, SchemaError
 
-_OPEN, _CLOSE = "<<penstock:", ">>"
+_OPEN = "<<penstock:"
+_CLOSE = ">>"
 _CLASSES: dict[str, type[PenstockError]] = {
     kind.__name__: kind for kind in (RecordKeyError, SchemaError, OptionError, PayloadError)
 }
@@ -22,7 +23,7 @@ _RAISED = re.compile(rf"penstock\.errors\.(\w+): (.*?{re.escape(_READING)}[^\n]*
 
 
 def typed_error(message: str) -> PenstockError | None:
-    """Give the error that an expression or a reading worker raised, found in the text of a Spark exception; None if none did."""
+    """Return the error that an expression or a worker raised, found in the text of a Spark exception; None if there is none."""
     if found := _MARKED.search(message):
         return _CLASSES[found.group(1)](found.group(2))
     if found := _RAISED.search(message):
@@ -32,16 +33,20 @@ def typed_error(message: str) -> PenstockError | None:
 
 
 def read_error(error: PenstockError, place: str) -> PenstockError:
-    """The same error for Spark to show, as a query meets it: details first, and last the line that says what is wrong, and where.
+    """Return the error of a worker that reads for a query, with its details first and its message last.
+
+    Spark shows the last line of a traceback, so that line names what is wrong and the place.
 
     Args:
         place: what was read.
     """
-    said, _, details = str(error).partition("\n")
-    lines = [details, f"{said} {_READING}{place})"] if details else [f"{said} {_READING}{place})"]
-    return type(error)("\n".join(lines))
+    message, _, details = str(error).partition("\n")
+    last_line = f"{message} {_READING}{place})"
+    if not details:
+        return type(error)(last_line)
+    return type(error)(f"{details}\n{last_line}")
 
 
 def marked_ends(kind: type[PenstockError] = RecordKeyError) -> tuple[str, str]:
-    """Give what goes before and after a message that `typed_error` shall find."""
+    """Return the texts that go before and after a message, by which `typed_error` finds it."""
     return f"{_OPEN}{kind.__name__}|", f"|penstock{_CLOSE}"

@@ -12,17 +12,19 @@ import pytest
 import penstock
 import penstock.api
 from penstock.api import (
-    care,
     cleaning,
     clustering,
     compaction,
     index_report,
-    looking,
-    reading,
-    reports,
+    maintenance,
+    read,
+    report,
     restoring,
     table,
-    writing,
+    write,
+)
+from penstock.api import (
+    inspect as inspecting,
 )
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
@@ -34,8 +36,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    verbs = (writing, reading, looking, index_report, cleaning, clustering, compaction, restoring, care)
-    for thing in (reports, table, *verbs, bundle, merger, payload, check_merger):
+    verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance)
+    for thing in (report, table, *verbs, bundle, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 

@@ -29,10 +29,10 @@ WORDS = {
     r"as it stands|as they stand": "unchanged",
 }
 _WORDS = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), fix) for pattern, fix in WORDS.items()]
-#: Words that begin a noun phrase. A function's first sentence begins with its verb, or with "Whether".
+#: Words that begin a noun phrase, and "give". A function's first sentence begins with its verb, or with "Whether".
 NOUN_STARTS = {
     "the", "a", "an", "what", "how", "which", "where", "when", "who", "whose", "why", "all", "those", "these", "that", "this", "same",
-    "one", "every", "each", "some", "any", "no", "from", "as", "in", "of", "by", "with", "its", "their", "rows", "more", "other",
+    "one", "every", "each", "some", "any", "no", "from", "as", "in", "of", "by", "with", "its", "their", "rows", "more", "other", "give",
 }  # fmt: skip
 LONGEST_FIRST_SENTENCE = 40
 
