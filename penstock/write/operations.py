@@ -19,7 +19,7 @@ from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
 from penstock.write.context import Commit, Write
-from penstock.write.locate.assign import Bucket, assign_inserts, sizing_of
+from penstock.write.locate.assign import InsertBucket, assign_inserts, sizing_of
 from penstock.write.locate.buckets import check_rings_stand, run_bucket
 from penstock.write.locate.plan import plan, slices_of
 from penstock.write.locate.upsert import INDEX_FIGURES, run_task
@@ -170,14 +170,14 @@ def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Fol
         return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, run=run)
 
 
-def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[Bucket]:
+def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
     logs_alone = write.index.sees_logs
     slices = slices_of(write.table, sorted({p.path for p in pieces}), instant=instant, logs_alone=logs_alone)
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 
-def insert_profile(operation: str, buckets: Sequence[Bucket]) -> CommitMetadata:
+def insert_profile(operation: str, buckets: Sequence[InsertBucket]) -> CommitMetadata:
     """The workload profile of a write without updates."""
     inserts: dict[str, int] = {}
     for bucket in buckets:
@@ -186,7 +186,7 @@ def insert_profile(operation: str, buckets: Sequence[Bucket]) -> CommitMetadata:
 
 
 def store(
-    write: Write, change: Change, staging: Staging, buckets: Sequence[Bucket], *, base_files_alone: bool = False
+    write: Write, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_alone: bool = False
 ) -> list[WriteStat]:
     """Write every bucket: in Spark tasks, or here when the batch is small.
 

@@ -36,7 +36,7 @@ from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.write.context import Write
 from penstock.write.locate.assign import insert_ratio, sizing_of
-from penstock.write.locate.upsert import Rules
+from penstock.write.locate.upsert import UpsertRules
 from penstock.write.rows.schema import counts_as_small
 from penstock.write.rows.staging import Piece, Staging
 from penstock.write.rows.task_rows import ShareSettings, missing_ordering
@@ -68,7 +68,7 @@ def combines(write: Write) -> bool:
     return write.settings.operation == "insert"
 
 
-def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
+def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
     if index.moves and index.entries is not None and write.table.is_merge_on_read and isinstance(merger, Making):
@@ -78,7 +78,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> Rules:
         )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
     merging = merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
-    return Rules(
+    return UpsertRules(
         settings=file_settings(write, change),
         share=share_settings(write, staging, settings.ordering_field if ordered else None),
         merger=merger,

@@ -27,10 +27,10 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.context import Write
 from penstock.write.create_table import state_of_new
-from penstock.write.locate.assign import Bucket, insert_ratio
+from penstock.write.locate.assign import InsertBucket, insert_ratio
 from penstock.write.locate.buckets import BucketTask
 from penstock.write.locate.plan import plan
-from penstock.write.locate.upsert import GroupTask, Work
+from penstock.write.locate.upsert import GroupTask, TaskPlan
 from penstock.write.operations import assign
 from penstock.write.rows.schema import prepare
 from penstock.write.rows.staging import Piece, Staging, stage
@@ -171,7 +171,7 @@ def _explain(write: Write, staging: Staging) -> WritePlan:
     return _plan(write, pieces, groups, work)
 
 
-def _of_bucket(bucket: Bucket, *, rewrites: bool) -> GroupPlan:
+def _of_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
     target = bucket.target
     size = target.base_file.size_bytes if rewrites and target and target.base_file else 0
     return GroupPlan(bucket.path, target.file_id if target else None, 0, bucket.rows, size)
@@ -189,7 +189,7 @@ def _of_bucket_task(task: BucketTask) -> GroupPlan:
     )
 
 
-def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: Work | None = None) -> WritePlan:
+def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: TaskPlan | None = None) -> WritePlan:
     return WritePlan(
         operation=write.settings.operation,
         index=work.index if work else write.options[o.INDEX_TYPE],

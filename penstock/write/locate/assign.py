@@ -52,7 +52,7 @@ class Sizing:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class InsertBucket:
     """Rows that go to one file group."""
 
     path: str
@@ -66,7 +66,7 @@ class Bucket:
         return sum(p.rows for p in self.pieces)
 
 
-def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[Bucket]:
+def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[InsertBucket]:
     """Distribute new rows: small files are filled first, then new groups are opened."""
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
@@ -99,16 +99,16 @@ def _is_base_newest(slice_: FileSlice) -> bool:
     return slice_.base_file is None or slice_.base_file.instant == slice_.base_instant
 
 
-def _assign_path(path: str, pieces: list[Piece], small: list[FileSlice], sizing: Sizing) -> list[Bucket]:
+def _assign_path(path: str, pieces: list[Piece], small: list[FileSlice], sizing: Sizing) -> list[InsertBucket]:
     rows = _Taker(pieces)
     buckets = []
     for target in small:
         fits = sizing.room(target)
         if fits and rows.left:
-            buckets.append(Bucket(path, rows.take(fits), target))
+            buckets.append(InsertBucket(path, rows.take(fits), target))
     if rows.left:
         groups = -(-rows.left // sizing.rows_per_group)
-        buckets.extend(Bucket(path, rows.take(sizing.rows_per_group)) for _ in range(groups))
+        buckets.extend(InsertBucket(path, rows.take(sizing.rows_per_group)) for _ in range(groups))
     return buckets
 
 

@@ -22,7 +22,7 @@ from penstock.index.lookup import Keys, key_range, look_up, may_hold
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat, workload_profile
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.locate.upsert import Rules, Work, write_new_rows
+from penstock.write.locate.upsert import TaskPlan, UpsertRules, write_new_rows
 from penstock.write.rows.staging import Piece, read_pieces
 from penstock.write.rows.task_rows import Share, load_share
 from penstock.write.tasks.base_file import MERGE, NO_HITS, FileMerge, Hits, merge_file
@@ -34,7 +34,7 @@ from penstock.write.tasks.log_file import Append, append_hits
 class BucketTask:
     """All incoming rows of one bucket, and what it holds already."""
 
-    rules: Rules
+    rules: UpsertRules
     path: str
     number: int
     pieces: tuple[Piece, ...]
@@ -61,8 +61,8 @@ class BucketTask:
 
 
 def plan_buckets(
-    rules: Rules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], operation: str, *, checks_keys: bool
-) -> Work:
+    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], operation: str, *, checks_keys: bool
+) -> TaskPlan:
     """A task for every bucket that rows come to."""
     buckets = rules.index.buckets
     assert buckets is not None
@@ -83,7 +83,7 @@ def plan_buckets(
     updates = [(t.path, t.file_id, t.slice_.base_instant, t.rows) for t in tasks if t.slice_]
     tasks.sort(key=_weight, reverse=True)
     figures = {"rows": sum(task.rows for task in tasks), "buckets": len(tasks)}
-    return Work(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
+    return TaskPlan(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
 
 
 def check_rings_stand(staged: Buckets | Rings | None, now: Buckets | Rings | None, partitions: Collection[str]) -> None:

@@ -33,7 +33,7 @@ from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.tag import Places, TagTask
-from penstock.write.locate.upsert import Rules, tag_tasks
+from penstock.write.locate.upsert import UpsertRules, tag_tasks
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 from penstock.write.rows.task_rows import Share, load_share
@@ -66,7 +66,7 @@ class StageTask:
 
 
 def relocate(
-    rules: Rules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], run: Any
+    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], run: Any
 ) -> list[Piece]:
     """The staged rows with those that move as what they become.
 
@@ -86,7 +86,7 @@ def relocate(
     return [Piece(**piece) for piece in found]
 
 
-def _looks_at_stored(rules: Rules) -> bool:
+def _looks_at_stored(rules: UpsertRules) -> bool:
     """Whether a row that moves meets the stored one first. With Hudi's payloads that choose, entries of an index are enough."""
     if not rules.index.moves:
         return False
@@ -94,7 +94,7 @@ def _looks_at_stored(rules: Rules) -> bool:
     return isinstance(merger, Making) or makes_rows(merger) or (keeps_partition(merger) and _decides(rules))
 
 
-def _decides(rules: Rules) -> bool:
+def _decides(rules: UpsertRules) -> bool:
     return rules.index.entries is not None or not rules.merger.needs
 
 

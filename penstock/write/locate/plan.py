@@ -20,15 +20,15 @@ from penstock.write.locate.choose_index import choose_index, kept_index
 from penstock.write.locate.entries import ask_index, check_not_clustered
 from penstock.write.locate.index_change import logs_with_new_rows
 from penstock.write.locate.moves import relocate
-from penstock.write.locate.upsert import Rules, Work, plan_work
+from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work
 from penstock.write.rows.staging import Piece
 from penstock.write.rules import partition_columns
 from penstock.write.tasks.log_file import appendable_slices
 
 
 def plan(
-    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
-) -> Work:
+    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
+) -> TaskPlan:
     """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
     if write.options[o.PENSTOCK_INDEX] == "off":
         return _plan(write, rules, pieces, operation, run, apart=apart)
@@ -48,7 +48,9 @@ def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
     return found
 
 
-def _plan(write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool) -> Work:
+def _plan(
+    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+) -> TaskPlan:
     """The same by the index as it was asked for."""
     if rules.index.entries is not None:
         return _plan_asked(write, rules, pieces, operation, run, apart=apart)
@@ -63,22 +65,22 @@ def _plan(write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, r
 
 def _plan_located(
     write: Write,
-    rules: Rules,
+    rules: UpsertRules,
     pieces: Sequence[Piece],
     slices: dict[str, list[FileSlice]],
     operation: str,
     run: Callable[..., Any],
     *,
     apart: bool,
-) -> Work:
+) -> TaskPlan:
     """The same by looking into files."""
     pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
     return plan_work(rules, pieces, slices, operation, run, apart=apart)
 
 
 def _plan_asked(
-    write: Write, rules: Rules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
-) -> Work:
+    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+) -> TaskPlan:
     """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
     index = rules.index
     assert index.entries is not None
@@ -95,7 +97,7 @@ def _plan_asked(
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 
-def located_slices(write: Write, rules: Rules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
+def located_slices(write: Write, rules: UpsertRules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
     partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
     slices = slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=True)

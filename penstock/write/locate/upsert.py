@@ -50,7 +50,7 @@ _SHARE_BYTES_PER_TASK = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Rules:
+class UpsertRules:
     """What holds for every task of one upsert or delete."""
 
     settings: FileSettings
@@ -78,7 +78,7 @@ class Rules:
 class PartitionTask:
     """A whole partition: at most one file group, and all incoming rows."""
 
-    rules: Rules
+    rules: UpsertRules
     path: str
     pieces: tuple[Piece, ...]
     base: BaseFile | None
@@ -90,7 +90,7 @@ class PartitionTask:
 class GroupTask:
     """One file group whose changes are known: hits of tagging, and new rows by their place in the list of inserts."""
 
-    rules: Rules
+    rules: UpsertRules
     path: str
     pieces: tuple[Piece, ...]
     base: BaseFile | None = None
@@ -109,7 +109,7 @@ class GroupTask:
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskPlan:
     """The tasks of an upsert, and what they are expected to do."""
 
     tasks: tuple[Any, ...]
@@ -152,7 +152,9 @@ def _run_partition(output: Output, task: PartitionTask) -> list[WriteStat]:
     return stats
 
 
-def _merge_into_only(output: Output, path: str, base: BaseFile, rules: Rules, share: Share) -> tuple[list[WriteStat], Positions]:
+def _merge_into_only(
+    output: Output, path: str, base: BaseFile, rules: UpsertRules, share: Share
+) -> tuple[list[WriteStat], Positions]:
     """A share merged into the partition's only base file; gives the rows that are new and did not fit as well."""
     room = 0 if rules.drops_unknown else _room(base, rules.sizing)
     if not room and not may_hold(rules.settings.storage, base, Keys(share.keys), rules.index.pruning):
@@ -161,7 +163,7 @@ def _merge_into_only(output: Output, path: str, base: BaseFile, rules: Rules, sh
     return [merged.stat], np.setdiff1d(share.rows, merged.met, assume_unique=True)[room:]
 
 
-def _append_to_only(output: Output, log: FileSlice, rules: Rules, share: Share) -> tuple[list[WriteStat], Positions]:
+def _append_to_only(output: Output, log: FileSlice, rules: UpsertRules, share: Share) -> tuple[list[WriteStat], Positions]:
     """A share appended to the partition's only slice, or merged into its base file if new rows fill that up."""
     bases = [log.base_file] if log.base_file else []
     found = look_up(rules.settings.storage, bases, Keys(share.keys), rules.index.pruning)
@@ -176,7 +178,7 @@ def _append_to_only(output: Output, log: FileSlice, rules: Rules, share: Share) 
 
 
 def _append(
-    output: Output, log: FileSlice, rules: Rules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
+    output: Output, log: FileSlice, rules: UpsertRules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
 ) -> list[WriteStat]:
     if rules.logs is None or not (len(hits.new) or len(inserts)):
         return []
@@ -203,7 +205,7 @@ def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
     return [merge_file(output, merge, share, inserts).stat]
 
 
-def _new_groups(output: Output, path: str, rules: Rules, share: Share, numbers: Positions) -> list[WriteStat]:
+def _new_groups(output: Output, path: str, rules: UpsertRules, share: Share, numbers: Positions) -> list[WriteStat]:
     """New rows to new file groups."""
     size = rules.sizing.rows_per_group
     parts = (numbers[start : start + size] for start in range(0, len(numbers), size))
@@ -222,7 +224,7 @@ def write_new_rows(writer: GroupWriter | LogGroups, merger: Merger, share: Share
 
 
 def plan_work(
-    rules: Rules,
+    rules: UpsertRules,
     pieces: Sequence[Piece],
     slices: Mapping[str, Sequence[FileSlice]],
     operation: str,
@@ -230,7 +232,7 @@ def plan_work(
     *,
     apart: bool = False,
     asked: Asked | None = None,
-) -> Work:
+) -> TaskPlan:
     """Decide on the tasks; locates keys first where that is needed.
 
     Args:
@@ -257,10 +259,12 @@ def plan_work(
     tasks = sorted([*tasks, *located.tasks], key=_weight, reverse=True)
     profile = workload_profile(operation, inserts, [*updates, *located.updates])
     tagging = {**located.tagging, "read_once": len(together)}
-    return Work(tuple(tasks), profile, tagging, rules.index.name)
+    return TaskPlan(tuple(tasks), profile, tagging, rules.index.name)
 
 
-def _shares_apart(rules: Rules, pieces: Sequence[Piece], together: Mapping[str, Sequence[Piece]]) -> list[tuple[Piece, ...]]:
+def _shares_apart(
+    rules: UpsertRules, pieces: Sequence[Piece], together: Mapping[str, Sequence[Piece]]
+) -> list[tuple[Piece, ...]]:
     """What has to be located first: a share per partition, or one of all rows where keys are looked for everywhere."""
     if rules.index.is_global:
         return [tuple(pieces)] if pieces else []
@@ -274,7 +278,7 @@ def _by_path(pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
     return found
 
 
-def _is_one_task(rules: Rules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
+def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
     if rules.index.is_global or ((rules.drops_known or rules.index.sees_logs) and slices):
         return False
     if any((one.partition_path, one.file_id) in rules.sizing.busy for one in slices):
@@ -286,7 +290,7 @@ def _only(slices: Sequence[FileSlice]) -> BaseFile | None:
     return slices[0].base_file if slices else None
 
 
-def _log(rules: Rules, slice_: FileSlice | None) -> FileSlice | None:
+def _log(rules: UpsertRules, slice_: FileSlice | None) -> FileSlice | None:
     """The slice that changes are appended to, if the table has logs."""
     return slice_ if rules.logs is not None else None
 
@@ -304,7 +308,7 @@ class _Located:
 
 
 def _locate(
-    rules: Rules,
+    rules: UpsertRules,
     shares: Sequence[tuple[Piece, ...]],
     slices: Mapping[str, Sequence[FileSlice]],
     run: Any,
@@ -340,7 +344,7 @@ def _locate(
 
 
 def _tagged(
-    rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any
+    rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any
 ) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
     """Hits by base files: the tasks of each share, and what they gave."""
     tasks = [tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
@@ -349,7 +353,7 @@ def _tagged(
 
 
 def _sorted(
-    rules: Rules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any, asked: Asked
+    rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any, asked: Asked
 ) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
     """Hits by what an index said, in the same form. It looks in all partitions, so there is one share."""
     tasks = [sort_task(asked, rules.share, share, slices) for share in shares]
@@ -358,7 +362,12 @@ def _sorted(
 
 
 def tag_tasks(
-    rules: Rules, share: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]], number: int, *, logs_alone: bool = False
+    rules: UpsertRules,
+    share: tuple[Piece, ...],
+    slices: Mapping[str, Sequence[FileSlice]],
+    number: int,
+    *,
+    logs_alone: bool = False,
 ) -> list[TagTask]:
     """What is looked for where: the files that a share's keys may be in, some of them a task.
 
@@ -384,7 +393,7 @@ def tag_tasks(
     ]
 
 
-def _insert_tasks(rules: Rules, shares: Sequence[tuple[Piece, ...]], outs: Sequence[tuple[str, ...]]) -> list[InsertsTask]:
+def _insert_tasks(rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], outs: Sequence[tuple[str, ...]]) -> list[InsertsTask]:
     staging, revives = rules.share.staging, not (rules.drops_known or rules.index.is_global)
     return [
         InsertsTask(staging.storage, share, tagged, join(staging.folder, f"inserts-{number}"), revives)
@@ -393,7 +402,7 @@ def _insert_tasks(rules: Rules, shares: Sequence[tuple[Piece, ...]], outs: Seque
 
 
 def _assign_new(
-    rules: Rules,
+    rules: UpsertRules,
     share: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
     groups: dict[tuple[str, str], GroupTask],

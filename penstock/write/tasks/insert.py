@@ -19,7 +19,7 @@ from penstock.merge.kernels.meet import new_rows
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.assign import Bucket
+from penstock.write.locate.assign import InsertBucket
 from penstock.write.rows.crossing import KEY, Layout, Rows, split_batch
 from penstock.write.rows.staging import Staging, read_pieces
 from penstock.write.rows.task_rows import ShareSettings, load_share
@@ -75,7 +75,7 @@ def _bound_memory(output: Output, writers: dict[str, GroupWriter]) -> None:
 class StoreTask:
     """One bucket, and all a task needs to write it."""
 
-    bucket: Bucket
+    bucket: InsertBucket
     settings: FileSettings
     staging: Staging
     merger: Merger

@@ -26,7 +26,7 @@ from penstock.spread.run import run_tasks
 from penstock.storage import LocalStorage, Storage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
-from penstock.write.locate.upsert import Rules, Work, plan_work, run_task
+from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work, run_task
 from penstock.write.rows.crossing import KEY, Layout
 from penstock.write.rows.staging import Piece, Staging, _stage_rows, staging_of
 from penstock.write.rows.task_rows import ShareSettings
@@ -122,7 +122,7 @@ class Engine:
     path: str | None = "city"
     groups: dict[tuple[str, str], BaseFile] = field(default_factory=dict)
     instant: int = 0
-    work: Work | None = None
+    work: TaskPlan | None = None
     stats: list[WriteStat] = field(default_factory=list)
     #: The kernels that the last write ran, in order.
     jobs: list[str] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Engine:
         parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
         staging, pieces = stage_pieces(settings, *parts, path=self.path, numbered=self.index.is_global)
         share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
-        all_rules = replace(Rules(settings, share, self.merger, self.sizing, self.index), **rules)
+        all_rules = replace(UpsertRules(settings, share, self.merger, self.sizing, self.index), **rules)
         self.jobs = []
         self.work = plan_work(all_rules, pieces, self.slices(), operation, self._run)
         self.stats = stats_of(self._run(run_task, self.work.tasks))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action
-from penstock.write.locate.assign import Bucket, Sizing, assign_inserts, record_bytes, small_files
+from penstock.write.locate.assign import InsertBucket, Sizing, assign_inserts, record_bytes, small_files
 from penstock.write.rows.staging import Piece
 
 #: Files below 1,000 bytes are small and take up to 2,000; a row has 10 bytes.
@@ -27,7 +27,7 @@ def piece(rows: int, path: str = "p", batch: int = 0) -> Piece:
     return Piece(path, "staged", batch, rows, rows * 8)
 
 
-def targets(buckets: Sequence[Bucket]) -> list[tuple[str | None, int]]:
+def targets(buckets: Sequence[InsertBucket]) -> list[tuple[str | None, int]]:
     return [(b.target.file_id if b.target else None, b.rows) for b in buckets]
 
 

@@ -28,8 +28,8 @@ from penstock.storage import LocalStorage
 from penstock.table import open_table
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
-from penstock.write.locate.assign import Bucket, Sizing
-from penstock.write.locate.upsert import Rules, plan_work, run_task
+from penstock.write.locate.assign import InsertBucket, Sizing
+from penstock.write.locate.upsert import UpsertRules, plan_work, run_task
 from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket
 from penstock.write.tasks.log_file import LogGroups, appendable_slices
 from tests.kit.model import Model, Row
@@ -71,7 +71,7 @@ class MergeOnRead(Engine):
         parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
         staging, pieces = stage_pieces(file_settings, *parts, path=self.path, numbered=self.index.is_global)
         share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
-        given = Rules(
+        given = UpsertRules(
             file_settings, share, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
         )
         self.jobs = []
@@ -385,7 +385,7 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
     staging, pieces = stage_pieces(settings, rows, path="city")
     base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
     for target in (FileSlice("x", "f-0", "001", base), None):
-        task = StoreTask(Bucket("x", tuple(pieces), target), settings, staging, LatestCommit(), logs=INTO_LOGS)
+        task = StoreTask(InsertBucket("x", tuple(pieces), target), settings, staging, LatestCommit(), logs=INTO_LOGS)
         (stat,) = stats_of([store_bucket(task)])
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")
