@@ -130,11 +130,6 @@ class TableState:
         """Whether updates go to log files."""
         return self.config.table_type == MERGE_ON_READ
 
-    def reload(self) -> TableState:
-        """The same table with its configuration and timeline as they are now."""
-        config = read_config(self.storage, self.base_path)
-        return replace(self, config=config, timeline=load_timeline(self.storage, self.base_path))
-
 
 #: Operations that move rows and never change the schema; their commits need not carry one.
 KEEPS_SCHEMA = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
@@ -174,9 +169,14 @@ def table_exists(storage: Storage, base_path: str) -> bool:
     return bool(load_timeline(storage, base_path).instants)
 
 
-def reloaded(table: TableState) -> TableState:
-    """The table with its timeline as it is now."""
+def reload_timeline(table: TableState) -> TableState:
+    """Return the table with its current timeline. Its configuration stays as it was loaded."""
     return replace(table, timeline=load_timeline(table.storage, table.base_path))
+
+
+def reload_table(table: TableState) -> TableState:
+    """Return the table with its current configuration and timeline."""
+    return replace(reload_timeline(table), config=read_config(table.storage, table.base_path))
 
 
 def open_table(path: str, options: Options | None = None) -> TableState:

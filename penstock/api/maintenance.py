@@ -18,6 +18,7 @@ from penstock.door.services import services_for, stages_of
 from penstock.errors import OptionError
 from penstock.services.file_check import FileProblem, check_files
 from penstock.services.health import Finding, check_health
+from penstock.table import reload_table
 
 
 class Health(Report[Finding]):
@@ -184,7 +185,7 @@ class CareVerbs(Opened):
             done, error = None, None
             try:
                 spark = self._reader() if service.uses_spark else None
-                done = service.run(spark, state.reload(), stages_of(service.name, state, spark))
+                done = service.run(spark, reload_table(state), stages_of(service.name, state, spark))
             except Exception as e:  # of ours, of Spark's, or for a file that a writer has archived or cleaned just now
                 error = words_of(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))

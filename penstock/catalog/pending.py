@@ -47,6 +47,14 @@ def pending_clusterings(table: TableState, before: str | None = None) -> Groups:
     }
 
 
+def pending_groups(table: TableState) -> Groups:
+    """Return the file groups that a pending plan owns: (partition path, file id) → instant of the plan.
+
+    The plan is a compaction, a log compaction or a clustering. Another plan or a replacing write must not touch these groups.
+    """
+    return {**pending_compactions(table), **pending_log_compactions(table), **pending_clusterings(table)}
+
+
 def clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPlan]]:
     """The plans of clusterings that wait to be run, or are being run, oldest first. Raises CorruptFile."""
     waiting = [i for i in table.timeline.of(Action.REPLACE_COMMIT) if not i.is_completed]

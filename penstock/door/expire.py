@@ -14,7 +14,7 @@ from penstock.commit.change import begin
 from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
 from penstock.services.ttl import expired_partitions
-from penstock.table import TableState, reloaded, table_schema
+from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.instant import Action
 from penstock.write.context import Commit
 from penstock.write.operations import extra_metadata, insert_profile
@@ -26,18 +26,18 @@ _OPERATION, _NAME = "DELETE_PARTITION", "end of old partitions"
 def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
     """Take partitions whose time is over out of the table; None if there are none, or somebody writes. Their files stay until
     they are cleaned."""
-    table = reloaded(table)
+    table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):
         return None
     with begin(table, Action.REPLACE_COMMIT, requested_content()) as change:
-        table = reloaded(table)
+        table = reload_timeline(table)
         with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
             paths = expired_partitions(table)
         extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
         schema = table_schema(table) or ""
         replaced = groups_in(table, paths)
         change.start(replace(insert_profile(_OPERATION, []), replaced=replaced))
-        if not replaced or waits_for_writes(reloaded(table), _NAME, own=change.time, since=table):
+        if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
         renew_rings(table, change.time, paths)

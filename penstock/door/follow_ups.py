@@ -29,7 +29,7 @@ from penstock.services.compaction.run import compact
 from penstock.services.compaction.schedule import schedule
 from penstock.services.log_compaction.run import join_logs
 from penstock.services.rollback.failed_writes import roll_back_expired
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
         return ()
     failed = []
     try:
-        table = reloaded(table)
+        table = reload_timeline(table)
     except StorageError as e:
         return (_report("looking for what is due", e, raises=_raises(table.options)),)
     for service in due:
@@ -110,7 +110,7 @@ def _compact(spark: SparkSession, table: TableState) -> None:
     """Run compactions that wait and one that is due; or only plan it, for somebody else to run."""
     if compacts_inline(table.options):
         compact(spark, table, stages_of("compact", table, spark))
-    elif table.options[o.COMPACT_SCHEDULE_INLINE] and not pending_plans(reloaded(table)):
+    elif table.options[o.COMPACT_SCHEDULE_INLINE] and not pending_plans(reload_timeline(table)):
         schedule(table)
 
 
@@ -122,7 +122,7 @@ def _cluster(spark: SparkSession, table: TableState) -> None:
     """Run clusterings that wait and one that is due; or only plan it, for somebody else to run."""
     if table.options[o.CLUSTERING_INLINE]:
         cluster(spark, table, stages_of("cluster", table, spark))
-    elif not clustering_plans(reloaded(table)):
+    elif not clustering_plans(reload_timeline(table)):
         schedule_clustering(table)
 
 

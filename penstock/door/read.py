@@ -21,7 +21,7 @@ from penstock.read.plan import Plan, plan
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.read.scan import scan
-from penstock.table import TableState
+from penstock.table import TableState, reload_table
 from penstock.timeline.store import load_timeline
 
 _KEPT = 16
@@ -79,7 +79,7 @@ def _planned(spark: SparkSession, query: Query, table: TableState) -> tuple[Plan
                 raise
         except FileNotFoundError as e:  # an instant was archived, or a file cleaned
             gone = e
-        table = table.reload()
+        table = reload_table(table)
     why = f" ({gone})" if gone else ""
     raise WriteConflict(
         f"{table.base_path} was changed each of the {_TRIES} times that a query over it was planned{why}. Run the query again"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index.bucket import Buckets, buckets_of
-from penstock.index.consistent_hashing import Rings, load_rings
+from penstock.index.consistent_hashing import HashRings, load_rings
 from penstock.index.hbase import HBaseSettings, hbase_settings
 from penstock.index.lookup import Pruning
 from penstock.options import Options
@@ -34,7 +34,7 @@ class Index:
     #: It knows the file groups that this process wrote, and no others.
     remembers: bool = False
     #: Keys are located by a hash of them; None: by looking into files.
-    buckets: Buckets | Rings | None = None
+    buckets: Buckets | HashRings | None = None
     #: Where its entries are, if it keeps any.
     entries: HBaseSettings | None = None
 
@@ -72,16 +72,16 @@ def _bucket_index(options: Options) -> Index:
     buckets = buckets_of(options)
     if options[o.BUCKET_ENGINE] == "SIMPLE":
         return Index("BUCKET", False, Pruning(), buckets=buckets)
-    return Index("BUCKET", False, Pruning(), sees_logs=True, buckets=Rings(buckets.count, buckets.fields))
+    return Index("BUCKET", False, Pruning(), sees_logs=True, buckets=HashRings(buckets.count, buckets.fields))
 
 
 def index_in(table: TableState, options: Options) -> Index:
     """The index that the options ask for, with what it keeps in the table."""
     index = index_of(options)
-    return replace(index, buckets=load_rings(table, index.buckets)) if isinstance(index.buckets, Rings) else index
+    return replace(index, buckets=load_rings(table, index.buckets)) if isinstance(index.buckets, HashRings) else index
 
 
-def buckets_in(table: TableState) -> Buckets | Rings | None:
+def buckets_in(table: TableState) -> Buckets | HashRings | None:
     """The buckets of a table, as its properties say, or the options that it was opened with; None: it has none."""
     names = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields), **table.config.raw, **table.options.raw}
     options = table.options.replace({k: v for k, v in names.items() if k in _BUCKET_KEYS})

@@ -122,7 +122,7 @@ def _prefix(path: str, start: int, end: int) -> str:
 
 
 @dataclass(frozen=True)
-class Rings:
+class HashRings:
     """The rings of a table's partitions, and the key columns whose values choose a place."""
 
     count: int
@@ -180,7 +180,7 @@ def has_rings(table: TableState) -> bool:
     return table.storage.stat(join(table.base_path, _METADATA)) is not None
 
 
-def load_rings(table: TableState, rings: Rings) -> Rings:
+def load_rings(table: TableState, rings: HashRings) -> HashRings:
     """The same with the rings that the table keeps."""
     return replace(rings, stored=dict(_found(table, join(table.base_path, _METADATA), "")))
 
@@ -227,7 +227,7 @@ def _read(storage: Storage, name: str) -> Ring:
         raise CorruptFile(f"{name} is not the ring of a partition: {e}; restore it from a copy") from e
 
 
-def save_rings(table: TableState, rings: Rings, paths: Iterable[str]) -> None:
+def save_rings(table: TableState, rings: HashRings, paths: Iterable[str]) -> None:
     """Keep the rings of partitions that have none yet; another writer makes the same."""
     for path in sorted(set(paths) - rings.stored.keys()):
         with suppress(AlreadyExists):

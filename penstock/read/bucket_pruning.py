@@ -17,7 +17,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import buckets_in
 from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import Rings
+from penstock.index.consistent_hashing import HashRings
 from penstock.index.lookup import key_range
 from penstock.table import TableState
 
@@ -45,7 +45,7 @@ def in_asked_buckets(
     return [s for s in slices if _may_hold(buckets, s, int(buckets.numbers(keys, s.partition_path)[0]))]
 
 
-def _is_sure(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: TableState) -> bool:
+def _is_sure(buckets: Buckets | HashRings, slices: Sequence[FileSlice], table: TableState) -> bool:
     """Whether the number of buckets is known: a wrong one would lead to the wrong files, and rows would be missing.
 
     The table says it, or it is given, and held against some files. Without any that can be asked nothing is sure.
@@ -55,7 +55,7 @@ def _is_sure(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: Table
         if given is not None and int(given) != int(stored):
             raise OptionError(f"{o.BUCKET_COUNT.key}={given}, but {table.base_path} has {stored} buckets; leave the option out")
         return True
-    if isinstance(buckets, Rings):
+    if isinstance(buckets, HashRings):
         return True
     some = [one for one in slices if one.base_file][:_WITNESSES]
     witnesses = [(one, key_range(table.storage, one.base_file)) for one in some if one.base_file]
@@ -64,9 +64,9 @@ def _is_sure(buckets: Buckets | Rings, slices: Sequence[FileSlice], table: Table
     return any(keys for _, keys in witnesses)
 
 
-def _may_hold(buckets: Buckets | Rings, slice_: FileSlice, number: int) -> bool:
+def _may_hold(buckets: Buckets | HashRings, slice_: FileSlice, number: int) -> bool:
     """Whether a slice is the bucket that is asked for. In the past a ring may have had other parts: nothing is known of these."""
-    if isinstance(buckets, Rings) and buckets.ring(slice_.partition_path).number_of(slice_.file_id) is None:
+    if isinstance(buckets, HashRings) and buckets.ring(slice_.partition_path).number_of(slice_.file_id) is None:
         return True
     return buckets.number_of(slice_) == number
 

@@ -11,7 +11,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.read.query import alternatives
 from penstock.storage import join
-from penstock.timeline.history import Write
+from penstock.timeline.history import CompletedWrite
 from penstock.timeline.instant import Action
 
 #: Partition path and file id.
@@ -46,7 +46,9 @@ class Touched:
         return lost_logs[0] if len(lost_logs) > len(repaired) else None
 
 
-def touched_groups(writes: Iterable[Write], unscheduled: Callable[[str], bool] = lambda _: False) -> dict[Group, Touched]:
+def touched_groups(
+    writes: Iterable[CompletedWrite], unscheduled: Callable[[str], bool] = lambda _: False
+) -> dict[Group, Touched]:
     """The file groups that writes, oldest first, wrote to; without those that one of them replaced.
 
     A row that was written twice is in the later file; one that clustering moved is in a file of the clustering. So the newest
@@ -88,7 +90,7 @@ def _with_renamed(known: Touched | None, base_instant: str, name: str, time: str
     return replace(known, renamed=(*known.renamed, name))
 
 
-def _replaced(write: Write) -> set[Group]:
+def _replaced(write: CompletedWrite) -> set[Group]:
     replaced = write.metadata.replaced
     if replaced is None and write.instant.action is Action.REPLACE_COMMIT:
         raise CorruptFile(f"{write.instant.file_name} does not say which file groups it replaced")

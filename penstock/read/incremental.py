@@ -25,7 +25,7 @@ from penstock.read.plan import Plan, file_name, plan
 from penstock.read.query import Query
 from penstock.table import KEEPS_SCHEMA, TableState, table_schema
 from penstock.timeline.archive import is_archived
-from penstock.timeline.history import InstantRange, Write, writes_in
+from penstock.timeline.history import CompletedWrite, InstantRange, writes_in
 from penstock.timeline.instant import WRITE_ACTIONS
 
 #: Writes up to which rows are asked for by the times of these: Spark's Parquet reader hands no more values on to the files.
@@ -93,7 +93,7 @@ def _end(query: Query, table: TableState, asked: InstantRange) -> str:
     return max((time for time in completed if time < hole.time), default=asked.begin)
 
 
-def _schema(query: Query, table: TableState, writes: list[Write]) -> str | None:
+def _schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
     """The columns of the answer: those that the table has now, or had at the end of the range."""
     if not query.options[o.INCREMENTAL_END_SCHEMA] or not writes:
         return table_schema(table)
@@ -101,7 +101,7 @@ def _schema(query: Query, table: TableState, writes: list[Write]) -> str | None:
     return told[-1] if told else table_schema(table, writes[-1].time) or table_schema(table)
 
 
-def _slices(query: Query, table: TableState, changes: InstantRange, writes: list[Write]) -> list[FileSlice]:
+def _slices(query: Query, table: TableState, changes: InstantRange, writes: list[CompletedWrite]) -> list[FileSlice]:
     """The newest slices, at the end of the range, of the groups that were touched in it.
 
     Raises:
@@ -136,7 +136,7 @@ def _check_there(touched: dict[Group, Touched], slices: list[FileSlice], table: 
         raise ChangesLost(f"file {lost[0]} of {table.base_path}, written by {lost[1]}, was cleaned since; {_ADVICE}")
 
 
-def _check_known(table: TableState, changes: InstantRange, writes: list[Write], slices: list[FileSlice]) -> None:
+def _check_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
     """Every file that is older than the active timeline and in the range was written by somebody the archive knows.
 
     Log files on top of older ones do not say in their names when they were written: where they are, there has to be an archive.

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 
 from penstock.catalog.pending import pending_clusterings
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 from penstock.timeline.store import instant_path, load_timeline, request
 
@@ -24,7 +24,7 @@ def plan_beside_writers(
     name: str,
     is_due: Callable[[TableState], bool],
     make_content: Callable[[TableState], bytes | None],
-    refresh: Callable[[TableState], TableState] = reloaded,
+    refresh: Callable[[TableState], TableState] = reload_timeline,
 ) -> Instant | None:
     """Put a plan on the timeline, once more if a write came in between.
 

@@ -34,7 +34,7 @@ from penstock.services.rollback.index_entries import sync_restored
 from penstock.services.rollback.run import add_rollback_block
 from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
@@ -57,7 +57,7 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
         WriteConflict: a writer is at work, or a restore to another commit waits to be finished.
         CorruptFile: a file that the savepoint holds is missing, or the plan of a restore that has begun cannot be read.
     """
-    table = reloaded(table)
+    table = reload_timeline(table)
     waiting = _waiting(table)
     if waiting is None:
         _check(table, to)
@@ -178,7 +178,7 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 def _unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
     """Later writes that a plan does not know of."""
     known = {(i.time, i.action.family) for i in plan.instants}
-    return [i for i in _later_writes(reloaded(table), plan.to) if (i.time, i.action.family) not in known]
+    return [i for i in _later_writes(reload_timeline(table), plan.to) if (i.time, i.action.family) not in known]
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
@@ -228,7 +228,7 @@ def _forget(table: TableState, instant: Instant) -> None:
 
 def _forget_others(table: TableState, own: Instant, to: str) -> None:
     """Rollbacks after the commit concern what is gone; so do savepoints that were never made, and restores never begun."""
-    for one in reversed(reloaded(table).timeline.instants):
+    for one in reversed(reload_timeline(table).timeline.instants):
         is_unmade = one.action is Action.SAVEPOINT and not one.is_completed
         is_twin = one.action is Action.RESTORE and one.state is State.REQUESTED and one.time != own.time
         if one.time > to and (one.action is Action.ROLLBACK or is_unmade or is_twin):
@@ -237,7 +237,7 @@ def _forget_others(table: TableState, own: Instant, to: str) -> None:
 
 
 def _check_done(table: TableState, to: str) -> None:
-    newest = reloaded(table).timeline.last_write
+    newest = reload_timeline(table).timeline.last_write
     if newest is None or newest.time != to:
         found = newest.time if newest else "none"
         raise WriteConflict(

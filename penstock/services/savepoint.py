@@ -19,7 +19,7 @@ from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConfli
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.view import group_files, latest_merged_slices
 from penstock.storage import join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import load_archive
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result
 from penstock.timeline.instant import Action, Instant, State
@@ -37,7 +37,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
         WriteConflict: a clean that is about to delete files of it was planned meanwhile, or the table is being restored.
         CorruptFile: a clean cannot be read, so that nobody knows what it took.
     """
-    table = reloaded(table)
+    table = reload_timeline(table)
     time = _checked(table, time)
     files = _files_at(table, time)
     cleans = table.timeline.of(Action.CLEAN)
@@ -62,7 +62,7 @@ def delete_savepoint(table: TableState, time: str) -> None:
     Raises:
         OptionError: there is no such savepoint.
     """
-    table = reloaded(table)
+    table = reload_timeline(table)
     if not any(i.time == time for i in table.timeline.of(Action.SAVEPOINT)):
         raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {_listed(savepoint_times(table))}")
     _remove(table, time)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from penstock import clock
 from penstock import options as o
 from penstock.catalog.listing import is_partition, merged_slices
-from penstock.catalog.pending import pending_clusterings, pending_compactions, pending_log_compactions
+from penstock.catalog.pending import pending_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.partitions import made_by
 from penstock.table import TableState
@@ -36,7 +36,7 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
     before = format_time(now - timedelta(days=days))
     selected = [path for path in options[o.TTL_SELECTED] if is_partition(table, path)]
     slices = merged_slices(table, selected if options[o.TTL_SELECTED] else None)
-    busy = {path for path, _ in (*pending_compactions(table), *pending_log_compactions(table), *pending_clusterings(table))}
+    busy = {path for path, _ in pending_groups(table)}
     if options[o.TTL_STRATEGY] == _BY_CREATION:
         old = [path for path in slices if (made := made_by(table.storage, table.base_path, path)) and made < before]
     else:

@@ -101,18 +101,18 @@ def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[
     for file in archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
             if keep(entry):
-                found.setdefault(key_of(entry), entry)
+                found.setdefault(entry_key(entry), entry)
     return sorted(found.values(), key=lambda entry: (entry["commitTime"], _STATES.get(entry["actionState"], 0)))
 
 
 _STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
 
-def key_of(entry: Entry) -> tuple[str, str, str]:
+def entry_key(entry: Entry) -> tuple[str, str, str]:
     """What tells entries apart: time, action and state."""
     return entry["commitTime"] or "", entry["actionType"] or "", entry["actionState"] or ""
 
 
-def keys_of(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
+def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
     """The keys of entries."""
-    return set(map(key_of, entries))
+    return set(map(entry_key, entries))

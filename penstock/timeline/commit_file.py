@@ -71,11 +71,6 @@ class CommitMetadata:
         return self.extra.get("schema") or None
 
     @property
-    def records_written(self) -> int:
-        """Rows in all the files it wrote."""
-        return sum(s.num_writes for s in self.stats)
-
-    @property
     def bytes_written(self) -> int:
         """Bytes in all the files it wrote."""
         return sum(s.total_write_bytes for s in self.stats)

@@ -33,7 +33,7 @@ class InstantRange:
 
 
 @dataclass(frozen=True)
-class Write:
+class CompletedWrite:
     """A completed write."""
 
     instant: Instant
@@ -47,17 +47,17 @@ class Write:
 
 def writes_in(
     storage: Storage, base_path: str, timeline: Timeline, within: InstantRange, archive_folder: str = "archived"
-) -> list[Write]:
+) -> list[CompletedWrite]:
     """The completed writes in a range, oldest first. The archive is read only if the range begins before the active timeline.
 
     Raises:
         CorruptFile: the metadata of one cannot be read.
     """
     active = [i for i in timeline.writes if within.holds(i.time)]
-    found: dict[str, Write] = {}
+    found: dict[str, CompletedWrite] = {}
     for instant in active:
         with suppress(FileNotFoundError):  # archived just now
-            found[instant.time] = Write(instant, read_metadata(storage, base_path, instant))
+            found[instant.time] = CompletedWrite(instant, read_metadata(storage, base_path, instant))
     if len(found) < len(active) or (timeline.start is not None and within.begin < timeline.start):
         for write in _archived(storage, base_path, archive_folder, within):
             found.setdefault(write.time, write)
@@ -68,7 +68,7 @@ def writes_in(
     return [found[time] for time in sorted(found)]
 
 
-def _archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[Write]:
+def _archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[CompletedWrite]:
     def is_asked_for(entry: Entry) -> bool:
         is_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITES
         return is_write and within.holds(entry["commitTime"] or "")
@@ -76,4 +76,4 @@ def _archived(storage: Storage, base_path: str, folder: str, within: InstantRang
     for entry in load_archive(storage, base_path, folder, is_asked_for):
         instant = Instant(entry["commitTime"], Action(entry["actionType"]), State.COMPLETED)
         content = entry.get(_FIELDS.get(entry["actionType"], _FIELD)) or {}
-        yield Write(instant, commit_of(content, f"{instant.file_name} of the archived timeline"))
+        yield CompletedWrite(instant, commit_of(content, f"{instant.file_name} of the archived timeline"))

@@ -76,7 +76,3 @@ class Timeline:
         if time in self.completed_times:
             return True
         return self.start is not None and time < self.start and time not in self.pending_times
-
-    def until(self, time: str) -> Timeline:
-        """The timeline as it stood at a time, that instant included."""
-        return Timeline(tuple(i for i in self.instants if i.time <= time))

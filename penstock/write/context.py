@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.index import Index, index_in
 from penstock.options import Options
 from penstock.progress import Stages
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.write.pending_clustering import Unschedule
 from penstock.write.rows.schema import Prepared
@@ -36,7 +36,7 @@ class Write:
 
     def as_of_now(self) -> Write:
         """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
-        return replace(self, table=reloaded(self.table))
+        return replace(self, table=reload_timeline(self.table))
 
     @cached_property
     def index(self) -> Index:

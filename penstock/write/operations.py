@@ -9,7 +9,7 @@ from functools import partial
 from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.filegroup.markers import read_markers
-from penstock.index.consistent_hashing import Rings, save_rings
+from penstock.index.consistent_hashing import HashRings, save_rings
 from penstock.index.in_memory import remember
 from penstock.merge.kernels.runs import Folding
 from penstock.options import Options
@@ -109,7 +109,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
         pieces = _folded(write, staging, pieces, rules.merger)
     with write.stages.run("tag", "locating keys"):
         work = plan(write, rules, pieces, operation, run)
-        if isinstance(rules.index.buckets, Rings):
+        if isinstance(rules.index.buckets, HashRings):
             save_rings(write.table, rules.index.buckets, (p.path for p in pieces))
         settle_updates(write.table, change, work.touched, write.unschedule)
     change.start(work.profile)

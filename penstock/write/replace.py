@@ -13,14 +13,14 @@ from functools import partial
 
 from penstock import options as o
 from penstock.catalog.listing import is_partition, list_partitions, merged_slices
-from penstock.catalog.pending import pending_clusterings, pending_compactions, pending_log_compactions
+from penstock.catalog.pending import pending_groups
 from penstock.commit.change import Change, begin
 from penstock.errors import OptionError, Unsupported, WriteConflict
 from penstock.formats.avro.container import write_container
 from penstock.index import buckets_in
-from penstock.index.consistent_hashing import Rings, save_changed
+from penstock.index.consistent_hashing import HashRings, save_changed
 from penstock.spread.run import run_tasks
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action
 from penstock.write.context import Commit, Write
@@ -48,7 +48,7 @@ def insert_overwrite_table(write: Write) -> Commit:
 def delete_partition(write: Write) -> Commit:
     """Take whole partitions out of the table: those that the options name, or those of the rows."""
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
-        table = reloaded(write.table)
+        table = reload_timeline(write.table)
         with write.stages.run("assign", "finding the partitions"):
             paths = _partitions_to_delete(write, table)
             _check_nothing_planned(table, paths)
@@ -61,7 +61,7 @@ def _overwrite(write: Write, operation: str) -> Commit:
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         staging, pieces = stage_inserts(write, change)
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
-        table = reloaded(write.table)
+        table = reload_timeline(write.table)
         paths = _overwritten(write, {piece.path for piece in pieces}) if operation == "INSERT_OVERWRITE" else None
         replaced = groups_in(table, paths)
         settle_updates(table, change, {(path, file_id) for path, ids in replaced.items() for file_id in ids}, write.unschedule)
@@ -78,7 +78,7 @@ def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piec
 
 def _store_buckets(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> list[WriteStat]:
     """The same where the index says which bucket a row belongs to."""
-    if isinstance(write.index.buckets, Rings):
+    if isinstance(write.index.buckets, HashRings):
         raise Unsupported(
             f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING gives a bucket one file group for good, so {write.settings.operation} "
             "cannot put another in its place; delete the rows and insert the new ones"
@@ -96,7 +96,7 @@ def _store_buckets(write: Write, change: Change, staging: Staging, pieces: Seque
 def renew_rings(table: TableState, time: str, partitions: Sequence[str]) -> None:
     """Where buckets are parts of a ring, give them other file groups: rows that come later do not go to those that are gone."""
     buckets = buckets_in(table)
-    if isinstance(buckets, Rings):
+    if isinstance(buckets, HashRings):
         save_changed(table, time, {path: buckets.ring(path).renewed() for path in partitions if path in buckets.stored})
 
 
@@ -147,8 +147,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _check_nothing_planned(table: TableState, partitions: Collection[str]) -> None:
     """Refuse to take out what a table service is about to rewrite."""
-    pending = {**pending_compactions(table), **pending_log_compactions(table), **pending_clusterings(table)}
-    hit = sorted((path, instant) for (path, _), instant in pending.items() if path in set(partitions))
+    hit = sorted((path, instant) for (path, _), instant in pending_groups(table).items() if path in set(partitions))
     if hit:
         raise WriteConflict(
             f"Failed to drop partitions. Please ensure that there are no pending table service actions: {hit[0][1]} of "

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import penstock
 from penstock.formats.bloom import BloomFilter
 from penstock.index import buckets_in
-from penstock.index.consistent_hashing import Rings, default_ring, ring_text
+from penstock.index.consistent_hashing import HashRings, default_ring, ring_text
 from penstock.table import open_table
 from tests.interop.sides import (
     INDEX,
@@ -121,7 +121,7 @@ def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
     theirs = max((path / FOLDER / "x").glob("*.hashing_meta"))
     assert theirs.name > ours.instant
     rings = buckets_in(open_table(str(path)))
-    assert isinstance(rings, Rings)
+    assert isinstance(rings, HashRings)
     assert (len(rings.ring("x").values) < 6, rings.ring("x").changes) == (True, 2)
     assert ring_text("x", rings.ring("x"), theirs.name.split(".")[0]) == theirs.read_text()
     write(us, path, rows(0, 47, 4), options)

@@ -14,7 +14,7 @@ from penstock.options import read_options
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.file_check import check_files
 from penstock.table import open_table
-from penstock.timeline.archive import key_of, load_archive
+from penstock.timeline.archive import entry_key, load_archive
 from tests.kit.oracle import TABLE_VERSION_6, Oracle
 from tests.kit.plain import plain_rows
 from tests.table.tables import OPERATION, TRIPS, base_files, commits, timeline
@@ -88,17 +88,19 @@ def test_each_cleans_and_archives_what_the_other_wrote(
         sides.write(second, table_path, number, KEEP | made)
         sides.check(table_path, number)
     gone = [
-        key_of(e)[0] for e in load_archive(*located(table_path)) if e["actionState"] == "COMPLETED" and e["actionType"] != "clean"
+        entry_key(e)[0]
+        for e in load_archive(*located(table_path))
+        if e["actionState"] == "COMPLETED" and e["actionType"] != "clean"
     ]
     assert gone
     assert set(sides.archived(table_path)) >= {
-        key_of(e)[0] for e in load_archive(*located(table_path)) if key_of(e)[1] == "commit"
+        entry_key(e)[0] for e in load_archive(*located(table_path)) if entry_key(e)[1] == "commit"
     }
     before = len(gone)
     for number in range(8, 11):
         sides.write(first, table_path, number, KEEP | made)
     sides.check(table_path, 10)
-    both = [key_of(e) for e in load_archive(*located(table_path))]
+    both = [entry_key(e) for e in load_archive(*located(table_path))]
     assert len([key for key in both if key[2] == "COMPLETED"]) > before
     assert len(both) == len(set(both))
     active = [i.time for i in open_table(table_path).timeline.instants]

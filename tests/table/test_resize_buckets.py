@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.errors import OptionError, Unsupported, WriteConflict
 from penstock.index import buckets_in
-from penstock.index.consistent_hashing import Ring, Rings
+from penstock.index.consistent_hashing import HashRings, Ring
 from penstock.table import open_table
 from tests.table.tables import OPERATION, snapshot, trips, write
 from tests.table.upserts import DELETE, INDEX, UPSERT
@@ -36,7 +36,7 @@ def some(spark: Any, first: int, last: int, ts: int = 1) -> Any:
 
 def ring_of(path: str, partition: str = "x") -> Ring:
     rings = buckets_in(open_table(path))
-    assert isinstance(rings, Rings)
+    assert isinstance(rings, HashRings)
     return rings.ring(partition)
 
 
@@ -47,7 +47,7 @@ def check(spark: Any, path: str, ts: dict[str, int]) -> None:
     assert len(found) == len(ts)
     for key, city, name in found:
         ring = ring_of(path, city)
-        hashes = Rings(2, ("id",)).hashes(pa.array([key]))
+        hashes = HashRings(2, ("id",)).hashes(pa.array([key]))
         assert name.startswith(ring.prefixes[int(ring.numbers(hashes)[0])]), (key, name)
 
 

@@ -27,8 +27,8 @@ from penstock.timeline.archive import (
     Entry,
     archive_files,
     archive_path,
-    key_of,
-    keys_of,
+    entry_key,
+    entry_keys,
     next_archive_name,
     read_entries,
     write_entries,
@@ -142,8 +142,8 @@ def _write(table: TableState, entries: Sequence[Entry]) -> str | None:
     storage, folder = table.storage, table.config.archive_folder
     for _ in range(_ATTEMPTS):
         files = archive_files(storage, table.base_path, folder)
-        known = keys_of(read_entries(storage.read(files[-1].path), files[-1].path)) if files else set()
-        new = [entry for entry in entries if key_of(entry) not in known]
+        known = entry_keys(read_entries(storage.read(files[-1].path), files[-1].path)) if files else set()
+        new = [entry for entry in entries if entry_key(entry) not in known]
         if not new:
             return None
         path = join(archive_path(table.base_path, folder), next_archive_name(files))

@@ -27,7 +27,7 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
 from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.clean_file import (
     CleanedPartition,
     CleanPlan,
@@ -69,11 +69,11 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
     _check_not_restoring(table)
     if is_lazy(table):
         roll_back_expired(table)
-        table = reloaded(table)
+        table = reload_timeline(table)
     done = [result for instant in _waiting(table) if (result := run_clean(spark, table, instant, stages)) is not None]
     if done and not table.options[o.CLEAN_ALLOW_MULTIPLE] and not due:
         return done
-    instant = schedule_clean(reloaded(table) if done else table, due=due)
+    instant = schedule_clean(reload_timeline(table) if done else table, due=due)
     result = run_clean(spark, table, instant, stages) if instant else None
     return [*done, *([result] if result else [])]
 

@@ -21,7 +21,7 @@ from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.services.clean.plan import GroupId, Keeping, PartitionPlan, plan_partition
 from penstock.services.clean.retention import Policy, earliest_retained, policy_of
 from penstock.storage import join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import is_archived
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_result, write_clean_plan
 from penstock.timeline.clustering_plan import ClusteringSlice
@@ -44,7 +44,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         return None
     content, utc = write_clean_plan(plan, table.base_path), table.config.timeline_utc
     instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
-    if set(savepoint_times(reloaded(table))) - set(savepoint_times(table)):
+    if set(savepoint_times(reload_timeline(table))) - set(savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
         return None
     return instant

@@ -24,7 +24,7 @@ from penstock.filegroup.base_write import GroupWriter, Output
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.index import buckets_in
-from penstock.index.consistent_hashing import Node, Ring, Rings, Tag, has_rings
+from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
 from penstock.merge.kernels.pair import flat
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
@@ -42,7 +42,7 @@ RUNNER = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketCl
 _PARTITION, _NODES, _CHANGES = "clustering.group.partition", "clustering.group.child.node", "clustering.group.sequence.no"
 
 
-def rings_to_resize(table: TableState) -> Rings | None:
+def rings_to_resize(table: TableState) -> HashRings | None:
     """The rings of a table, if it has any; None: its file groups may be clustered freely.
 
     Raises:
@@ -50,7 +50,7 @@ def rings_to_resize(table: TableState) -> Rings | None:
         OptionError: the options name a strategy that is not for this table.
     """
     buckets, options = buckets_in(table), table.options
-    if isinstance(buckets, Rings):
+    if isinstance(buckets, HashRings):
         _check_strategies(table)
         return buckets
     if buckets is not None:
@@ -168,7 +168,7 @@ def is_resize(plan: ClusteringPlan) -> bool:
     return any(_NODES in group.extra for group in plan.groups)
 
 
-def changed_rings(plan: ClusteringPlan, rings: Rings, time: str) -> dict[str, Ring]:
+def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str, Ring]:
     """The rings as they are after a plan, by partition path.
 
     Raises:
@@ -201,7 +201,7 @@ class ResizeTask:
 
     rewriting: Rewriting
     slices: tuple[FileSlice, ...]
-    rings: Rings
+    rings: HashRings
     #: File ids without their number, of the buckets that come of it.
     prefixes: tuple[str, ...]
     number: int
@@ -211,7 +211,7 @@ def resize_tasks(
     rewriting: Rewriting,
     plan: ClusteringPlan,
     slices: Sequence[Sequence[FileSlice]],
-    rings: Rings,
+    rings: HashRings,
     changed: Mapping[str, Ring],
     time: str,
 ) -> list[ResizeTask]:

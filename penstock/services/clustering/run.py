@@ -44,7 +44,7 @@ from penstock.services.compaction.run import is_small, rules_and_settings, runni
 from penstock.services.planned import writes_before
 from penstock.spread.run import cores, run_tasks
 from penstock.storage import join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.clustering_plan import OPERATION, ClusteringPlan, ClusteringSlice
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
@@ -87,7 +87,7 @@ def run_waiting(spark: SparkSession, table: TableState, stages: Stages, *, every
     Args:
         every: whether a plan that another process is running is an error; otherwise it is left to that.
     """
-    plans = clustering_plans(reloaded(table))
+    plans = clustering_plans(reload_timeline(table))
     waiting = [instant.time for instant, _ in plans if every or not runs_elsewhere(table, instant)]
     return [run_clustering(spark, table, time, stages) for time in waiting]
 
@@ -103,7 +103,7 @@ def run_clustering(spark: SparkSession, table: TableState, time: str, stages: St
         WriteConflict: another process runs it, a write that began before the plan is not finished, or one has changed a file
             group of the plan.
     """
-    table = turn_off_metadata_table(reloaded(table))
+    table = turn_off_metadata_table(reload_timeline(table))
     instant, plan = planned_at(table, time)
     if not is_resize(plan):
         check_runner(table, time, plan)
@@ -298,7 +298,7 @@ def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
     """Raises WriteConflict if a write changes a file group of the plan, or has done so since the run began."""
     planned = {(one.partition_path, one.file_id) for one in plan.slices}
     known = table.timeline.completed_times
-    for instant in reloaded(table).timeline.instants:
+    for instant in reload_timeline(table).timeline.instants:
         if instant.action in WRITE_ACTIONS and instant.time not in known and instant.time != time:
             for path, file_id in _groups_of(table, instant) & planned:
                 raise _touched(table, time, path, file_id)

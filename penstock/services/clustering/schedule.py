@@ -18,13 +18,12 @@ from penstock.catalog.pending import (
     clustering_of,
     clustering_plans,
     pending_clusterings,
-    pending_compactions,
-    pending_log_compactions,
+    pending_groups,
 )
 from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.index.consistent_hashing import Rings, drop_changed
+from penstock.index.consistent_hashing import HashRings, drop_changed
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, arrow_of_avro
@@ -35,7 +34,7 @@ from penstock.services.clustering.resize_buckets import RUNNER, is_resize, limit
 from penstock.services.clustering.row_order import Layout, Ordering, check_ordering
 from penstock.services.compaction.run import start_over
 from penstock.services.planned import plan_beside_writers
-from penstock.table import TableState, reloaded, table_schema
+from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.clustering_plan import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
@@ -120,7 +119,7 @@ def _groups(table: TableState, groups: Sequence[FileGroup], strategy: Strategy) 
     return group_slices(slices.values(), strategy, bounds)
 
 
-def _resizes(table: TableState, groups: Sequence[FileGroup], rings: Rings) -> tuple[ClusteringGroup, ...]:
+def _resizes(table: TableState, groups: Sequence[FileGroup], rings: HashRings) -> tuple[ClusteringGroup, ...]:
     """The groups of a plan that splits and joins buckets; a partition that has such a plan already waits for its end."""
     bounds, limits = replace(bounds_of(table.options), small_file_limit=LONG_MAX), limits_of(table.options, rings.count)
     planned = {path for path, _ in pending_clusterings(table)}
@@ -130,7 +129,7 @@ def _resizes(table: TableState, groups: Sequence[FileGroup], rings: Rings) -> tu
 
 
 def _eligible(table: TableState, groups: Sequence[FileGroup], bounds: Bounds) -> dict[str, list[FileSlice]]:
-    busy = pending_compactions(table).keys() | pending_log_compactions(table).keys() | pending_clusterings(table).keys()
+    busy = pending_groups(table).keys()
     return eligible_slices(groups, visibility(table), busy, bounds)
 
 
@@ -177,7 +176,7 @@ def unschedule_clustering(table: TableState, time: str) -> None:
         CorruptFile: the plan is torn, and its run has begun.
         WriteConflict: another process runs it.
     """
-    table = reloaded(table)
+    table = reload_timeline(table)
     if torn := _torn_at(table, time):
         table.storage.delete(instant_path(table.base_path, torn))
         return

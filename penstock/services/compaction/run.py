@@ -43,7 +43,7 @@ from penstock.services.planned import writes_before
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.spread.run import run_tasks, this_task
 from penstock.storage import join
-from penstock.table import TableState, reloaded, table_schema
+from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Action, Instant, State
@@ -87,7 +87,7 @@ def compact(spark: SparkSession, table: TableState, stages: Stages, *, due: bool
 
 def waiting_plans(table: TableState) -> list[Instant]:
     """Compactions that wait to be run, or whose run died, oldest first."""
-    table = finish_unscheduling(reloaded(table))
+    table = finish_unscheduling(reload_timeline(table))
     return [i for i in table.timeline.of(Action.COMPACTION) if not i.is_completed]
 
 
@@ -100,7 +100,7 @@ def run_plan(spark: SparkSession, table: TableState, time: str, stages: Stages) 
         WriteConflict: another process runs it, or a write that began before the plan is not finished.
     """
     check_type(table)
-    table = turn_off_metadata_table(reloaded(table))
+    table = turn_off_metadata_table(reload_timeline(table))
     instant = pending_at(table, time)
     if earlier := writes_before(table, time):
         raise WriteConflict(
@@ -162,14 +162,14 @@ def start_over(table: TableState, instant: Instant) -> TableState:
     for rollback in table.timeline.of(Action.ROLLBACK):
         if not rollback.is_completed and (plan := _rollback_of(table, rollback, instant)) is not None:
             run_rollback(table, rollback, plan, keeps_plan=True)
-    table = reloaded(table)
+    table = reload_timeline(table)
     now = pending_at(table, instant.time, instant.action)
     if now.state is State.REQUESTED:
         return table
     if runs_elsewhere(table, now):
         raise WriteConflict(f"{instant.action.value} {instant.time} of {table.base_path} is being run by another process")
     roll_back(table, now, keeps_plan=True)
-    return reloaded(table)
+    return reload_timeline(table)
 
 
 def runs_elsewhere(table: TableState, instant: Instant) -> bool:

@@ -17,7 +17,7 @@ from penstock.services.compaction.strategies import strategy_of
 from penstock.services.compaction.triggers import is_due
 from penstock.services.planned import plan_beside_writers, writes_under_way
 from penstock.storage import join
-from penstock.table import MERGE_ON_READ, TableState, reloaded
+from penstock.table import MERGE_ON_READ, TableState, reload_timeline
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from penstock.timeline.instant import Action, Instant, State, format_time
 from penstock.timeline.savepoint_file import Savepoint
@@ -45,7 +45,7 @@ def schedule(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _refreshed(table: TableState) -> TableState:
-    return finish_unscheduling(reloaded(table))
+    return finish_unscheduling(reload_timeline(table))
 
 
 def _content(table: TableState) -> bytes | None:
@@ -73,7 +73,7 @@ def unschedule(table: TableState, time: str) -> None:
         WriteConflict: a write is under way.
     """
     check_type(table)
-    table = reloaded(table)
+    table = reload_timeline(table)
     instant = _unscheduled(table, time)
     if instant.state is not State.REQUESTED:
         verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"
@@ -131,7 +131,7 @@ def finish_unscheduling(table: TableState) -> TableState:
     leaving = [(instant, plan) for instant, plan in pending_plans(table) if _LEAVING in plan.extra]
     for instant, plan in leaving:
         _take_off(table, instant, plan)
-    return reloaded(table) if leaving else table
+    return reload_timeline(table) if leaving else table
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
@@ -153,7 +153,7 @@ def repair(table: TableState, time: str) -> list[str]:
         CorruptFile: a file that the plan names is missing.
     """
     check_type(table)
-    table = reloaded(table)
+    table = reload_timeline(table)
     plan = plan_of(table, pending_at(table, time))
     renamed = []
     for operation in plan.operations if plan else ():

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.catalog.listing import list_groups, visibility
-from penstock.catalog.pending import pending_clusterings, pending_compactions, pending_log_compactions, plan_of
+from penstock.catalog.pending import pending_groups, plan_of
 from penstock.commit.change import Change
 from penstock.commit.file_settings import block_format
 from penstock.commit.metadata_table import turn_off_metadata_table
@@ -50,7 +50,7 @@ from penstock.services.compaction.slices import list_folders, slice_of, still_th
 from penstock.services.planned import store_content, writes_under_way
 from penstock.spread.run import run_tasks, this_task
 from penstock.storage import join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionPlan, write_plan
 from penstock.timeline.instant import WRITE_ACTIONS, Action, State
@@ -77,7 +77,7 @@ class JoinTask:
 def join_logs(spark: SparkSession, table: TableState, stages: Stages) -> list[Compacted]:
     """Run log compactions that wait, then plan and run one where logs have enough blocks. Nothing happens beside a write."""
     check_type(table)
-    table = reloaded(table)
+    table = reload_timeline(table)
     if writes_under_way(table):
         return []
     waiting = [i.time for i in table.timeline.of(Action.LOG_COMPACTION) if not i.is_completed]
@@ -89,8 +89,7 @@ def join_logs(spark: SparkSession, table: TableState, stages: Stages) -> list[Co
 
 def plan_joins(table: TableState) -> CompactionPlan:
     """Slices whose logs have so many blocks that count that joining them is worthwhile."""
-    services = (pending_compactions, pending_clusterings, pending_log_compactions)
-    busy = {group for pending in services for group in pending(table)}
+    busy = pending_groups(table).keys()
     times, least = committed_times(table.timeline), table.options[o.LOG_COMPACTION_BLOCKS]
     chosen = [
         slice_
@@ -103,7 +102,7 @@ def plan_joins(table: TableState) -> CompactionPlan:
 
 def run_joins(spark: SparkSession, table: TableState, time: str, stages: Stages) -> Compacted | None:
     """Run one plan; None if another write came meanwhile, so that the plan waits on."""
-    table = turn_off_metadata_table(reloaded(table))
+    table = turn_off_metadata_table(reload_timeline(table))
     instant = pending_at(table, time, Action.LOG_COMPACTION)
     plan = plan_of(table, instant)
     if plan is None or writes_under_way(table):
@@ -125,7 +124,7 @@ def run_joins(spark: SparkSession, table: TableState, time: str, stages: Stages)
 
 def _others_wrote(table: TableState, change: Change) -> bool:
     known = {i.time for i in table.timeline.instants} | {change.time}
-    return any(i.action in WRITE_ACTIONS and i.time not in known for i in reloaded(table).timeline.instants)
+    return any(i.action in WRITE_ACTIONS and i.time not in known for i in reload_timeline(table).timeline.instants)
 
 
 def _tasks(table: TableState, time: str, plan: CompactionPlan) -> list[JoinTask]:

@@ -15,7 +15,7 @@ from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.run import roll_back, run_rollback, target_of
 from penstock.storage import FileInfo, Storage, join
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path
 
@@ -32,14 +32,14 @@ def roll_back_failed(table: TableState) -> TableState:
     temporary = table.storage.list(
         join(table.base_path, FOLDER, TEMP)
     )  # before the timeline: an instant is older than its folder
-    table = reloaded(table)
+    table = reload_timeline(table)
     if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
         return table  # what it takes back looks unfinished, and is the restore's own business; nobody writes before it is done
     if _policy(table) == "EAGER" and table.timeline.pending:
         resume_rollbacks(table)
-        for instant in reversed(failed_writes(reloaded(table))):
+        for instant in reversed(failed_writes(reload_timeline(table))):
             roll_back(table, instant)
-        table = reloaded(table)
+        table = reload_timeline(table)
     _clear(table.storage, [f for f in temporary if _is_leftover(f, table)])
     return table
 
@@ -68,9 +68,9 @@ def _clear(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
 def roll_back_expired(table: TableState) -> None:
     """Under the lazy policy: undo writes whose writer has not given a sign of life for too long."""
     silent = [i for i in failed_writes(table) if not is_alive(table, i.time)]
-    table = reloaded(table)  # after the look at heartbeats: a writer that has just finished has none any more either
+    table = reload_timeline(table)  # after the look at heartbeats: a writer that has just finished has none any more either
     resume_rollbacks(table)
-    pending = set(failed_writes(reloaded(table)))
+    pending = set(failed_writes(reload_timeline(table)))
     for instant in reversed(silent):
         if instant in pending:
             roll_back(table, instant)

@@ -18,7 +18,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.index import index_of
 from penstock.index.entry_store import put_missing, undo_entries
 from penstock.index.hbase import Entry, HBaseSettings
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import Instant, parse_time
 
 
@@ -35,7 +35,7 @@ def sync_index(table: TableState, time: str, requests: Sequence[Mapping[str, Any
     settings = _synced(table)
     if settings is None:
         return
-    table = reloaded(table)
+    table = reload_timeline(table)
     undo_entries(settings, time, _began_ms(table, time), table.timeline)
     if was_published:
         groups = {(request["partitionPath"], request["fileId"]) for request in requests}
@@ -57,7 +57,7 @@ def sync_restored(table: TableState, undone: Sequence[Instant]) -> None:
     settings = _synced(table)
     if settings is None:
         return
-    table = reloaded(table)
+    table = reload_timeline(table)
     for instant in undone:
         undo_entries(settings, instant.time, _began_ms(table, instant.time), table.timeline)
     _put_missing(settings, table, _slices(table))

@@ -9,7 +9,7 @@ from penstock.services.rollback.failed_writes import failed_writes, is_service, 
 from penstock.services.rollback.plan import written_by
 from penstock.services.rollback.run import roll_back
 from penstock.services.savepoint import lost_since
-from penstock.table import TableState, reloaded
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 
 
@@ -20,7 +20,7 @@ def roll_back_to(table: TableState, time: str) -> str:
         OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering or compaction that waits
             is to read what it wrote, or the rows before it were cleaned.
     """
-    table = reloaded(table)
+    table = reload_timeline(table)
     instant = next((i for i in table.timeline.instants if i.time == time and i.action.family in WRITE_ACTIONS), None)
     if instant is None:
         raise OptionError(f"there is no write at {time} on the timeline of {table.base_path}; see history()")

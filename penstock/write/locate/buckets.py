@@ -17,7 +17,7 @@ from penstock.errors import WriteConflict
 from penstock.filegroup.base_write import GroupWriter, Output
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import Rings
+from penstock.index.consistent_hashing import HashRings
 from penstock.index.lookup import Keys, key_range, look_up, may_hold
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat, workload_profile
@@ -86,9 +86,9 @@ def plan_buckets(
     return TaskPlan(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
 
 
-def check_rings_stand(staged: Buckets | Rings | None, now: Buckets | Rings | None, partitions: Collection[str]) -> None:
+def check_rings_stand(staged: Buckets | HashRings | None, now: Buckets | HashRings | None, partitions: Collection[str]) -> None:
     """Raises WriteConflict if buckets were split or joined since rows were cut by them."""
-    if not isinstance(staged, Rings) or not isinstance(now, Rings):
+    if not isinstance(staged, HashRings) or not isinstance(now, HashRings):
         return
     for path in sorted(partitions):
         if staged.ring(path) != now.ring(path):

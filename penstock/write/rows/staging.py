@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import Rings
+from penstock.index.consistent_hashing import HashRings
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
 from penstock.write.rows.crossing import KEY, Layout, Rows, split_batch
@@ -68,7 +68,12 @@ def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
 
 
 def stage(
-    spark: SparkSession, prepared: Prepared, staging: Staging, *, numbered: bool = False, buckets: Buckets | Rings | None = None
+    spark: SparkSession,
+    prepared: Prepared,
+    staging: Staging,
+    *,
+    numbered: bool = False,
+    buckets: Buckets | HashRings | None = None,
 ) -> list[Piece]:
     """Evaluate the rows and keep them; gives the pieces in arrival order.
 
@@ -91,7 +96,7 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
 
 def _stage_rows(
-    layout: Layout, staging: Staging, numbered: bool, buckets: Buckets | Rings | None, batches: Iterator[pa.RecordBatch]
+    layout: Layout, staging: Staging, numbered: bool, buckets: Buckets | HashRings | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterable[Any]:
     """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
     task = this_task()
@@ -116,7 +121,7 @@ def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.Reco
 class _StagedFile:
     """Collects rows by path and writes each path's as one batch whenever enough have come together."""
 
-    def __init__(self, staging: Staging, name: str, buckets: Buckets | Rings | None = None) -> None:
+    def __init__(self, staging: Staging, name: str, buckets: Buckets | HashRings | None = None) -> None:
         self._staging, self._name, self._buckets = staging, name, buckets
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes = 0

@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index.consistent_hashing import (
-    Rings,
+    HashRings,
     default_ring,
     drop_changed,
     has_rings,
@@ -41,7 +41,7 @@ def state(folder: Path, *instants: Instant) -> TableState:
 def test_the_default_ring_of_a_partition_is_hudis() -> None:
     ring = default_ring("x", 4)
     assert dict(zip(ring.values, ring.prefixes, strict=True)) == OF_X
-    assert Rings(4, ("id",)).new_file_id(1, "x") == f"{OF_X[1073741824]}-0"
+    assert HashRings(4, ("id",)).new_file_id(1, "x") == f"{OF_X[1073741824]}-0"
     assert ring_text("x", ring).splitlines()[:8] == [
         "{",
         '  "version" : 0,',
@@ -55,7 +55,7 @@ def test_the_default_ring_of_a_partition_is_hudis() -> None:
 
 
 def test_every_key_has_a_part_and_values_of_other_columns_do_not_count() -> None:
-    rings = Rings(4, ("id",))
+    rings = HashRings(4, ("id",))
     numbers = rings.numbers(pa.array([f"k{n}" for n in range(200)]), "x")
     assert set(numbers.tolist()) == {0, 1, 2, 3}
     one, other, plain = rings.numbers(pa.array(["id:k7,ts:1", "id:k7,ts:2", "k7"]), "x").tolist()
@@ -63,7 +63,7 @@ def test_every_key_has_a_part_and_values_of_other_columns_do_not_count() -> None
 
 
 def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_path: Path) -> None:
-    table, rings = state(tmp_path), Rings(4, ("id",))
+    table, rings = state(tmp_path), HashRings(4, ("id",))
     assert not has_rings(table)
     save_rings(table, rings, ["x", "a/b", "x"])
     save_rings(table, rings, ["x"])
@@ -80,7 +80,7 @@ def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_pa
 
 
 def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path: Path) -> None:
-    rings = Rings(4, ("id",))
+    rings = HashRings(4, ("id",))
     save_rings(state(tmp_path), rings, ["x"])
     first = rings.ring("x")
     split = first.changed(first.split(0) or ())
@@ -101,7 +101,7 @@ def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path:
 
 
 def test_what_does_not_fit_a_ring_is_refused(tmp_path: Path) -> None:
-    table, rings = state(tmp_path), Rings(4, ("id",))
+    table, rings = state(tmp_path), HashRings(4, ("id",))
     with pytest.raises(OptionError, match="in no part of its ring"):
         rings.number_of(FileSlice("x", "00000000-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "001"))
     save_rings(table, rings, ["x"])

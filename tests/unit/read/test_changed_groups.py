@@ -9,15 +9,15 @@ from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import base_file_name, log_file_name
 from penstock.read.changed_groups import Touched, first_missing, matcher, matching, touched_groups
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
-from penstock.timeline.history import Write
+from penstock.timeline.history import CompletedWrite
 from penstock.timeline.instant import Action, Instant, State
 
 
-def write(time: str, *files: str, replaced: dict[str, tuple[str, ...]] | None = None) -> Write:
+def write(time: str, *files: str, replaced: dict[str, tuple[str, ...]] | None = None) -> CompletedWrite:
     """A write of these files, each `partition/group/name`."""
     stats = [WriteStat(group, path, f"{path}/{name}") for path, group, name in (file.split("/") for file in files)]
     action = Action.COMMIT if replaced is None else Action.REPLACE_COMMIT
-    return Write(Instant(time, action, State.COMPLETED), CommitMetadata(tuple(stats), replaced=replaced))
+    return CompletedWrite(Instant(time, action, State.COMPLETED), CommitMetadata(tuple(stats), replaced=replaced))
 
 
 def base(group: str, time: str) -> str:
@@ -59,11 +59,11 @@ def test_what_holds_no_rows_is_nothing() -> None:
     cdc = log("a", "1", 1) + ".cdc"
     assert touched_groups([write("1", cdc, "p/a/notes.txt")]) == {}
     nothing = CommitMetadata((WriteStat("a", "p", None),))
-    assert touched_groups([Write(Instant("1", Action.COMMIT, State.COMPLETED), nothing)]) == {}
+    assert touched_groups([CompletedWrite(Instant("1", Action.COMMIT, State.COMPLETED), nothing)]) == {}
 
 
 def test_a_replace_commit_that_does_not_say_what_it_replaced_is_damaged() -> None:
-    damaged = Write(Instant("1", Action.REPLACE_COMMIT, State.COMPLETED), CommitMetadata())
+    damaged = CompletedWrite(Instant("1", Action.REPLACE_COMMIT, State.COMPLETED), CommitMetadata())
     with pytest.raises(CorruptFile, match="1.replacecommit does not say"):
         touched_groups([damaged])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name
 from penstock.formats.avro.container import write_container
@@ -128,7 +128,3 @@ def at(number: int) -> str:
 def base(file_id: str, number: int) -> str:
     """The name of a base file."""
     return base_file_name(file_id, "0-0-0", at(number))
-
-
-def reloaded(table: TableState) -> TableState:
-    return replace(table, timeline=load_timeline(table.storage, table.base_path))

@@ -12,7 +12,7 @@ from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.rollback.run import roll_back
-from penstock.timeline.archive import archive_files, key_of, load_archive, read_entries, write_entries
+from penstock.timeline.archive import archive_files, entry_key, load_archive, read_entries, write_entries
 from penstock.timeline.compaction_plan import CompactionPlan, write_plan
 from penstock.timeline.timeline import Timeline
 from tests.unit.services.histories import CALLS, History, NotedStorage, at, base
@@ -27,7 +27,7 @@ def times(history: History) -> list[int]:
 
 
 def archived(history: History) -> list[tuple[str, str, str]]:
-    return [key_of(entry) for entry in load_archive(history.storage, "/t")]
+    return [entry_key(entry) for entry in load_archive(history.storage, "/t")]
 
 
 def test_the_oldest_go_when_there_are_more_than_the_most() -> None:
@@ -186,7 +186,7 @@ def test_wherever_it_dies_nothing_is_lost_doubled_or_looks_unfinished() -> None:
         archive(history.table(**options))
         assert times(history) == [12, 13, 14]
         found = [
-            key_of(e) for f in archive_files(history.storage, "/t") for e in read_entries(history.storage.read(f.path), f.name)
+            entry_key(e) for f in archive_files(history.storage, "/t") for e in read_entries(history.storage.read(f.path), f.name)
         ]
         assert [key[0] for key in found] == sorted(key[0] for key in found), calls
         assert len(found) == len(set(found)) == 33, calls

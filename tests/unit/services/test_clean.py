@@ -17,11 +17,11 @@ from penstock.services.clean import run as running
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
 from penstock.spread.run import run_here
-from penstock.table import TableState
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
-from tests.unit.services.histories import History, NotedStorage, at, base, reloaded
+from tests.unit.services.histories import History, NotedStorage, at, base
 
 TWO = {"cleaner_commits_retained": 2}
 
@@ -91,7 +91,7 @@ def test_versions_of_the_last_hours_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     done = run(history.table(cleaner_hours_retained=10))
     assert done[0].earliest == at(4)
     assert left(history) == ["f@3", "f@4", "f@5"]
-    assert run(reloaded(history.table(cleaner_hours_retained=0))) == []  # no commit is so young
+    assert run(reload_timeline(history.table(cleaner_hours_retained=0))) == []  # no commit is so young
 
 
 def test_what_a_savepoint_holds_stays_and_goes_when_the_savepoint_is_gone() -> None:

@@ -19,11 +19,11 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
-from penstock.table import TableState
+from penstock.table import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
-from tests.unit.services.histories import History, at, base, reloaded
+from tests.unit.services.histories import History, at, base
 
 QUIET = Stages("", "off")
 G, H = "g-0", "h-0"
@@ -62,7 +62,7 @@ def test_a_savepoint_and_a_clean_planned_at_the_same_moment_do_not_hurt_each_oth
     create_savepoint(table, at(1))
     assert schedule_clean(table) is None
     assert not [name for name in history.instants() if "clean" in name]
-    assert schedule_clean(reloaded(table)) is not None  # version 2 goes, version 1 is held
+    assert schedule_clean(reload_timeline(table)) is not None  # version 2 goes, version 1 is held
     assert [one.files for one in savepoints(history.table())] == [{"a": (base(G, 1),)}]
 
 

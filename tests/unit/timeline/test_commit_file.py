@@ -42,7 +42,7 @@ def test_a_real_commit_tells_its_schema_and_counts(tmp_path: Path) -> None:
     commit = read_commit((base / ".hoodie" / "20240418173551906.commit").read_bytes(), "x")
     assert commit.schema is not None
     assert json.loads(commit.schema)["name"] == "v6_nonpartitioned_record"
-    assert (commit.operation, commit.records_written) == ("UPSERT", 4)
+    assert (commit.operation, sum(stat.num_writes for stat in commit.stats)) == ("UPSERT", 4)
     assert list(commit.by_partition()) == [""]
 
 

@@ -102,11 +102,6 @@ def test_the_last_time_counts_every_instant_whatever_its_state() -> None:
     assert Timeline().last_time is None
 
 
-def test_a_timeline_until_a_time_ends_with_that_instant() -> None:
-    timeline = Timeline.of_names(["1.commit", "2.commit", "3.commit"]).until("2")
-    assert [i.time for i in timeline.instants] == ["1", "2"]
-
-
 def test_times_of_14_and_17_digits_stand_in_order_of_text() -> None:
     timeline = Timeline.of_names(["20240101000000500.commit", "20240101000000.commit", "20231231235959.commit"])
     assert [i.time for i in timeline.writes] == ["20231231235959", "20240101000000", "20240101000000500"]

@@ -17,10 +17,11 @@ from penstock.services.clustering.partition_filters import Selection, choose_par
 from penstock.services.clustering.plan import STRATEGIES, Bounds, bounds_of, group_slices, strategy_of
 from penstock.services.clustering.schedule import commits_since, is_due, make_plan, ordering_of, schedule_clustering
 from penstock.services.compaction.schedule import schedule
+from penstock.table import reload_timeline
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, read_clustering, write_clustering
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from tests.table.handmade import COLUMNS
-from tests.unit.services.histories import History, at, base, reloaded
+from tests.unit.services.histories import History, at, base
 
 REAL = Path(__file__).parents[3] / "data" / "timeline" / "20260307162454799.clustering.requested"
 PATHS = ["2026/01/01", "2026/01/02", "2026/01/03", "2026/01/04", "other"]
@@ -225,7 +226,7 @@ def test_of_two_services_that_plan_at_once_the_later_one_steps_back() -> None:
     assert plan is not None
     assert planned(plan) == [["a"], ["c"]]  # it was made again
     assert len([name for name in made.instants() if "replacecommit" in name]) == 1
-    assert schedule(reloaded(table), due=True) is None
+    assert schedule(reload_timeline(table), due=True) is None
 
 
 def test_nothing_is_planned_while_a_write_is_under_way() -> None:

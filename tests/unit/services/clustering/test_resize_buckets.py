@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.index.consistent_hashing import Ring, Rings, Tag, default_ring
+from penstock.index.consistent_hashing import HashRings, Ring, Tag, default_ring
 from penstock.options import read_options
 from penstock.services.clustering.resize_buckets import Limits, changed_rings, is_resize, limits_of, resize_groups
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, read_clustering, write_clustering
@@ -36,7 +36,7 @@ def planned(*sizes: int | None, limits: Limits = LIMITS) -> ClusteringPlan:
 
 
 def after(plan: ClusteringPlan) -> Ring:
-    return changed_rings(plan, Rings(4, ("id",), {"x": RING}), "002")["x"]
+    return changed_rings(plan, HashRings(4, ("id",), {"x": RING}), "002")["x"]
 
 
 def buckets_of(group: ClusteringGroup) -> list[int | None]:
@@ -54,7 +54,7 @@ def test_a_large_bucket_becomes_two_of_one_size() -> None:
     assert set(RING.prefixes) - set(ring.prefixes) == {RING.prefixes[1]}
     assert ring.values[1] == (RING.values[0] + RING.values[1]) // 2
 
-    before, now = (Rings(4, ("id",), {"x": one}).numbers(KEYS, "x") for one in (RING, ring))
+    before, now = (HashRings(4, ("id",), {"x": one}).numbers(KEYS, "x") for one in (RING, ring))
     assert set(now[before == 1].tolist()) == {1, 2}
     assert (np.where(now > 1, now - 1, now) == before).all(), "no other key has moved"
 
@@ -117,10 +117,10 @@ def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
 def test_a_plan_for_a_ring_that_has_changed_since_or_without_parts_is_refused() -> None:
     plan = planned(200, 50, 50, 50)
     with pytest.raises(WriteConflict, match="split or joined since clustering 002 was planned"):
-        changed_rings(plan, Rings(4, ("id",), {"x": RING.renewed()}), "002")
+        changed_rings(plan, HashRings(4, ("id",), {"x": RING.renewed()}), "002")
     torn = ClusteringPlan((ClusteringGroup((), extra={"clustering.group.partition": "x"}),))
     with pytest.raises(CorruptFile, match="clustering plan 002 does not say what becomes of buckets"):
-        changed_rings(torn, Rings(4, ("id",), {"x": RING}), "002")
+        changed_rings(torn, HashRings(4, ("id",), {"x": RING}), "002")
 
 
 def test_limits_are_shares_of_the_largest_file_and_the_first_number_of_buckets_is_always_allowed() -> None:
