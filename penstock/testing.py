@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import take_rows
 from penstock.merge.kernels.runs import FRESH, GONE, Flags
-from penstock.merge.merger import BUILD, DELETE_FLAG
+from penstock.merge.merger import DELETE_FLAG
 from penstock.merge.payloads import unknown_payload
 from penstock.merge.user.merger import Own, own_merger
 from penstock.progress import table_text
@@ -163,7 +164,7 @@ class _Trial:
         before = np.zeros(len(new.there), np.bool_) if old is None else old.there
         flagged = new.table.append_column(FRESH, pa.array(~before)).append_column(GONE, pa.array(~new.there))
         choices, rows = self._merger.make((old or new).table, flagged)
-        there = choices == BUILD
+        there = choices == Choice.BUILD
         places = np.arange(len(there))
         places[there] = len(there) + np.arange(rows.num_rows)
         return _Rows(take_rows(pa.concat_tables([new.table, rows]), places), there)

@@ -31,13 +31,14 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, keys_of
 from penstock.filegroup.model import FileSlice
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.event_time import EventTimes, event_times
 from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
 from penstock.merge.kernels.meet import is_changed, meet, new_rows
 from penstock.merge.kernels.pair import positions_in
 from penstock.merge.kernels.runs import Folding
-from penstock.merge.merger import DELETE, DELETE_FLAG, KEEP_OLD, Building, Merger
+from penstock.merge.merger import DELETE_FLAG, Building, Merger
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
@@ -241,8 +242,8 @@ def _changed(
     new = log.take(numbers)
     meeting = meet(merger, old, hits, new)
     choices = meeting.choices
-    kept[hits[choices == DELETE]] = False
-    counts.note_times(new.filter(pa.array(choices != KEEP_OLD)))
+    kept[hits[choices == Choice.DELETE]] = False
+    counts.note_times(new.filter(pa.array(choices != Choice.KEEP_OLD)))
     at = hits[is_changed(choices)]
     if not len(at):
         return order, None

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import OptionError, SchemaError
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.blend import blend, column_like, filled_from
 from penstock.merge.kernels.gather import Positions, column_at, take_rows
 from penstock.merge.kernels.lists import concat_lists
 from penstock.merge.kernels.pair import flat, ranks
 from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, joined, plain
-from penstock.merge.merger import BUILD, DELETE, KEEP_OLD, TAKE_NEW, Choices, delete_flags, is_newer
+from penstock.merge.merger import delete_flags, is_newer
 from penstock.schema import META_COLUMNS
 
 AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
@@ -41,7 +42,7 @@ class FirstRow:
         return (self.ordering,) if self.ordering else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return _resolved(old, new, self.ordering, KEEP_OLD)
+        return _resolved(old, new, self.ordering, Choice.KEEP_OLD)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
@@ -69,7 +70,7 @@ class _Joining:
         return (self.ordering,) if self.ordering else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return _resolved(old, new, self.ordering, BUILD)
+        return _resolved(old, new, self.ordering, Choice.BUILD)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
@@ -174,8 +175,8 @@ class KeepHistory(_Joining):
 def _resolved(old: pa.Table, new: pa.Table, ordering: str | None, otherwise: np.int8) -> Choices:
     """Deletes and fresh rows win unless the stored row is newer."""
     late = _is_late(old, new, ordering)
-    gone = np.where(late, KEEP_OLD, DELETE)
-    taken = np.where(fresh_rows(new) & ~late, TAKE_NEW, otherwise)
+    gone = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
+    taken = np.where(fresh_rows(new) & ~late, Choice.TAKE_NEW, otherwise)
     return np.where(delete_flags(new), gone, taken).astype(np.int8)
 
 

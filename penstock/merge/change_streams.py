@@ -14,16 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.blend import blend, column_like
 from penstock.merge.kernels.runs import Flags, Folded, Folding, Runs, pick_newest, plain
 from penstock.merge.merger import (
-    BUILD,
-    DELETE,
     DELETE_FLAG,
-    KEEP_OLD,
-    TAKE_NEW,
     Building,
-    Choices,
     Merger,
     check_operations,
     delete_entries,
@@ -55,7 +51,7 @@ class AwsDms:
     reads: tuple[str, ...] = (DMS_OPERATION,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return np.where(self.is_delete(new), DELETE, TAKE_NEW).astype(np.int8)
+        return np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DMS_OPERATION, "D", "AWSDmsAvroPayload") | delete_flags(new)
@@ -74,8 +70,8 @@ class DebeziumMySql:
         known = np.asarray(pc.is_valid(stored))
         old_file, old_at = _binlog_places(stored)
         kept = known & ((file < old_file) | ((file == old_file) & (at <= old_at)))
-        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
-        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+        taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
+        return np.where(kept, Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
@@ -103,8 +99,8 @@ class DebeziumPostgres:
         lacking = np.zeros(new.num_rows, np.bool_)
         for name in new.column_names:
             lacking |= _unavailable(new[name])
-        taken = np.where(self.is_delete(new), DELETE, np.where(lacking, BUILD, TAKE_NEW))
-        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+        taken = np.where(self.is_delete(new), Choice.DELETE, np.where(lacking, Choice.BUILD, Choice.TAKE_NEW))
+        return np.where(kept, Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return _marked(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
@@ -168,7 +164,7 @@ class WithOperation:
         if logs_deletes(self.merger):
             return self.merger.resolve(old, _with_flags(new, deletes))
         choices = self.merger.resolve(old, new)
-        choices[deletes & (choices != KEEP_OLD)] = DELETE
+        choices[deletes & (choices != Choice.KEEP_OLD)] = Choice.DELETE
         return choices
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:

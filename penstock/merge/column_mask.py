@@ -15,23 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.blend import blend, column_like
 from penstock.merge.kernels.gather import take_rows, top_column
 from penstock.merge.kernels.lists import lists_of
 from penstock.merge.kernels.pair import flat
 from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, plain
-from penstock.merge.merger import (
-    BUILD,
-    DELETE,
-    DELETE_FLAG,
-    KEEP_OLD,
-    TAKE_NEW,
-    Choices,
-    check_operations,
-    delete_flags,
-    has_text,
-    is_newer,
-)
+from penstock.merge.merger import DELETE_FLAG, check_operations, delete_flags, has_text, is_newer
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
 MASK = "_changed_columns"
@@ -60,9 +50,9 @@ class Masked:
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         whole = self._is_whole(new) | fresh_rows(new)
-        taken = np.where(self.is_delete(new), DELETE, np.where(whole, TAKE_NEW, BUILD))
+        taken = np.where(self.is_delete(new), Choice.DELETE, np.where(whole, Choice.TAKE_NEW, Choice.BUILD))
         late = is_newer(old, new, self.ordering) if self.ordering else np.zeros(new.num_rows, np.bool_)
-        return np.where(late, KEEP_OLD, taken).astype(np.int8)
+        return np.where(late, Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         gone = delete_flags(new)

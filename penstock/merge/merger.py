@@ -18,14 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.gather import Positions, column_at, take_rows
 from penstock.merge.kernels.runs import Flags, Folded, Runs, plain
 
 DELETE_FLAG = "_hoodie_is_deleted"
-
-Choices = npt.NDArray[np.int8]
-#: 3 is left to the writer, for rows that stay but count as written.
-KEEP_OLD, TAKE_NEW, DELETE, BUILD = np.int8(0), np.int8(1), np.int8(2), np.int8(4)
 
 
 class Merger(Protocol):
@@ -82,7 +79,7 @@ class LatestCommit:
         return (self.marker.column,) if self.marker else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return np.where(self.is_delete(new), DELETE, TAKE_NEW).astype(np.int8)
+        return np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return self.marker.marks(new) if self.marker else delete_flags(new)
@@ -114,8 +111,8 @@ class LatestOrdering:
         return (self.marker.column,) if self.marker else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
-        return np.where(is_newer(old, new, self.ordering), KEEP_OLD, taken).astype(np.int8)
+        taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
+        return np.where(is_newer(old, new, self.ordering), Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return self.marker.marks(new) if self.marker else delete_flags(new)
@@ -134,8 +131,8 @@ class EventTime:
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         gone = self.is_delete(new)
-        kept = np.where(is_newer(old, new, self.ordering, ~gone), KEEP_OLD, TAKE_NEW)
-        return np.where(gone, DELETE, kept).astype(np.int8)
+        kept = np.where(is_newer(old, new, self.ordering, ~gone), Choice.KEEP_OLD, Choice.TAKE_NEW)
+        return np.where(gone, Choice.DELETE, kept).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
@@ -157,9 +154,9 @@ class FirstValue:
         return (self.marker.column,) if self.marker else ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        taken = np.where(self.is_delete(new), DELETE, TAKE_NEW)
+        taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
         kept = is_newer(old, new, self.ordering) | is_as_new(old, new, self.ordering)
-        return np.where(kept, KEEP_OLD, taken).astype(np.int8)
+        return np.where(kept, Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return self.marker.marks(new) if self.marker else delete_flags(new)
@@ -180,7 +177,7 @@ class AlwaysDelete:
     ignores_ordering: bool = True
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return np.full(new.num_rows, DELETE, np.int8)
+        return np.full(new.num_rows, Choice.DELETE, np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return np.ones(new.num_rows, np.bool_)
@@ -224,8 +221,8 @@ def changed_rows(merger: Merger, choices: Choices, old: pa.Table, at: Positions,
         at: where the old row of each pair stands in `old`, whose rows are whole.
     """
     if not isinstance(merger, Building):
-        return plain(new.filter(pa.array(choices == TAKE_NEW)))
-    taken, built = choices == TAKE_NEW, choices == BUILD
+        return plain(new.filter(pa.array(choices == Choice.TAKE_NEW)))
+    taken, built = choices == Choice.TAKE_NEW, choices == Choice.BUILD
     rows = []
     if taken.any() or not built.any():
         rows.append(merger.insert(new.filter(pa.array(taken))))

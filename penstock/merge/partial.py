@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.blend import blend, column_like, complete_rows, filled_from
 from penstock.merge.kernels.gather import Positions, column_at, take_rows
 from penstock.merge.kernels.runs import Flags, Folded, Runs, last_known
-from penstock.merge.merger import BUILD, DELETE, DELETE_FLAG, TAKE_NEW, Choices, delete_flags, is_newer
+from penstock.merge.merger import DELETE_FLAG, delete_flags, is_newer
 from penstock.schema import META_COLUMNS
 
 
@@ -33,8 +34,8 @@ class NonDefaults:
     reads: tuple[str, ...] = ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        taken = np.where(self._supplied(new), TAKE_NEW, BUILD)
-        return np.where(self.is_delete(new), DELETE, taken).astype(np.int8)
+        taken = np.where(self._supplied(new), Choice.TAKE_NEW, Choice.BUILD)
+        return np.where(self.is_delete(new), Choice.DELETE, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)
@@ -83,8 +84,8 @@ class PartialUpdate:
         deletes = self.is_delete(new)
         older = self._is_late(old, new, ~deletes)
         gone = deletes | (older & delete_flags(old))
-        taken = np.where(complete_rows(new) & ~older, TAKE_NEW, BUILD)
-        return np.where(gone, DELETE, taken).astype(np.int8)
+        taken = np.where(complete_rows(new) & ~older, Choice.TAKE_NEW, Choice.BUILD)
+        return np.where(gone, Choice.DELETE, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
         return delete_flags(new)

@@ -12,9 +12,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
 from penstock.merge.kernels.runs import Flags
-from penstock.merge.merger import BUILD, TAKE_NEW, Choices, Merger, changed_rows, inserted_rows
+from penstock.merge.merger import Merger, changed_rows, inserted_rows
 
 
 @runtime_checkable
@@ -43,7 +44,7 @@ class Meeting:
         """The rows of the pairs that are TAKE_NEW or BUILD, in the order of the pairs, with the columns of the new ones."""
         if self._made is None:
             return changed_rows(self._merger, choices, self._old, self._at, self._new)
-        still = (choices == BUILD)[self.choices == BUILD]
+        still = (choices == Choice.BUILD)[self.choices == Choice.BUILD]
         return self._made if still.all() else self._made.filter(pa.array(still))
 
 
@@ -71,4 +72,4 @@ def new_rows(merger: Merger, rows: pa.Table) -> tuple[Flags, pa.Table]:
 
 def is_changed(choices: Choices) -> Flags:
     """Pairs whose row is another one now."""
-    return np.asarray((choices == TAKE_NEW) | (choices == BUILD), dtype=np.bool_)
+    return np.asarray((choices == Choice.TAKE_NEW) | (choices == Choice.BUILD), dtype=np.bool_)

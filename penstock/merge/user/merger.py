@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.merge.change_streams import operation_deletes
+from penstock.merge.choice import Choice, Choices
 from penstock.merge.kernels.blend import column_like
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.runs import GONE, Flags, Folded, Runs, fresh_rows, gone_rows, made_rows, plain
-from penstock.merge.merger import BUILD, DELETE, Choices, delete_flags
+from penstock.merge.merger import delete_flags
 from penstock.merge.user.by_column import ByColumn, Joined, Joins
 from penstock.merge.user.by_row import ByRow
 from penstock.merge.user.guard import Guard
@@ -60,7 +61,7 @@ class Own:
         gone[at[0][joined.gone]], gone[at[1][begun.gone]] = True, True
         places = np.concatenate([at[0][~joined.gone], at[1][~begun.gone]])
         rows = joined.rows if not len(at[1]) else take_rows(pa.concat_tables([joined.rows, begun.rows]), np.argsort(places))
-        return np.where(gone, DELETE, BUILD).astype(np.int8), rows
+        return np.where(gone, Choice.DELETE, Choice.BUILD).astype(np.int8), rows
 
     def begin(self, new: pa.Table) -> tuple[Flags, pa.Table]:
         """Which rows are stored where they meet nobody, and how. One that was made elsewhere does not begin anew."""

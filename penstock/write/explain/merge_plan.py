@@ -24,12 +24,13 @@ from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.formats.cast import fit
 from penstock.index import index_of
 from penstock.index.lookup import Keys, look_up
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.meet import meet, new_rows
 from penstock.merge.kernels.pair import flat, newest_of_each
 from penstock.merge.kernels.runs import FRESH, GONE, Folding, plain
-from penstock.merge.merger import BUILD, DELETE, KEEP_OLD, Merger, ignores_ordering, keeps_partition
+from penstock.merge.merger import Merger, ignores_ordering, keeps_partition
 from penstock.write.context import Write
 from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
@@ -202,7 +203,7 @@ def _fates_of_pairs(
     changed, stored = iter(meeting.rows(meeting.choices).to_pylist()), take_rows(old, at).to_pylist()
     fates = []
     for choice, row, (path, _) in zip(meeting.choices, stored, places, strict=True):
-        result = row if choice == KEEP_OLD else None if choice == DELETE else next(changed)
+        result = row if choice == Choice.KEEP_OLD else None if choice == Choice.DELETE else next(changed)
         stays = result is not None and all(_value(result, one) == _value(row, one) for one in partition_by or ())
         fates.append(_Fate(choice, result, row, path, stays and partition_by is not None))
     return fates
@@ -244,11 +245,11 @@ def _outcome(fate: _Fate, is_delete: bool) -> tuple[Outcome, str]:
             return Outcome.INSERT, "the table has no such key"
         said = "the incoming row is a delete" if is_delete else "the payload gives no row for it"
         return Outcome.NOTHING, f"the table has no such key, and {said}"
-    if fate.choice == KEEP_OLD:
+    if fate.choice == Choice.KEEP_OLD:
         return Outcome.KEEP, "the payload keeps the stored row"
-    if fate.choice == DELETE:
+    if fate.choice == Choice.DELETE:
         return Outcome.DELETE, "the incoming row is a delete" if is_delete else "the payload gives no row of the two"
-    return Outcome.UPDATE, "made of both rows" if fate.choice == BUILD else "the incoming row replaces the stored one"
+    return Outcome.UPDATE, "made of both rows" if fate.choice == Choice.BUILD else "the incoming row replaces the stored one"
 
 
 def _value(row: Row, path: str) -> Any:

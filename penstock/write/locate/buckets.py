@@ -19,13 +19,14 @@ from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index.bucket import Buckets
 from penstock.index.consistent_hashing import HashRings
 from penstock.index.lookup import Keys, key_range, look_up, may_hold
+from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat, workload_profile
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, write_new_rows
 from penstock.write.rows.staging import Piece, read_pieces
 from penstock.write.rows.task_rows import Share, load_share
-from penstock.write.tasks.base_file import MERGE, NO_HITS, FileMerge, Hits, merge_file
+from penstock.write.tasks.base_file import NO_HITS, FileMerge, Hits, merge_file
 from penstock.write.tasks.insert import append_rows, open_output, unstaged, write_new
 from penstock.write.tasks.log_file import Append, append_hits
 
@@ -159,7 +160,7 @@ def _append(output: Output, task: BucketTask, share: Share, rows: Positions) -> 
     append = Append(target, rules.logs, rules.merger, rules.ordering)
     if task.slice_ is None:
         return append_hits(output, append, share, NO_HITS, rows)
-    return append_hits(output, append, share, Hits(np.full(len(rows), -1), rows, np.full(len(rows), MERGE)))
+    return append_hits(output, append, share, Hits(np.full(len(rows), -1), rows, np.full(len(rows), Fate.MERGE, np.int8)))
 
 
 def _unknown(task: BucketTask, share: Share) -> Positions:

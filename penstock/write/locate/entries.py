@@ -25,6 +25,7 @@ from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
 from penstock.index.entry_store import standing
 from penstock.index.hbase import HBaseSettings, open_entries
+from penstock.merge.choice import Fate, Fates
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import DELETE_FLAG, Merger
 from penstock.storage import Storage, join
@@ -36,7 +37,6 @@ from penstock.timeline.timeline import Timeline
 from penstock.write.locate.tag import PAIRS, Places, own_name
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import Share, ShareSettings, load_share
-from penstock.write.tasks.base_file import MERGE, MOVE, Fates
 
 #: Keys that one task asks for.
 _KEYS_PER_TASK = 20_000
@@ -151,7 +151,7 @@ def ask_for_keys(task: AskTask) -> dict[str, Any]:
     at = [-1 if e is None else numbers.setdefault((e.partition_path, e.file_id), len(numbers)) for e in heard]
     rows, place = share.rows[mine], np.array(at, np.int32)
     out, storage = own_name(task.out), task.share.staging.storage
-    fates = _fates(task, share, rows, place, list(numbers)) if task.moves else np.full(len(rows), MERGE)
+    fates = _fates(task, share, rows, place, list(numbers)) if task.moves else np.full(len(rows), Fate.MERGE, np.int8)
     with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
         writer.write_batch(pa.record_batch([pa.array(rows), pa.array(place), pa.array(fates)], schema=_ANSWERS))
     return {"out": out, "places": list(numbers), "rows": len(rows)}
@@ -159,13 +159,13 @@ def ask_for_keys(task: AskTask) -> dict[str, Any]:
 
 def _fates(task: AskTask, share: Share, rows: Positions, place: Any, groups: Sequence[tuple[str, str]]) -> Fates:
     """Which rows leave for another partition: all that are known elsewhere, but a delete finds its row where it is."""
-    fates = np.full(len(rows), MERGE)
+    fates = np.full(len(rows), Fate.MERGE, np.int8)
     known = np.flatnonzero(place >= 0)
     incoming = Places(task.pieces)
     stored = np.array([incoming.number(path) for path, _ in groups], np.int64)
     away = known[incoming.of(rows[known]) != stored[place[known]]] if len(known) else known
     if len(away):
-        fates[away] = np.where(task.merger.is_delete(share.take(rows[away])), MERGE, MOVE)
+        fates[away] = np.where(task.merger.is_delete(share.take(rows[away])), Fate.MERGE, Fate.MOVE)
     return fates
 
 

@@ -25,10 +25,11 @@ from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import Found, Keys, look_up
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import Positions, are_alike, take_rows
 from penstock.merge.kernels.meet import Making, meet
 from penstock.merge.kernels.runs import FRESH, GONE, MADE, plain
-from penstock.merge.merger import BUILD, DELETE, KEEP_OLD, keeps_partition, makes_rows
+from penstock.merge.merger import keeps_partition, makes_rows
 from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.write.locate.live_rows import look_up_merged
@@ -132,13 +133,14 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     new = share.take(share.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
     meeting = meet(merger, old, np.arange(old.num_rows), new)
-    is_built, is_met = meeting.choices == BUILD, (meeting.choices == DELETE) & (isinstance(merger, Making) or task.decides)
+    is_built = meeting.choices == Choice.BUILD
+    is_met = (meeting.choices == Choice.DELETE) & (isinstance(merger, Making) or task.decides)
     if task.decides:
-        is_met |= meeting.choices == KEEP_OLD
+        is_met |= meeting.choices == Choice.KEEP_OLD
     built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_met)])
     if not len(built):
         return None
-    rows = meeting.rows(np.where(is_built, BUILD, KEEP_OLD))
+    rows = meeting.rows(np.where(is_built, Choice.BUILD, Choice.KEEP_OLD))
     old, new = take_rows(old, built), plain(take_rows(new, built))
     nothing = np.arange(len(built)) >= rows.num_rows  # the stored row says where it is met
     rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])

@@ -18,14 +18,15 @@ from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergedRules
 from penstock.index.lookup import Found, Keys, Pruning, look_up
+from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
-from penstock.merge.merger import DELETE, DELETE_FLAG, KEEP_OLD, TAKE_NEW, Merger
+from penstock.merge.merger import DELETE_FLAG, Merger
 from penstock.spread.run import this_task
 from penstock.storage import Storage
 from penstock.write.locate.live_rows import are_dead, look_up_merged
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import Share, ShareSettings, load_share
-from penstock.write.tasks.base_file import DEAD, MERGE, MOVE, TOUCH, Fates, Hits
+from penstock.write.tasks.base_file import Hits
 
 #: Hits as they are written down: old rows, incoming ones, and what becomes of them.
 PAIRS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
@@ -93,7 +94,7 @@ def _hits(task: TagTask, slice_: FileSlice, share: Share, found: Found, places: 
         fates = _fates(task, slice_, share, new, places, lambda at: take_rows(living.rows, order[at]))
         return Hits(old, new, fates)
     dead = are_dead(storage, slice_, task.merging, share.keys.take(pa.array(found.key)))
-    return Hits(found.old, new, np.where(dead, DEAD, MERGE).astype(np.int8))
+    return Hits(found.old, new, np.where(dead, Fate.DEAD, Fate.MERGE).astype(np.int8))
 
 
 def _places_of_keys(found: Found) -> tuple[Positions, Positions]:
@@ -117,17 +118,17 @@ def _fates(
     Args:
         old_values: gives what the merger needs of the stored rows of some hits.
     """
-    fates = np.full(len(new), MERGE)
+    fates = np.full(len(new), Fate.MERGE, np.int8)
     is_away = places.of(new) != places.number(slice_.partition_path) if task.moves else np.zeros(len(new), np.bool_)
     away = np.flatnonzero(is_away)
     if len(away) == 0:
         return fates
     rows = share.take(new[away])
-    choices = np.full(len(away), TAKE_NEW)
+    choices = np.full(len(away), Choice.TAKE_NEW, np.int8)
     if task.merger.needs:
         choices = task.merger.resolve(old_values(away), rows)
-    gone = task.merger.is_delete(rows) | (choices == DELETE)
-    fates[away] = np.where(gone, MERGE, np.where(choices == KEEP_OLD, TOUCH, MOVE))
+    gone = task.merger.is_delete(rows) | (choices == Choice.DELETE)
+    fates[away] = np.where(gone, Fate.MERGE, np.where(choices == Choice.KEEP_OLD, Fate.TOUCH, Fate.MOVE))
     return fates
 
 
@@ -186,8 +187,8 @@ def find_inserts(task: InsertsTask) -> dict[str, Any]:
             counts[np.asarray(batches.pop().column("new"))] = True
         for batch in batches:
             rows, fates = np.asarray(batch.column("new")), np.asarray(batch.column("fate"))
-            met[rows[(fates == MERGE) | (fates == TOUCH)]] = True
-            dead[np.unique(rows[fates == DEAD])] += 1
+            met[rows[(fates == Fate.MERGE) | (fates == Fate.TOUCH)]] = True
+            dead[np.unique(rows[fates == Fate.DEAD])] += 1
     revived = counts & ~met & (dead == 1) & task.revives
     places = Places(task.pieces)
     inserts, settled = np.flatnonzero(counts & ~met & ~revived), np.flatnonzero((dead > 0) & ~revived)
@@ -210,13 +211,13 @@ def read_hits(storage: Storage, name: str, batch: int, settled: str | None = Non
     """
     pairs = pa.ipc.open_file(storage.map(name)).get_batch(batch)
     old, new, fates = (np.asarray(pairs.column(field)) for field in PAIRS.names)
-    if (fates != DEAD).all():
+    if (fates != Fate.DEAD).all():
         return Hits(old, new, fates)
     elsewhere = np.empty(0, np.int64)
     if settled is not None:
         elsewhere = np.asarray(pa.ipc.open_file(storage.map(settled)).get_batch(1).column("new"))
-    kept = (fates != DEAD) | ~np.isin(new, elsewhere)
-    return Hits(old[kept], new[kept], np.where(fates == DEAD, MERGE, fates)[kept])
+    kept = (fates != Fate.DEAD) | ~np.isin(new, elsewhere)
+    return Hits(old[kept], new[kept], np.where(fates == Fate.DEAD, Fate.MERGE, fates)[kept])
 
 
 def read_inserts(storage: Storage, name: str, offset: int, count: int) -> Positions:

@@ -24,6 +24,7 @@ from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.slice_rows import MergedRules
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
+from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.kernels.meet import new_rows
 from penstock.merge.merger import Merger
@@ -35,7 +36,7 @@ from penstock.write.locate.tag import InsertsTask, TagTask, find_inserts, read_h
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import Share, ShareSettings, chosen_share, load_share
-from penstock.write.tasks.base_file import MERGE, NO_HITS, FileMerge, Hits, merge_file, row_group_parts
+from penstock.write.tasks.base_file import NO_HITS, FileMerge, Hits, merge_file, row_group_parts
 from penstock.write.tasks.insert import open_output
 from penstock.write.tasks.log_file import NO_ROWS, Append, LogGroups, append_hits, new_groups
 
@@ -167,7 +168,7 @@ def _append_to_only(output: Output, log: FileSlice, rules: UpsertRules, share: S
     """A share appended to the partition's only slice, or merged into its base file if new rows fill that up."""
     bases = [log.base_file] if log.base_file else []
     found = look_up(rules.settings.storage, bases, Keys(share.keys), rules.index.pruning)
-    hits = Hits(found[0].old, share.rows[found[0].key], np.full(len(found[0].old), MERGE)) if found else NO_HITS
+    hits = Hits(found[0].old, share.rows[found[0].key], np.full(len(found[0].old), Fate.MERGE, np.int8)) if found else NO_HITS
     left = np.setdiff1d(share.rows, hits.new)
     small = [] if rules.drops_unknown or not len(left) else small_files([log], rules.sizing)
     for target in small:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,10 +23,11 @@ from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
 from penstock.filegroup.model import BaseFile
 from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.meet import is_changed, meet, new_rows
 from penstock.merge.kernels.pair import flat, positions_in
-from penstock.merge.merger import DELETE, Merger
+from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.task_rows import Share
@@ -38,14 +38,6 @@ class _Counts:
     updates: int = 0
     deletes: int = 0
     inserts: int = 0
-
-
-Fates = npt.NDArray[np.int8]
-#: What becomes of an old row that an incoming one meets: the merger says it; it leaves, because the incoming row goes to
-#: another partition; it stays and counts as written now, because an incoming one that would have moved it came too late; it
-#: is not there any more, because a log has deleted it.
-MERGE, MOVE, TOUCH, DEAD = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
-_TOUCHED = np.int8(3)
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Position
     known = np.unique(np.concatenate(met))
     chosen = np.setdiff1d(share.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
     if merge.hits is not None and not merge.hits.are_placed:
-        chosen = np.concatenate([np.setdiff1d(merge.hits.new[merge.hits.fates == MERGE], known), chosen])
+        chosen = np.concatenate([np.setdiff1d(merge.hits.new[merge.hits.fates == Fate.MERGE], known), chosen])
     _write_inserts(writer, merge.merger, share, chosen, counts)
     stat = writer.stat(
         writer.close(),
@@ -118,7 +110,7 @@ def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
     """Old rows, numbered from `first`, whose key is in the share."""
     at = positions_in(keys, share.keys)
     old = np.flatnonzero(at >= 0)
-    return Hits(old + first, share.rows[at[old]], np.full(len(old), MERGE))
+    return Hits(old + first, share.rows[at[old]], np.full(len(old), Fate.MERGE, np.int8))
 
 
 def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
@@ -153,22 +145,22 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         writer.keep(old)
         return
     new = share.take(hits.new).drop_columns([KEY])
-    asked = hits.fates == MERGE
+    asked = hits.fates == Fate.MERGE
     meeting = meet(merger, old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
     choices = _choices(meeting.choices, hits)
-    gone = hits.old[choices == DELETE]
+    gone = hits.old[choices == Choice.DELETE]
     kept = np.ones(old.num_rows, np.bool_)
     kept[gone] = False
     taken = is_changed(choices)
-    writer.note_times(new.filter(pa.array((taken | (choices == DELETE)) & asked)))
-    changed = np.concatenate([hits.old[taken], hits.old[choices == _TOUCHED]])
+    writer.note_times(new.filter(pa.array((taken | (choices == Choice.DELETE)) & asked)))
+    changed = np.concatenate([hits.old[taken], hits.old[choices == Choice.TOUCH]])
     counts.updates += len(changed)
     counts.deletes += len(gone)
-    writer.note_removed(old[KEY_COLUMN].take(pa.array(hits.old[(choices == DELETE) & (hits.fates != MOVE)])))
+    writer.note_removed(old[KEY_COLUMN].take(pa.array(hits.old[(choices == Choice.DELETE) & (hits.fates != Fate.MOVE)])))
     if len(changed):
         rows = meeting.rows(meeting.choices)
-        if (choices == _TOUCHED).any():
-            rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == _TOUCHED])])
+        if (choices == Choice.TOUCH).any():
+            rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == Choice.TOUCH])])
         numbers = writer.rows + np.cumsum(kept)[changed] - 1
         updates = writer.stamp(rows, old[KEY_COLUMN].take(pa.array(changed)), numbers)
         order = np.arange(old.num_rows)
@@ -180,8 +172,8 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
 
 def _choices(of_merger: Fates, hits: Hits) -> Fates:
     """What happens to each old row that is met: its fate says it, or else the merger."""
-    choices = np.where(hits.fates == MOVE, DELETE, _TOUCHED).astype(np.int8)
-    choices[hits.fates == MERGE] = of_merger
+    choices = np.where(hits.fates == Fate.MOVE, Choice.DELETE, Choice.TOUCH).astype(np.int8)
+    choices[hits.fates == Fate.MERGE] = of_merger
     return choices
 
 

@@ -26,6 +26,7 @@ from penstock.filegroup.base_write import GroupWriter, Output
 from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
 from penstock.formats.log.deletes import Deletes, deletes_of
+from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions, column_at
 from penstock.merge.kernels.pair import check_ordering
 from penstock.merge.kernels.runs import fresh_rows, plain
@@ -36,7 +37,7 @@ from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import insert_ratio
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.task_rows import Share
-from penstock.write.tasks.base_file import MERGE, MOVE, Hits, row_group_parts
+from penstock.write.tasks.base_file import Hits, row_group_parts
 
 #: Nothing, where row numbers are meant.
 NO_ROWS: Positions = np.empty(0, np.int64)
@@ -100,7 +101,7 @@ def append_hits(output: Output, append: Append, share: Share, hits: Hits, insert
     """
     writer, gone = LogWriter(output, append.target, append.settings), _Gone(append.ordering)
     known = _are_places_known(append.target, hits) and not len(inserts)
-    merged, left = hits.fates == MERGE, hits.fates == MOVE
+    merged, left = hits.fates == Fate.MERGE, hits.fates == Fate.MOVE
     removed: list[pa.Array] = []
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):

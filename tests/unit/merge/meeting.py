@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.pair import newest_of_each
 from penstock.merge.kernels.runs import FRESH, Folding
-from penstock.merge.merger import DELETE, KEEP_OLD, Building, Merger, changed_rows, ignores_ordering
+from penstock.merge.merger import Building, Merger, changed_rows, ignores_ordering
 
 Row = dict[str, Any]
 
@@ -30,7 +31,7 @@ def meet(
     rows.validate(full=True)
     changed = iter(rows.to_pylist())
     return [
-        None if choice == DELETE else row if choice == KEEP_OLD else next(changed)
+        None if choice == Choice.DELETE else row if choice == Choice.KEEP_OLD else next(changed)
         for choice, row in zip(choices, stored.to_pylist(), strict=True)
     ]
 

@@ -12,17 +12,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionError, SchemaError
-from penstock.merge.merger import (
-    DELETE,
-    DELETE_FLAG,
-    KEEP_OLD,
-    TAKE_NEW,
-    AlwaysDelete,
-    LatestCommit,
-    LatestOrdering,
-    Merger,
-    is_newer,
-)
+from penstock.merge.choice import Choice
+from penstock.merge.merger import DELETE_FLAG, AlwaysDelete, LatestCommit, LatestOrdering, Merger, is_newer
 from penstock.merge.payloads import PAYLOADS, merger_of
 
 MODEL = "org.apache.hudi.common.model."
@@ -46,14 +37,14 @@ def decide(merger: Merger, old: pa.Table, new: pa.Table) -> int:
 @pytest.mark.parametrize(
     ("stored", "incoming", "deleted", "expected"),
     [
-        (10, 20, None, TAKE_NEW),
-        (10, 10, None, TAKE_NEW),
-        (20, 10, None, TAKE_NEW),  # the ordering is ignored when a later commit meets storage
-        (10, 20, True, DELETE),
-        (20, 10, True, DELETE),
-        (10, 20, False, TAKE_NEW),
-        (10, None, None, TAKE_NEW),
-        (None, 10, None, TAKE_NEW),
+        (10, 20, None, Choice.TAKE_NEW),
+        (10, 10, None, Choice.TAKE_NEW),
+        (20, 10, None, Choice.TAKE_NEW),  # the ordering is ignored when a later commit meets storage
+        (10, 20, True, Choice.DELETE),
+        (20, 10, True, Choice.DELETE),
+        (10, 20, False, Choice.TAKE_NEW),
+        (10, None, None, Choice.TAKE_NEW),
+        (None, 10, None, Choice.TAKE_NEW),
     ],
 )
 def test_overwrite_with_latest_takes_whatever_arrived_last(
@@ -65,15 +56,15 @@ def test_overwrite_with_latest_takes_whatever_arrived_last(
 @pytest.mark.parametrize(
     ("stored", "incoming", "deleted", "expected"),
     [
-        (10, 20, None, TAKE_NEW),
-        (10, 10, None, TAKE_NEW),
-        (20, 10, None, KEEP_OLD),
-        (10, 20, True, DELETE),
-        (10, 10, True, DELETE),
-        (20, 10, True, KEEP_OLD),  # a late delete loses
-        (None, 10, None, TAKE_NEW),
-        (None, 10, True, DELETE),
-        (None, None, None, TAKE_NEW),
+        (10, 20, None, Choice.TAKE_NEW),
+        (10, 10, None, Choice.TAKE_NEW),
+        (20, 10, None, Choice.KEEP_OLD),
+        (10, 20, True, Choice.DELETE),
+        (10, 10, True, Choice.DELETE),
+        (20, 10, True, Choice.KEEP_OLD),  # a late delete loses
+        (None, 10, None, Choice.TAKE_NEW),
+        (None, 10, True, Choice.DELETE),
+        (None, None, None, Choice.TAKE_NEW),
     ],
 )
 def test_the_default_payload_keeps_the_greater_ordering_value(
@@ -84,8 +75,8 @@ def test_the_default_payload_keeps_the_greater_ordering_value(
 
 @pytest.mark.parametrize("stored", [10, 30, None])
 def test_an_empty_payload_deletes_whatever_the_ordering(stored: int | None) -> None:
-    assert decide(merger_of(EMPTY, "ts"), one(stored), one(20)) == DELETE
-    assert decide(merger_of(EMPTY, None), one(stored), one(None)) == DELETE
+    assert decide(merger_of(EMPTY, "ts"), one(stored), one(20)) == Choice.DELETE
+    assert decide(merger_of(EMPTY, None), one(stored), one(None)) == Choice.DELETE
 
 
 def test_without_an_ordering_field_the_default_payload_takes_the_incoming_row() -> None:
@@ -94,12 +85,12 @@ def test_without_an_ordering_field_the_default_payload_takes_the_incoming_row() 
 
 def test_a_stored_row_from_before_the_ordering_column_gives_way() -> None:
     old = pa.table({"v": ["x"]})
-    assert decide(LatestOrdering("ts"), old, one(1)) == TAKE_NEW
-    assert decide(LatestOrdering("ts"), old, one(1, deleted=True)) == DELETE
+    assert decide(LatestOrdering("ts"), old, one(1)) == Choice.TAKE_NEW
+    assert decide(LatestOrdering("ts"), old, one(1, deleted=True)) == Choice.DELETE
 
 
 def test_an_incoming_row_without_the_ordering_column_wins() -> None:
-    assert decide(LatestOrdering("ts"), one(5), pa.table({"v": ["x"]})) == TAKE_NEW
+    assert decide(LatestOrdering("ts"), one(5), pa.table({"v": ["x"]})) == Choice.TAKE_NEW
 
 
 def test_an_incoming_null_beside_a_stored_value_is_refused_by_name() -> None:
@@ -113,9 +104,9 @@ def test_the_ordering_field_may_lie_inside_structs() -> None:
 
     merger = LatestOrdering("meta.at.ms")
     assert merger.needs == ("meta.at.ms",)
-    assert decide(merger, nested(20), nested(10)) == KEEP_OLD
-    assert decide(merger, nested(10), nested(20)) == TAKE_NEW
-    assert decide(merger, nested(None, there=False), nested(1)) == TAKE_NEW
+    assert decide(merger, nested(20), nested(10)) == Choice.KEEP_OLD
+    assert decide(merger, nested(10), nested(20)) == Choice.TAKE_NEW
+    assert decide(merger, nested(None, there=False), nested(1)) == Choice.TAKE_NEW
     with pytest.raises(SchemaError, match=r"meta\.at\.ms"):
         decide(merger, nested(1), pa.table({"meta": pa.array([None], nested(1)["meta"].type)}))
 
@@ -137,9 +128,9 @@ def test_the_ordering_field_may_lie_inside_structs() -> None:
 )
 def test_ordering_values_of_every_type_compare(less: Any, greater: Any, kind: pa.DataType) -> None:
     merger = LatestOrdering("ts")
-    assert decide(merger, one(greater, kind=kind), one(less, kind=kind)) == KEEP_OLD
-    assert decide(merger, one(less, kind=kind), one(greater, kind=kind)) == TAKE_NEW
-    assert decide(merger, one(greater, kind=kind), one(greater, kind=kind)) == TAKE_NEW
+    assert decide(merger, one(greater, kind=kind), one(less, kind=kind)) == Choice.KEEP_OLD
+    assert decide(merger, one(less, kind=kind), one(greater, kind=kind)) == Choice.TAKE_NEW
+    assert decide(merger, one(greater, kind=kind), one(greater, kind=kind)) == Choice.TAKE_NEW
 
 
 def test_ordering_values_of_types_that_do_not_compare_are_refused() -> None:
@@ -150,9 +141,10 @@ def test_ordering_values_of_types_that_do_not_compare_are_refused() -> None:
 def test_many_pairs_are_decided_at_once() -> None:
     old = pa.table({"ts": [5, 5, None, 5, 9]})
     new = pa.table({"ts": [4, 5, 1, 6, 1], DELETE_FLAG: [None, False, True, True, True]})
-    assert LatestOrdering("ts").resolve(old, new).tolist() == [KEEP_OLD, TAKE_NEW, DELETE, DELETE, KEEP_OLD]
-    assert LatestCommit().resolve(old, new).tolist() == [TAKE_NEW, TAKE_NEW, DELETE, DELETE, DELETE]
-    assert AlwaysDelete().resolve(old, new).tolist() == [DELETE] * 5
+    keep, take, delete = Choice.KEEP_OLD, Choice.TAKE_NEW, Choice.DELETE
+    assert LatestOrdering("ts").resolve(old, new).tolist() == [keep, take, delete, delete, keep]
+    assert LatestCommit().resolve(old, new).tolist() == [take, take, delete, delete, delete]
+    assert AlwaysDelete().resolve(old, new).tolist() == [delete] * 5
 
 
 def test_a_row_that_is_inserted_is_a_delete_only_by_its_flag_or_its_payload() -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from penstock import registry
 from penstock.errors import OptionError, PayloadError
+from penstock.merge.choice import Choice
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.meet import meet, new_rows
 from penstock.merge.kernels.runs import FRESH, MADE
-from penstock.merge.merger import BUILD, DELETE, DELETE_FLAG
+from penstock.merge.merger import DELETE_FLAG
 from penstock.merge.payloads import PayloadSettings, merger_of
 from penstock.merge.user.merger import Own, own_merger
 from penstock.registry import Kind, Registered
@@ -66,7 +67,7 @@ def nothing_else_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @BOTH
 def test_pairs_become_the_functions_rows(merger: Own) -> None:
     choices, found = meeting(merger, rows(("a", 1), ("b", 2), ("c", 3)), rows(("a", 10), ("b", -2), ("c", 30)))
-    assert choices == [BUILD, DELETE, BUILD]
+    assert choices == [Choice.BUILD, Choice.DELETE, Choice.BUILD]
     assert found == [{"id": "a", "n": 11}, {"id": "c", "n": 33}]
 
 
@@ -75,7 +76,7 @@ def test_deletes_do_not_reach_the_function_and_what_follows_one_begins_anew(merg
     flags = {DELETE_FLAG: [True, False, None], FRESH: [False, True, False]}
     new = rows(("a", 1), ("b", 2), ("c", 3), **flags)
     choices, found = meeting(merger, rows(("a", 1), ("b", 1), ("c", 1)), new)
-    assert choices == [DELETE, BUILD, BUILD]
+    assert choices == [Choice.DELETE, Choice.BUILD, Choice.BUILD]
     assert [(r["id"], r["n"]) for r in found] == [("b", 2), ("c", 4)]
     assert set(found[0]) == {"id", "n", DELETE_FLAG}
 

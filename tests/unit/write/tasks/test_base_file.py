@@ -22,12 +22,13 @@ from penstock.filegroup.key_log import Note, noted, read_noted
 from penstock.filegroup.model import BaseFile
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import BloomSettings, footer_of
+from penstock.merge.choice import Fate
 from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.task_rows import load_share
 from penstock.write.tasks import base_file as merge_module
-from penstock.write.tasks.base_file import MERGE, MOVE, TOUCH, FileMerge, Hits, merge_file
+from penstock.write.tasks.base_file import FileMerge, Hits, merge_file
 from tests.unit.write.engine import (
     DELETABLE,
     TRIPS,
@@ -182,7 +183,7 @@ def test_only_as_many_unknown_rows_are_added_as_the_file_takes(case: Case) -> No
 
 def test_rows_named_by_number_are_added_and_hits_taken_as_given(case: Case) -> None:
     new = trips(("b", "c", 1, "b new"), ("x", "c", 1, "x"), ("d", "c", 1, "d gone"), ("c", "c", 1, "late"))
-    hits = Hits(np.array([1, 2, 3]), np.array([0, 3, 2]), np.array([MERGE, TOUCH, MOVE]))
+    hits = Hits(np.array([1, 2, 3]), np.array([0, 3, 2]), np.array([Fate.MERGE, Fate.TOUCH, Fate.MOVE]))
     stat = case.merge(new, hits=hits, inserts=np.array([1]))
     assert case.values("id", "v", TIME, SEQNO) == [
         ("a", "a old", "001", "001_7_0"),
@@ -201,7 +202,7 @@ def test_hits_without_places_are_found_by_key_and_added_where_their_row_is_gone(
         ("y", "z", 20, "y moved"),
         ("n", "c", 20, "n"),
     )
-    hits = Hits(np.full(4, -1), np.arange(4), np.array([MERGE, MERGE, MOVE, MOVE]))
+    hits = Hits(np.full(4, -1), np.arange(4), np.array([Fate.MERGE, Fate.MERGE, Fate.MOVE, Fate.MOVE]))
     stat = case.merge(news, inserts=np.array([4]), hits=hits)
     assert case.values(KEY) == [("a",), ("b",), ("d",), ("x",), ("n",)]
     assert (stat.num_update_writes, stat.num_deletes, stat.num_inserts) == (1, 1, 2)

@@ -1,0 +1,47 @@
+"""What becomes of a stored row that an incoming row of the same key meets: `Choice` and `Fate`.
+
+A merger answers with choices. The locating stage of a write answers with fates, before a merger is called. Both travel as int8
+arrays with one element per pair of rows, so their members are numpy int8 scalars: comparing an array with a member stays an
+int8 operation. (An IntEnum member would widen every array to int64.)
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Choice(np.int8, Enum):
+    """What a merger decides about a pair of a stored and an incoming row."""
+
+    #: The stored row stays unchanged.
+    KEEP_OLD = 0
+    #: The incoming row replaces the stored one.
+    TAKE_NEW = 1
+    #: The key is deleted.
+    DELETE = 2
+    #: The stored row stays, but counts as written by this commit. Only writers say this (`Fate.TOUCH`), never a merger.
+    TOUCH = 3
+    #: The merger builds a row out of both.
+    BUILD = 4
+
+
+class Fate(np.int8, Enum):
+    """What a write does with a stored row that an incoming row meets."""
+
+    #: The merger decides.
+    MERGE = 0
+    #: The stored row is removed from its file, because the incoming row goes to another partition.
+    MOVE = 1
+    #: The stored row stays and counts as written by this commit: an incoming row that would have moved it came too late.
+    TOUCH = 2
+    #: The stored row was already deleted by a log file of its slice.
+    DEAD = 3
+
+
+#: One `Choice` per pair of rows.
+Choices = npt.NDArray[np.int8]
+#: One `Fate` per pair of rows.
+Fates = npt.NDArray[np.int8]
