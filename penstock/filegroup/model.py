@@ -47,6 +47,21 @@ class FileSlice:
     base_file: BaseFile | None = None
     log_files: tuple[LogFile, ...] = ()
 
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of the base file; 0 if there is none."""
+        return self.base_file.size_bytes if self.base_file else 0
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of all log files."""
+        return sum(log.size_bytes for log in self.log_files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the base file and the log files."""
+        return self.base_bytes + self.log_bytes
+
 
 @dataclass(frozen=True)
 class FileGroup:

@@ -129,7 +129,7 @@ def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -
 
 def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:
     """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a look into logs."""
-    bases = sum(one.base_file.size_bytes for one in slices if one.base_file)
+    bases = sum(one.base_bytes for one in slices)
     if rules.skip_merge or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
         return {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -205,8 +205,8 @@ def _parts(spark: SparkSession, slices: int, size: int) -> int:
 
 def _bytes(slices: Sequence[FileSlice], rows_of: RowsOf) -> int:
     """What workers read."""
-    bases = 0 if rows_of is log_rows else sum(one.base_file.size_bytes for one in slices if one.base_file)
-    return bases + sum(log.size_bytes for one in slices for log in one.log_files)
+    bases = 0 if rows_of is log_rows else sum(one.base_bytes for one in slices)
+    return bases + sum(one.log_bytes for one in slices)
 
 
 def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -84,8 +84,8 @@ def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     if not table.is_merge_on_read:
         return Finding("log to base size", "no logs: a copy-on-write table")
-    logs = sum(log.size_bytes for one in slices for log in one.log_files)
-    bases = sum(one.base_file.size_bytes for one in slices if one.base_file is not None)
+    logs = sum(one.log_bytes for one in slices)
+    bases = sum(one.base_bytes for one in slices)
     share = f" ({logs / bases:.0%})" if bases else ""
     is_bad = logs > bases * _LOG_RATIO and logs > 0
     text = f"{human_bytes(logs)} to {human_bytes(bases)}{share}"

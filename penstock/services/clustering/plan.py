@@ -70,7 +70,7 @@ def eligible_slices(
     """The newest slices with small base files, or none, for whose file group nobody else has plans; by partition path."""
     found: dict[str, list[FileSlice]] = {}
     for one in latest_merged_slices(groups, seen):
-        if (one.partition_path, one.file_id) not in busy and _base_bytes(one) < bounds.small_file_limit:
+        if (one.partition_path, one.file_id) not in busy and one.base_bytes < bounds.small_file_limit:
             found.setdefault(one.partition_path, []).append(one)
     return found
 
@@ -114,15 +114,11 @@ def slice_named(one: FileSlice) -> ClusteringSlice:
 
 def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
     """How much work a group is, in whole megabytes as Hudi counts them."""
-    logs = sum(log.size_bytes for one in slices for log in one.log_files)
-    bases = sum(map(_base_bytes, slices))
+    logs = sum(one.log_bytes for one in slices)
+    bases = sum(one.base_bytes for one in slices)
     read, write = (bases + logs) // _MB, bases // _MB
     files = sum(len(one.log_files) for one in slices)
     return {LOG_FILES: files, IO_MB: read + write, READ_MB: read, LOG_BYTES: logs, WRITE_MB: write}
-
-
-def _base_bytes(one: FileSlice) -> int:
-    return one.base_file.size_bytes if one.base_file else 0
 
 
 def _counted(one: FileSlice, bounds: Bounds) -> int:

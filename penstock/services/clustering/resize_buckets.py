@@ -119,7 +119,7 @@ def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: Limits) -> It
     left: list[Held] = []
     count = len(ring.values)
     for number, one in held:
-        nodes = ring.split(number) if _bytes(one) > limits.split_bytes and count < limits.most else None
+        nodes = ring.split(number) if one.size_bytes > limits.split_bytes and count < limits.most else None
         if nodes is None:
             left.append((number, one))
         else:
@@ -137,8 +137,8 @@ def neighbours(held: Sequence[Held], limits: Limits, fewer: int) -> Iterator[lis
     run: list[Held] = []
     for pair in held:
         follows = bool(run) and pair[0] == run[-1][0] + 1
-        small = _bytes(pair[1]) <= limits.join_bytes
-        if follows and small and fewer > 0 and sum(_bytes(one) for _, one in run) <= limits.join_bytes:
+        small = pair[1].size_bytes <= limits.join_bytes
+        if follows and small and fewer > 0 and sum(one.size_bytes for _, one in run) <= limits.join_bytes:
             run.append(pair)
             fewer -= 1
             continue
@@ -153,11 +153,6 @@ def _group(slices: Sequence[FileSlice], nodes: Sequence[Node], ring: Ring) -> Cl
     said = [{"value": node.value, "fileIdPrefix": node.prefix, "tag": node.tag.value} for node in nodes]
     extra = {_PARTITION: slices[0].partition_path, _NODES: json.dumps(said), _CHANGES: str(ring.changes)}
     return group_of(slices, sum(node.tag is Tag.REPLACE for node in nodes), extra)
-
-
-def _bytes(one: FileSlice) -> int:
-    base = one.base_file.size_bytes if one.base_file else 0
-    return base + sum(log.size_bytes for log in one.log_files)
 
 
 # The run

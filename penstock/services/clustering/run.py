@@ -237,8 +237,7 @@ def bytes_per_task(slices: Iterable[Sequence[FileSlice]], at_once: int | None) -
 
 
 def _bytes(slices: Sequence[FileSlice]) -> int:
-    bases = sum(one.base_file.size_bytes for one in slices if one.base_file)
-    return bases + sum(log.size_bytes for one in slices for log in one.log_files)
+    return sum(one.size_bytes for one in slices)
 
 
 def replaced_by(plan: ClusteringPlan) -> dict[str, tuple[str, ...]]:

@@ -46,12 +46,10 @@ def operation_of(slice_: FileSlice, max_file_bytes: int) -> CompactionOperation:
 
 def _metrics(slice_: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
     """How much work a slice is, in whole megabytes as Hudi counts them."""
-    logs = sum(log.size_bytes for log in slice_.log_files)
-    base = slice_.base_file.size_bytes if slice_.base_file else 0
-    read, write = (base + logs) // _MB, (base or max_file_bytes) // _MB
+    read, write = slice_.size_bytes // _MB, (slice_.base_bytes or max_file_bytes) // _MB
     return {
         LOG_FILES: float(len(slice_.log_files)),
-        LOG_BYTES: float(logs),
+        LOG_BYTES: float(slice_.log_bytes),
         READ_MB: float(read),
         WRITE_MB: float(write),
         IO_MB: float(read + write),

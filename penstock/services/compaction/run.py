@@ -138,11 +138,7 @@ def schema_of(table: TableState) -> str:
 
 def is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
     """Whether starting Spark tasks would cost more than the work itself."""
-    return sum(map(_bytes_of, slices)) <= table.options[o.SMALL_BATCH_BYTES] and table.options[o.SMALL_BATCH_ROWS] > 0
-
-
-def _bytes_of(slice_: FileSlice) -> int:
-    return (slice_.base_file.size_bytes if slice_.base_file else 0) + sum(log.size_bytes for log in slice_.log_files)
+    return sum(one.size_bytes for one in slices) <= table.options[o.SMALL_BATCH_BYTES] and table.options[o.SMALL_BATCH_ROWS] > 0
 
 
 @contextmanager
@@ -203,7 +199,7 @@ def make_tasks(table: TableState, time: str, plan: CompactionPlan, schema: str) 
         )
         for operation in still_there(table, time, plan, folders)
     ]
-    return sorted(tasks, key=lambda task: _bytes_of(task.slice_), reverse=True)
+    return sorted(tasks, key=lambda task: task.slice_.size_bytes, reverse=True)
 
 
 def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[MergedRules, FileSettings]:

@@ -47,8 +47,7 @@ class Sizing:
 
     def bytes_of(self, slice_: FileSlice) -> int:
         """How large the base file of a file slice is or, where new rows go to logs, would be with its logs."""
-        base = slice_.base_file.size_bytes if slice_.base_file else 0
-        return base + int(sum(log.size_bytes for log in slice_.log_files) * (self.log_ratio or 0.0))
+        return slice_.base_bytes + int(slice_.log_bytes * (self.log_ratio or 0.0))
 
 
 @dataclass(frozen=True)
