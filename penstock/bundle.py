@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.storage import locate
+from penstock.storage import open_storage
 
 _PACKAGE = "penstock"
 #: The earliest time that a zip can hold; the files' own would make every copy another one.
@@ -35,7 +35,7 @@ def bundle(path: str | os.PathLike[str]) -> str:
         >>> penstock.bundle(path + "/penstock.zip")
         '.../penstock.zip'
     """
-    storage, target = locate(os.fspath(path))
+    storage, target = open_storage(os.fspath(path))
     if not target.endswith(".zip"):
         raise OptionError(f"the bundle's name {os.fspath(path)!r} must end in .zip, or Spark does not put it on Python's path")
     storage.replace(target, _zipped(sorted(_sources(files(_PACKAGE), _PACKAGE))))

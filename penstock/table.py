@@ -12,7 +12,7 @@ from penstock import clock
 from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
 from penstock.options import Options
-from penstock.storage import Storage, join, locate
+from penstock.storage import Storage, join, open_storage
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER, load_timeline, read_schema
 from penstock.timeline.timeline import Timeline
@@ -187,7 +187,7 @@ def open_table(path: str, options: Options | None = None) -> TableState:
         CorruptFile: its properties cannot be read, or their checksum is wrong.
         Unsupported: a table version that Penstock does not know.
     """
-    storage, base_path = locate(path)
+    storage, base_path = open_storage(path)
     config = read_config(storage, base_path)
     return TableState(storage, base_path, config, options or Options({}), load_timeline(storage, base_path))
 

@@ -11,7 +11,7 @@ import penstock
 from penstock import options as o
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
-from penstock.storage import locate
+from penstock.storage import open_storage
 from penstock.table import TableState, open_table, table_exists
 
 
@@ -34,7 +34,7 @@ class Opened:
 
     def _given(self, operation: str, options: Mapping[str, object] | None) -> dict[str, object]:
         """All options of a write. Raises TableNotFound, because a write would make the table anew."""
-        if not table_exists(*locate(self.path)):
+        if not table_exists(*open_storage(self.path)):
             raise TableNotFound(f"there is no table at {self.path} any more; make it with Table.create")
         return {**self.options, **own_options(options, {}), o.OPERATION.key: operation}
 

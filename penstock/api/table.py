@@ -33,7 +33,7 @@ from penstock.read.plan import Plan
 from penstock.read.query import parse_query
 from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
-from penstock.storage import locate
+from penstock.storage import open_storage
 from penstock.table import TableConfig, open_table, table_exists, table_schema
 from penstock.write.create_table import create_table
 
@@ -95,7 +95,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             (True, ('city',))
         """
         session, own = session_of(spark), own_options(options, more)
-        storage, base_path = locate(os.fspath(path))
+        storage, base_path = open_storage(os.fspath(path))
         recover(storage, base_path)
         if table_exists(storage, base_path):
             raise _exists(base_path)
@@ -129,7 +129,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             >>> penstock.Table.open(table.path).name
             'trips'
         """
-        recover(*locate(os.fspath(path)))
+        recover(*open_storage(os.fspath(path)))
         state = open_table(os.fspath(path))
         found = spark or SparkSession.getActiveSession()
         return cls(state.base_path, penstock.enable(found) if found else None, own_options(options, {}))
@@ -142,7 +142,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             >>> penstock.Table.exists(table.path), penstock.Table.exists(path + "/elsewhere")
             (True, False)
         """
-        return table_exists(*locate(os.fspath(path)))
+        return table_exists(*open_storage(os.fspath(path)))
 
     @property
     def name(self) -> str:

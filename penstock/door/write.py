@@ -25,7 +25,7 @@ from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.schedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.spread.run import named_jobs
-from penstock.storage import Storage, join, locate
+from penstock.storage import Storage, join, open_storage
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.context import Commit, Write
@@ -54,7 +54,7 @@ def write(
     Returns:
         The commit; None if mode `ignore` met a table.
     """
-    storage, base_path = locate(path)
+    storage, base_path = open_storage(path)
     options = read_options(raw_options)
     recover(storage, base_path)
     exists = table_exists(storage, base_path)

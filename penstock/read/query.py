@@ -12,7 +12,7 @@ from penstock import options as o
 from penstock.commit.overwrite import recover
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
-from penstock.storage import locate
+from penstock.storage import open_storage
 from penstock.table import table_exists
 from penstock.timeline.instant import bound_time, query_time
 
@@ -105,7 +105,7 @@ def _bound(options: Options, option: o.Option[str | None]) -> str | None:
 
 def _find_table(path: str) -> tuple[str, str]:
     """The base path of the table that a path lies in, and the rest of the path."""
-    storage, full = locate(path)
+    storage, full = open_storage(path)
     base, rest = full, ""
     while True:
         if table_exists(storage, base):

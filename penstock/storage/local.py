@@ -1,8 +1,10 @@
-"""The local file system, durable and atomic.
+"""The local file system.
 
-A published file is written under a temporary name in the same folder, synced, and linked to its final name: `link`
-fails if the name is taken, so two writers cannot both win. Hadoop leaves a `.<name>.crc` beside every file it writes
-and rejects the file when the two differ, so that whatever changes or removes a file removes that sibling too.
+`write_new` writes a temporary file in the same folder, syncs it and links it to the final name. `link` fails if the name is
+taken, so that of two concurrent writers exactly one succeeds.
+
+Hadoop's local file system writes a checksum `.<name>.crc` next to every file, and refuses to read a file that differs from its
+checksum. Every change or removal of a file therefore removes its checksum, too.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,82 +21,106 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.clock import new_uuid
-from penstock.errors import AlreadyExists, StorageError
-from penstock.storage.base import FileInfo
+from penstock.errors import AlreadyExists, OptionError, StorageError
+from penstock.storage.base import FileInfo, Storage, split_scheme
 
-#: Above this many files one `sync` of everything is cheaper than one per file.
-_SYNC_ALL = 8
-#: How often something that others undo at the same moment is tried before giving up.
+#: Above this many files one `os.sync()` is cheaper than an `fsync` per file.
+_MOST_FSYNCS = 8
+#: How many times to retry creating or deleting what a concurrent process deletes or creates.
 _ATTEMPTS = 5
+
+
+def open_local(path: str) -> tuple[Storage, str]:
+    """Return the local storage and the absolute path of a plain path or a `file:` path.
+
+    Raises:
+        OptionError: the path names a host, as `file://host/folder` does.
+    """
+    scheme, rest = split_scheme(path)
+    if scheme == "file":
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise OptionError(f"the path {path!r} names a host; write file:///folder for a local folder")
+        # The rest is taken literally, as Spark does: %20 is not a space.
+        rest = re.sub("^/+", "/", rest)
+    return LocalStorage(), os.path.abspath(rest)
 
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """Files of this machine, or of a network file system mounted here."""
+    """Files of this machine, or of a network file system that is mounted on it."""
 
     def read(self, path: str) -> bytes:
-        with _reading(path), open(path, "rb") as file:
+        with _errors_of_reading(path), open(path, "rb") as file:
             return file.read()
 
     def open(self, path: str) -> pa.NativeFile:
-        with _reading(path):
+        with _errors_of_reading(path):
             return pa.OSFile(path, "rb")
 
-    def create(self, path: str) -> pa.NativeFile:
-        with _writing(path):
-            _create_empty(path)
-            return pa.OSFile(path, "wb")
-
     def map(self, path: str) -> pa.NativeFile:
-        with _reading(path):
+        with _errors_of_reading(path):
             return pa.memory_map(path, "rb")
 
+    def create(self, path: str) -> pa.NativeFile:
+        with _errors_of_writing(path):
+            # Arrow's OSFile cannot create exclusively: it would truncate a file that exists.
+            _create_empty_file(path)
+            return pa.OSFile(path, "wb")
+
     def sync(self, paths: Sequence[str]) -> None:
-        if len(paths) > _SYNC_ALL:
+        if len(paths) > _MOST_FSYNCS:
             os.sync()
             return
-        for path in [*paths, *sorted({os.path.dirname(p) for p in paths})]:
-            with _writing(path):
-                _sync_path(path)
+        # A new file's name is durable only when its folder is synced.
+        folders = sorted({os.path.dirname(path) for path in paths})
+        for path in [*paths, *folders]:
+            with _errors_of_writing(path):
+                _fsync(path)
 
     def write_new(self, path: str, data: bytes) -> None:
-        with _writing(path), _temporary(path, data) as temporary:
+        with _errors_of_writing(path), _temporary_file(path, data) as temporary:
             os.link(temporary, path)
-            _drop_crc(path)
-            _sync_path(os.path.dirname(path))
+            # After the link: if the name is taken, the checksum belongs to the existing file.
+            _delete_checksum(path)
+            _fsync(os.path.dirname(path))
 
     def replace(self, path: str, data: bytes) -> None:
-        with _writing(path), _temporary(path, data) as temporary:
-            _drop_crc(path)
+        with _errors_of_writing(path), _temporary_file(path, data) as temporary:
+            # Before the rename: Hadoop must not check the new content against the old checksum.
+            _delete_checksum(path)
             os.replace(temporary, path)
-            _sync_path(os.path.dirname(path))
+            _fsync(os.path.dirname(path))
 
     def list(self, path: str) -> list[FileInfo]:
+        children = []
         try:
-            with _reading(path), os.scandir(path) as entries:
-                found = [info for e in entries if (info := _entry(e)) is not None]
+            with _errors_of_reading(path), os.scandir(path) as entries:
+                for entry in entries:
+                    info = _info_of_entry(entry)
+                    if info is not None:
+                        children.append(info)
         except FileNotFoundError:
             return []
-        return sorted(found, key=lambda f: f.path)
+        return sorted(children, key=lambda info: info.path)
 
     def stat(self, path: str) -> FileInfo | None:
         try:
-            with _reading(path):
-                return _info(path, os.stat(path))
+            with _errors_of_reading(path):
+                return _file_info(path, os.stat(path))
         except FileNotFoundError:
             return None
 
     def delete(self, path: str) -> bool:
         try:
-            with _reading(path):
+            with _errors_of_reading(path):
                 os.remove(path)
         except FileNotFoundError:
             return False
-        _drop_crc(path)
+        _delete_checksum(path)
         return True
 
     def delete_tree(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError), _reading(path):
+        with contextlib.suppress(FileNotFoundError), _errors_of_reading(path):
             _delete_tree(path)
 
     def remove_empty(self, path: str) -> bool:
@@ -105,34 +133,40 @@ class LocalStorage:
         return True
 
     def move_tree(self, path: str, to: str) -> None:
-        with _writing(to):
+        with _errors_of_writing(to):
+            # `rename` replaces an existing file or an empty folder without an error.
             if os.path.lexists(to):
                 raise FileExistsError(errno.EEXIST, "the folder exists already", to)
             os.rename(path, to)
-            _drop_crc(path)
-            _sync_path(os.path.dirname(to))
+            _delete_checksum(path)
+            _fsync(os.path.dirname(to))
 
     def make_dirs(self, path: str) -> None:
-        with _writing(path):
+        with _errors_of_writing(path):
             os.makedirs(path, exist_ok=True)
 
 
+def temporary_folder() -> str:
+    """Return this machine's folder for temporary files."""
+    return tempfile.gettempdir()
+
+
 @contextlib.contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours; what is not there is a FileNotFoundError."""
+def _errors_of_reading(path: str) -> Iterator[None]:
+    """Raise the errors of the storage port instead of the operating system's. A missing file stays a FileNotFoundError."""
     try:
         yield
     except (FileNotFoundError, StorageError):
         raise
-    except NotADirectoryError as e:
+    except NotADirectoryError as e:  # the path lies below a file
         raise FileNotFoundError(e.errno, e.strerror, path) from e
     except OSError as e:
         raise StorageError(e.errno, e.strerror or str(e), path) from e
 
 
 @contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
-    """The same for what creates or changes a file: every failure is ours, a name that is taken has its own error."""
+def _errors_of_writing(path: str) -> Iterator[None]:
+    """Raise AlreadyExists for a name that is taken, and StorageError for every other failure, a missing file included."""
     try:
         yield
     except StorageError:
@@ -143,8 +177,12 @@ def _writing(path: str) -> Iterator[None]:
         raise StorageError(e.errno, e.strerror or str(e), path) from e
 
 
-def _create_empty(path: str) -> None:
-    """A new file in a folder that somebody else may be removing because it is empty."""
+def _create_empty_file(path: str) -> None:
+    """Create an empty file that must be new, and its folder.
+
+    Tries again if the folder is missing: a concurrent process may delete a folder that is still empty, between the creation of
+    the folder and that of the file.
+    """
     for attempt in range(_ATTEMPTS):
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
@@ -156,11 +194,14 @@ def _create_empty(path: str) -> None:
 
 
 def _delete_tree(path: str) -> None:
-    """Remove a folder although others may still add to it or take from it."""
+    """Delete a folder and everything below it.
+
+    Tries again if the folder is not empty in the end: a concurrent process may add files to it.
+    """
     for attempt in range(_ATTEMPTS):
         with os.scandir(path) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError):  # deleted by a concurrent process
                     if entry.is_dir(follow_symlinks=False):
                         _delete_tree(entry.path)
                     else:
@@ -174,8 +215,11 @@ def _delete_tree(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(path: str, data: bytes) -> Iterator[str]:
-    """A synced file beside `path`; its name is one that no reader of a timeline takes for an instant."""
+def _temporary_file(path: str, data: bytes) -> Iterator[str]:
+    """Write a synced temporary file in the folder of `path`, and delete it afterwards.
+
+    The name begins with a dot and ends in `.tmp`, which no reader of a timeline takes for an instant.
+    """
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
     temporary = os.path.join(folder, f".{name}.{new_uuid()}.tmp")
@@ -190,33 +234,31 @@ def _temporary(path: str, data: bytes) -> Iterator[str]:
             os.remove(temporary)
 
 
-def _entry(entry: os.DirEntry[str]) -> FileInfo | None:
-    """An entry of a listing, unless it has vanished since."""
+def _info_of_entry(entry: os.DirEntry[str]) -> FileInfo | None:
+    """Return the info of a directory entry, or None if it was deleted since the listing, or is a dangling link."""
     try:
-        return _info(entry.path, entry.stat())
+        return _file_info(entry.path, entry.stat())
     except FileNotFoundError:
         return None
 
 
-def _info(path: str, stat: os.stat_result) -> FileInfo:
-    is_dir = (stat.st_mode & 0o170000) == 0o040000
-    return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
+def _file_info(path: str, status: os.stat_result) -> FileInfo:
+    is_dir = stat.S_ISDIR(status.st_mode)
+    size_bytes = 0 if is_dir else status.st_size
+    return FileInfo(path, size_bytes, status.st_mtime_ns // 1_000_000, is_dir)
 
 
-def _drop_crc(path: str) -> None:
+def _delete_checksum(path: str) -> None:
+    """Delete the checksum file that Hadoop may have written next to a file."""
     folder, name = os.path.split(path)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(folder, f".{name}.crc"))
 
 
-def _sync_path(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _fsync(path: str) -> None:
+    """Write a file, or the entries of a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
-
-
-def temporary_folder() -> str:
-    """Where this machine keeps files that may go at any time."""
-    return tempfile.gettempdir()
+        os.close(descriptor)

@@ -1,10 +1,11 @@
-"""Files in this process's memory: for tests of everything that needs a storage and no disk.
+"""Files in the memory of this process, for tests that need a storage and no disk.
 
-Instances with one name share their files, so that a pickled copy in the same process sees the same table.
+Storages of the same name share their files, so that a pickled copy in the same process sees the same table.
 """
 
 from __future__ import annotations
 
+import builtins
 import errno
 import threading
 from collections.abc import Sequence
@@ -14,15 +15,22 @@ import pyarrow as pa
 
 from penstock.clock import now_ms
 from penstock.errors import AlreadyExists, StorageError
-from penstock.storage.base import FileInfo
+from penstock.storage.base import FileInfo, Storage, split_scheme
 
+#: By name of the storage and by path: content and modification time.
 _FILES: dict[str, dict[str, tuple[bytes, int]]] = {}
 _LOCK = threading.Lock()
 
 
+def open_memory(path: str) -> tuple[Storage, str]:
+    """Return the memory storage named "default" and the path of a `memory:` path."""
+    _, rest = split_scheme(path)
+    return MemoryStorage(), "/" + rest.strip("/")
+
+
 @dataclass(frozen=True)
 class MemoryStorage:
-    """A flat map of path to bytes; folders exist as far as files do."""
+    """A map of path to content. A folder exists as long as a file is below it."""
 
     name: str = "default"
 
@@ -61,19 +69,23 @@ class MemoryStorage:
 
     def list(self, path: str) -> list[FileInfo]:
         prefix = path.rstrip("/") + "/"
-        found: dict[str, FileInfo] = {}
-        for name, (data, modified) in list(self._files.items()):
-            if name.startswith(prefix):
-                head, *rest = name[len(prefix) :].split("/", 1)
-                found[head] = FileInfo(prefix + head, 0 if rest else len(data), modified, bool(rest))
-        return [found[k] for k in sorted(found)]
+        children: dict[str, FileInfo] = {}
+        for file_path, (data, modified_ms) in list(self._files.items()):
+            if not file_path.startswith(prefix):
+                continue
+            name, slash, _ = file_path[len(prefix) :].partition("/")
+            is_dir = bool(slash)
+            children[name] = FileInfo(prefix + name, 0 if is_dir else len(data), modified_ms, is_dir)
+        return [children[name] for name in sorted(children)]
 
     def stat(self, path: str) -> FileInfo | None:
         if path in self._files:
-            data, modified = self._files[path]
-            return FileInfo(path, len(data), modified)
+            data, modified_ms = self._files[path]
+            return FileInfo(path, len(data), modified_ms)
         children = self.list(path)
-        return FileInfo(path, 0, max(c.modified_ms for c in children), True) if children else None
+        if not children:
+            return None
+        return FileInfo(path, 0, max(child.modified_ms for child in children), is_dir=True)
 
     def delete(self, path: str) -> bool:
         with _LOCK:
@@ -81,46 +93,54 @@ class MemoryStorage:
 
     def delete_tree(self, path: str) -> None:
         with _LOCK:
-            for name in [n for n in self._files if n.startswith(path.rstrip("/") + "/")]:
-                del self._files[name]
+            for file_path in self._paths_below(path):
+                del self._files[file_path]
 
     def remove_empty(self, path: str) -> bool:
         return self.stat(path) is None
 
     def move_tree(self, path: str, to: str) -> None:
-        old, new = path.rstrip("/") + "/", to.rstrip("/") + "/"
+        old_prefix = path.rstrip("/") + "/"
+        new_prefix = to.rstrip("/") + "/"
         with _LOCK:
-            if any(name == to or name.startswith(new) for name in self._files):
+            if to in self._files or self._paths_below(to):
                 raise AlreadyExists(errno.EEXIST, "the folder exists already", to)
             if path in self._files:
                 self._files[to] = self._files.pop(path)
                 return
-            moved = [name for name in self._files if name.startswith(old)]
+            moved = self._paths_below(path)
             if not moved:
                 raise StorageError(errno.ENOENT, "no such folder", path)
-            for name in moved:
-                self._files[new + name[len(old) :]] = self._files.pop(name)
+            for file_path in moved:
+                self._files[new_prefix + file_path[len(old_prefix) :]] = self._files.pop(file_path)
 
     def make_dirs(self, path: str) -> None:
         pass
 
+    def _paths_below(self, folder: str) -> builtins.list[str]:
+        """Return the paths of all files below a folder. The name `list` is the method above."""
+        prefix = folder.rstrip("/") + "/"
+        return [file_path for file_path in self._files if file_path.startswith(prefix)]
+
 
 class _Sink:
-    """Collects a stream; what was written so far is visible, as on a disk."""
+    """The stream that `create` returns. The content becomes visible when the stream is flushed."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
-        self._storage, self._path, self._chunks = storage, path, bytearray()
+        self._storage = storage
+        self._path = path
+        self._content = bytearray()
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        self._chunks += data
+        self._content += data
         return len(data)
 
     def tell(self) -> int:
-        return len(self._chunks)
+        return len(self._content)
 
     def flush(self) -> None:
-        self._storage.replace(self._path, bytes(self._chunks))
+        self._storage.replace(self._path, bytes(self._content))
 
     def close(self) -> None:
         self.flush()

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.storage import SCHEMES
+from penstock.storage import STORAGES
 from tests.kit.counting import Counts, counted
 from tests.table.tables import KEY, NAME, OPERATION, ORDERING, PARTITION
 
@@ -285,7 +285,7 @@ def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_a
 
     def snapshot() -> Counts:
         with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
-            plain_paths.setitem(SCHEMES, "", SCHEMES["count"])
+            plain_paths.setitem(STORAGES, "", STORAGES["count"])
             assert spark.read.format("hudi").load(table_path).where("ts = 2").count() == 1_000
         return account.counts
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import AlreadyExists, OptionError, StorageError, Unsupported
-from penstock.storage import LocalStorage, MemoryStorage, Storage, join, locate, walk
+from penstock.storage import LocalStorage, MemoryStorage, Storage, join, open_storage, walk
 
 Place = tuple[Storage, str]
 
@@ -393,27 +393,27 @@ def test_a_link_out_of_a_tree_is_removed_and_not_followed(tmp_path: Path) -> Non
     ],
 )
 def test_a_local_path_is_found_as_spark_would_find_it(path: str, found: str) -> None:
-    assert locate(path) == (LocalStorage(), found)
+    assert open_storage(path) == (LocalStorage(), found)
 
 
 def test_a_relative_path_is_below_the_working_folder() -> None:
-    assert locate("a/b") == (LocalStorage(), os.path.join(os.getcwd(), "a/b"))
+    assert open_storage("a/b") == (LocalStorage(), os.path.join(os.getcwd(), "a/b"))
 
 
 def test_a_memory_path_is_in_memory() -> None:
-    assert locate("memory://a/b") == (MemoryStorage(), "/a/b")
+    assert open_storage("memory://a/b") == (MemoryStorage(), "/a/b")
 
 
 @pytest.mark.parametrize("path", ["", "  ", "/a\0b", "file://host/a"])
 def test_a_path_that_names_no_place_is_refused(path: str) -> None:
     with pytest.raises(OptionError):
-        locate(path)
+        open_storage(path)
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/a", "hdfs://host:9000/a", "abfss://a@b/c"])
 def test_a_storage_that_is_not_there_yet_is_named(path: str) -> None:
     with pytest.raises(Unsupported, match=path.split(":")[0]):
-        locate(path)
+        open_storage(path)
 
 
 @pytest.mark.parametrize(

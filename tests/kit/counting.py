@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spread import run as spread
-from penstock.storage import SCHEMES, FileInfo, LocalStorage
+from penstock.storage import STORAGES, FileInfo, LocalStorage
+from penstock.storage.base import split_scheme
 
 SCHEME = "count"
 _SETTLE_SECONDS_MAX = 10.0
@@ -191,7 +192,7 @@ def counted(spark: Any, folder: Path) -> Iterator[Account]:
     folder.mkdir(parents=True, exist_ok=True)
     account = Account(str(folder / f"account-{time.monotonic_ns()}"))
     group = Path(account.file).name
-    SCHEMES[SCHEME] = lambda rest: (CountingStorage(account.file), os.path.abspath(rest))
+    STORAGES[SCHEME] = lambda path: (CountingStorage(account.file), os.path.abspath(split_scheme(path)[1]))
     spark.sparkContext.setJobGroup(group, "counted")
     try:
         with patch.object(spread, "_over_rows", partial(_rows_counted, account.file)):
@@ -200,7 +201,7 @@ def counted(spark: Any, folder: Path) -> Iterator[Account]:
         account.counts = _sum_up(account.notes, jobs, tasks)
     finally:
         spark.sparkContext.setJobGroup("rest", "not counted")
-        del SCHEMES[SCHEME]
+        del STORAGES[SCHEME]
 
 
 def _rows_counted(file: str, kernel: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

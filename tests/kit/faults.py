@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import StorageError
-from penstock.storage import SCHEMES, FileInfo, LocalStorage
+from penstock.storage import STORAGES, FileInfo, LocalStorage
+from penstock.storage.base import split_scheme
 
 T = TypeVar("T")
 
@@ -262,8 +263,8 @@ def _kill_executor() -> None:
 def injected(plan: FaultPlan) -> Iterator[None]:
     """While active, paths that begin with `crash:` are served by the faulty storage."""
     Path(plan.folder).mkdir(parents=True, exist_ok=True)
-    SCHEMES[SCHEME] = lambda rest: (FaultyStorage(plan), os.path.abspath(rest))
+    STORAGES[SCHEME] = lambda path: (FaultyStorage(plan), os.path.abspath(split_scheme(path)[1]))
     try:
         yield
     finally:
-        del SCHEMES[SCHEME]
+        del STORAGES[SCHEME]

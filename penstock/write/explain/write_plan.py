@@ -21,7 +21,7 @@ from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
 from penstock.progress import Stages, human_bytes, table_text
 from penstock.spread.run import run_tasks
-from penstock.storage import join, locate
+from penstock.storage import join, open_storage
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
@@ -119,7 +119,7 @@ def dry_run(
 ) -> Iterator[tuple[Write, Staging]]:
     """A write that is not begun, and a place for its rows that is gone afterwards."""
     session = spark or incoming.sparkSession
-    storage, base_path = locate(path)
+    storage, base_path = open_storage(path)
     given = read_options(options)
     exists = table_exists(storage, base_path)
     table = open_table(path, given) if exists else None

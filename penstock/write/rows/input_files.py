@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import CorruptFile, PenstockError
 from penstock.spread.run import RowKernel, cores, run_over_rows, run_tasks
-from penstock.storage import Storage, locate
+from penstock.storage import Storage, open_storage
 
 _MARK = "_penstock_bare_parquet"
 _BATCH_ROWS = 64 * 1024
@@ -122,7 +122,7 @@ def input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
     known = [p for p in paths if p is not None and not _has_partition_folder(p, incoming.columns)]
     if not known or len(known) < len(paths) or len(paths) > _MOST_FILES:
         return None
-    storage, _ = locate(known[0])
+    storage, _ = open_storage(known[0])
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
         found = list(pool.map(partial(_footer, storage, expected), sorted(known)))
     footers = [f for f in found if f is not None]
