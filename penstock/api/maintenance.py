@@ -151,7 +151,7 @@ class CareVerbs(Opened):
             raise OptionError(f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; give the days they stay")
         began = clock.monotonic_s()
         stages = stages_of("expire partitions of", state, spark)
-        done = expire_partitions(turn_off_metadata_table(state), stages)
+        done = expire_partitions(turn_off_metadata_table(state), stages, spark)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
     def run_due(

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_alive, is_lazy
+from penstock.commit.overwrite import is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup import markers
 from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
+from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
 from penstock.merge.kernels.event_time import EventTimes
 from penstock.storage import join
 from penstock.table import TableState
@@ -26,6 +29,9 @@ from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commi
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, require_pending, transition
 from penstock.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: What the extra metadata of a commit says of its rows' event times.
 FRESHNESS_MS, LATENCY_MS = "penstock.freshness.ms", "penstock.latency.ms"
@@ -83,18 +89,65 @@ class Change:
         extra: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         compacted: bool = False,
+        spark: SparkSession | None = None,
         published: Callable[[], object] | None = None,
-    ) -> CommitMetadata:
-        """Publish the write: files of lost attempts removed, metadata written, markers forgotten.
+    ) -> PublishedCommit:
+        """Prepare the commit, then publish it: see `prepare` and `publish`."""
+        commit = self.prepare(
+            stats, operation=operation, schema=schema, extra=extra, replaced=replaced, compacted=compacted, spark=spark
+        )
+        return self.publish(commit, spark=spark, published=published)
+
+    def prepare(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        operation: str,
+        schema: str,
+        extra: Mapping[str, str] | None = None,
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
+        compacted: bool = False,
+        spark: SparkSession | None = None,
+    ) -> PendingCommit:
+        """Make the commit's metadata and run the hooks before it. Whatever a hook raises is raised.
+
+        Hooks may take minutes. So they run before the checks for conflicts, and before a lock is taken: what is checked right
+        before publishing must still hold when the commit is published. A table service with a check of its own makes it
+        between `prepare` and `publish`.
 
         Args:
-            published: is called when the write is part of the table, while what tasks left beside their markers is still there.
+            replaced: the file groups that the commit takes out of the table, by partition path.
+            compacted: whether a compaction makes the commit.
+            spark: the session, for hooks that need one.
+        """
+        metadata = CommitMetadata(
+            stats=tuple(stats),
+            operation=operation,
+            extra={**(extra or {}), **_ages(stats), "schema": schema},
+            replaced=replaced,
+            compacted=compacted,
+        )
+        commit = PendingCommit(self.time, self.instant.action.family, metadata)
+        run_before_hooks(HookContext(self.table, spark), commit)
+        return commit
+
+    def publish(
+        self, commit: PendingCommit, *, spark: SparkSession | None = None, published: Callable[[], object] | None = None
+    ) -> PublishedCommit:
+        """Make a prepared commit part of the table: check for conflicts, remove files of lost attempts, create the completed
+        file, delete the markers, run the hooks after it.
+
+        Args:
+            spark: the session, for hooks that need one.
+            published: is called when the commit is part of the table, while the files that tasks left next to their markers are
+                still there.
 
         Raises:
             CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
             WriteConflict: another writer took this one for dead and rolls it back, or file groups it changed out of the table.
         """
         storage, base_path = self.table.storage, self.table.base_path
+        stats, replaced = commit.metadata.stats, commit.metadata.replaced
         check_alive(self.table, self.time)
         if self.table.config.partition_fields and not self.table.config.url_encode:
             check_not_nested(storage, base_path, {s.partition_path or "" for s in stats if s.prev_commit == "null"})
@@ -104,20 +157,15 @@ class Change:
         self._check_still_ours()
         self._check_targets(stats, replaced or {})
         markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
-        metadata = CommitMetadata(
-            stats=tuple(stats),
-            operation=operation,
-            extra={**(extra or {}), **_ages(stats), "schema": schema},
-            replaced=replaced,
-            compacted=compacted,
-        )
-        self._publish(write_commit(metadata))
+        self._publish(write_commit(commit.metadata))
         if published is not None:
             published()
         with suppress(StorageError):  # the commit stands; leftovers of it are cleaned up by a later write
             markers.delete_markers(storage, base_path, self.time)
             self._heartbeat.end()
-        return metadata
+        done = PublishedCommit(commit.instant, commit.action, commit.metadata)
+        # A table that is written aside is not at its path yet. The door runs its hooks when it is.
+        return done if is_written_aside(base_path) else run_after_hooks(HookContext(self.table, spark), done)
 
     @property
     def _is_still_ours(self) -> bool:

@@ -35,6 +35,12 @@ def fresh_path(base_path: str) -> str:
     return join(base_path, FOLDER, TEMP, f"{OVERWRITE}-{clock.new_uuid()}")
 
 
+def is_written_aside(base_path: str) -> bool:
+    """Whether a path is that of a new table which has not taken the old table's place yet."""
+    folder, _, name = base_path.rpartition("/")
+    return name.startswith(f"{OVERWRITE}-") and folder.endswith(join(FOLDER, TEMP))
+
+
 def swap(storage: Storage, fresh: str, base_path: str, instant: str) -> None:
     """Put the new table, which is inside the old one, in its place.
 

@@ -8,22 +8,26 @@ inflight file names the file groups that go, and a write that began after the la
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.commit.change import begin
+from penstock.hooks import PublishedCommit
 from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
 from penstock.services.ttl import expired_partitions
 from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.instant import Action
-from penstock.write.context import Commit
 from penstock.write.operations import extra_metadata, insert_profile
 from penstock.write.replace import groups_in, renew_rings, requested_content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _OPERATION, _NAME = "DELETE_PARTITION", "end of old partitions"
 
 
-def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
+def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
     """Take partitions whose time is over out of the table; None if there are none, or somebody writes. Their files stay until
     they are cleaned."""
     table = reload_timeline(table)
@@ -41,5 +45,4 @@ def expire_partitions(table: TableState, stages: Stages) -> Commit | None:
             change.abandon()
             return None
         renew_rings(table, change.time, paths)
-        metadata = change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=replaced)
-        return Commit(change.time, change.instant.action.value, metadata)
+        return change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=replaced, spark=spark)

@@ -127,7 +127,7 @@ def _cluster(spark: SparkSession, table: TableState) -> None:
 
 
 def _expire(spark: SparkSession, table: TableState) -> None:
-    expire_partitions(table, stages_of("expire partitions of", table, spark))
+    expire_partitions(table, stages_of("expire partitions of", table, spark), spark)
 
 
 def _expires(table: TableState) -> bool:

@@ -80,7 +80,7 @@ def _may_cluster(table: TableState) -> bool:
 
 
 def _expire(spark: SparkSession | None, table: TableState, stages: Stages) -> str | None:
-    done = expire_partitions(table, stages)
+    done = expire_partitions(table, stages, spark)
     return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
 
 

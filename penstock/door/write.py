@@ -18,6 +18,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.overwrite import OVERWRITE, fresh_path, recover, swap
 from penstock.door.follow_ups import follow_up
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
+from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
 from penstock.index import index_of
 from penstock.options import Options, read_options
 from penstock.progress import Stages
@@ -28,7 +29,7 @@ from penstock.spread.run import named_jobs
 from penstock.storage import Storage, join, open_storage
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
-from penstock.write.context import Commit, Write
+from penstock.write.context import Write
 from penstock.write.create_table import create_table
 from penstock.write.locate.index_change import check_index
 from penstock.write.operation_names import OPERATIONS
@@ -48,7 +49,7 @@ _MODES = {
 
 def write(
     spark: SparkSession, incoming: DataFrame, path: str, raw_options: Mapping[str, object], mode: str | None = None
-) -> Commit | None:
+) -> PublishedCommit | None:
     """Write rows to the table at `path`, which is created if it is not there.
 
     Returns:
@@ -73,7 +74,7 @@ def write(
     return replace(commit, failed_services=follow_up(spark, table))
 
 
-def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Options) -> tuple[Commit, TableState]:
+def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Options) -> tuple[PublishedCommit, TableState]:
     """Write to the table that is there."""
     table = open_table(path, options)
     check_against_table(options, table.config, table.base_path)
@@ -84,7 +85,7 @@ def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Option
 
 def _create(
     spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
-) -> tuple[Commit, TableState]:
+) -> tuple[PublishedCommit, TableState]:
     """Make the table with its first write; an error leaves nothing of it."""
     settings = resolve(options, None, frozenset(incoming.columns))
     prepared = prepare(incoming, settings, None)
@@ -103,7 +104,7 @@ def _create(
 
 def _overwrite(
     spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
-) -> tuple[Commit, TableState]:
+) -> tuple[PublishedCommit, TableState]:
     """Write a new table aside, and put it in the place of the old one."""
     fresh = fresh_path(base_path)
     try:
@@ -117,10 +118,13 @@ def _overwrite(
         # known after all: nobody sees a table that has not taken its place
         raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap(storage, fresh, base_path, commit.instant)
-    return commit, replace(table, base_path=base_path)
+    table = replace(table, base_path=base_path)
+    return run_after_hooks(HookContext(table, spark), commit), table
 
 
-def _run(spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared) -> tuple[Commit, TableState]:
+def _run(
+    spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared
+) -> tuple[PublishedCommit, TableState]:
     """Run the operation; gives the commit, and the table for what follows it."""
     table = replace(table, options=settings.options)
     check_entries(index_of(settings.options), table)

@@ -1,4 +1,4 @@
-"""One write under way, and what it became: the values that the stages hand on."""
+"""One write under way: the values that the stages hand on. What it becomes is a `PublishedCommit`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from penstock.index import Index, index_in
 from penstock.options import Options
 from penstock.progress import Stages
 from penstock.table import TableState, reload_timeline
-from penstock.timeline.commit_file import CommitMetadata
 from penstock.write.pending_clustering import Unschedule
 from penstock.write.rows.schema import Prepared
 from penstock.write.settings import WriteSettings
@@ -42,14 +41,3 @@ class Write:
     def index(self) -> Index:
         """How keys are located."""
         return index_in(self.table, self.options)
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A write that is part of the table."""
-
-    instant: str
-    action: str
-    metadata: CommitMetadata
-    #: Services after it that failed, with the reason.
-    failed_services: tuple[str, ...] = ()

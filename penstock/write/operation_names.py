@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.write.context import Commit, Write
+from penstock.hooks import PublishedCommit
+from penstock.write.context import Write
 from penstock.write.operations import bulk_insert, delete, insert, upsert
 from penstock.write.replace import delete_partition, insert_overwrite, insert_overwrite_table
 
-OPERATIONS: Mapping[str, Callable[[Write], Commit]] = {
+OPERATIONS: Mapping[str, Callable[[Write], PublishedCommit]] = {
     "bulk_insert": bulk_insert,
     "insert": insert,
     "upsert": upsert,

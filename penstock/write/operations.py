@@ -9,6 +9,7 @@ from functools import partial
 from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.filegroup.markers import read_markers
+from penstock.hooks import PublishedCommit
 from penstock.index.consistent_hashing import HashRings, save_rings
 from penstock.index.in_memory import remember
 from penstock.merge.kernels.runs import Folding
@@ -18,7 +19,7 @@ from penstock.spread.run import run_tasks
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
-from penstock.write.context import Commit, Write
+from penstock.write.context import Write
 from penstock.write.locate.assign import InsertBucket, assign_inserts, sizing_of
 from penstock.write.locate.buckets import check_rings_stand, run_bucket
 from penstock.write.locate.plan import plan, slices_of
@@ -46,7 +47,7 @@ from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket, write
 from penstock.write.tell import Telling
 
 
-def bulk_insert(write: Write) -> Commit:
+def bulk_insert(write: Write) -> PublishedCommit:
     """Write all rows to new file groups, as fast as they come; or into buckets, where the index has them."""
     if write.index.buckets:
         return _into_buckets(write, "BULK_INSERT")
@@ -60,7 +61,7 @@ def bulk_insert(write: Write) -> Commit:
         return complete(write, change, stats, "BULK_INSERT")
 
 
-def insert(write: Write) -> Commit:
+def insert(write: Write) -> PublishedCommit:
     """Add rows without looking for their keys: small files are filled up, then new file groups are opened.
 
     Where duplicates are to be dropped, rows whose key the table has are left out.
@@ -81,17 +82,17 @@ def insert(write: Write) -> Commit:
         return complete(write, change, stats, "INSERT")
 
 
-def upsert(write: Write) -> Commit:
+def upsert(write: Write) -> PublishedCommit:
     """Insert new keys and merge known ones."""
     return _merge(write, "UPSERT")
 
 
-def delete(write: Write) -> Commit:
+def delete(write: Write) -> PublishedCommit:
     """Remove rows by key; keys that are not in the table are ignored."""
     return _merge(write, "DELETE")
 
 
-def _merge(write: Write, operation: str) -> Commit:
+def _merge(write: Write, operation: str) -> PublishedCommit:
     check_keys_are_stored(write, write.settings.operation)
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
@@ -99,7 +100,7 @@ def _merge(write: Write, operation: str) -> Commit:
         return _store_work(write, change, staging, pieces, operation)
 
 
-def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> Commit:
+def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> PublishedCommit:
     """Locate the keys of staged rows, write every file group that is touched, and publish."""
     staged, write = write.index.buckets, write.as_of_now()
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
@@ -120,7 +121,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
-def _into_buckets(write: Write, operation: str) -> Commit:
+def _into_buckets(write: Write, operation: str) -> PublishedCommit:
     """Add rows to the buckets of their keys, without looking for these."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, action_of(write.table)) as change:
@@ -212,7 +213,7 @@ def complete(
     operation: str,
     more: Mapping[str, str] | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
-) -> Commit:
+) -> PublishedCommit:
     """Stage 7: publish; a write that changed nothing leaves no commit, if the options say so.
 
     Args:
@@ -221,24 +222,25 @@ def complete(
     """
     if not stats and not any((replaced or {}).values()) and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
-        return Commit(change.time, change.instant.action.value, CommitMetadata(operation=operation))
+        return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation))
     telling = Telling(write.spark, write.table, write.index, change.time)
     if telling.index.entries is not None:
         with write.stages.run("index", "telling the index of new keys") as notes:
             notes.rows = telling.of_added(stats)
     said = {"penstock.stages": write.stages.to_text(), INDEX_FIGURES: json.dumps({"index": write.index.name})}
     extra = {**extra_metadata(write.options), **said, **(more or {})}
-    metadata = change.complete(
+    commit = change.complete(
         stats,
         operation=operation,
         schema=write.prepared.avro,
         extra=extra,
         replaced=replaced,
+        spark=write.spark,
         published=partial(telling.of_removed, stats),
     )
     if write.index.remembers:
         remember(write.table.base_path, ((s.partition_path or "", s.file_id) for s in stats))
-    return Commit(change.time, change.instant.action.value, metadata)
+    return commit
 
 
 def extra_metadata(options: Options) -> dict[str, str]:

@@ -17,13 +17,14 @@ from penstock.catalog.pending import pending_groups
 from penstock.commit.change import Change, begin
 from penstock.errors import OptionError, Unsupported, WriteConflict
 from penstock.formats.avro.container import write_container
+from penstock.hooks import PublishedCommit
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, save_changed
 from penstock.spread.run import run_tasks
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action
-from penstock.write.context import Commit, Write
+from penstock.write.context import Write
 from penstock.write.locate.assign import assign_inserts, sizing_of
 from penstock.write.locate.buckets import plan_buckets, run_bucket
 from penstock.write.operations import complete, insert_profile, note_stats, stage_inserts, store
@@ -35,17 +36,17 @@ from penstock.write.tasks.insert import stats_of
 Replaced = dict[str, tuple[str, ...]]
 
 
-def insert_overwrite(write: Write) -> Commit:
+def insert_overwrite(write: Write) -> PublishedCommit:
     """Put the rows in the place of all rows of their partitions, or of the partitions that the options name."""
     return _overwrite(write, "INSERT_OVERWRITE")
 
 
-def insert_overwrite_table(write: Write) -> Commit:
+def insert_overwrite_table(write: Write) -> PublishedCommit:
     """Put the rows in the place of all rows of the table, which stays the same table with its history."""
     return _overwrite(write, "INSERT_OVERWRITE_TABLE")
 
 
-def delete_partition(write: Write) -> Commit:
+def delete_partition(write: Write) -> PublishedCommit:
     """Take whole partitions out of the table: those that the options name, or those of the rows."""
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         table = reload_timeline(write.table)
@@ -57,7 +58,7 @@ def delete_partition(write: Write) -> Commit:
         return complete(write, change, [], "DELETE_PARTITION", replaced=groups_in(table, paths))
 
 
-def _overwrite(write: Write, operation: str) -> Commit:
+def _overwrite(write: Write, operation: str) -> PublishedCommit:
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         staging, pieces = stage_inserts(write, change)
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)

@@ -142,11 +142,12 @@ def _run(
         stats = [WriteStat(**stat) for stat in found]
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     tell_before(table, index, change.time, stats, run)
-    check_untouched(table, change.time, plan)
     extra = {"penstock.stages": stages.to_text()}
-    metadata = change.complete(stats, operation=OPERATION, schema=schema, extra=extra, replaced=replaced_by(plan))
+    commit = change.prepare(stats, operation=OPERATION, schema=schema, extra=extra, replaced=replaced_by(plan), spark=spark)
+    check_untouched(table, change.time, plan)
+    published = change.publish(commit, spark=spark)
     tell_after(table, index, stats)
-    return Clustered(change.time, metadata)
+    return Clustered(change.time, published.metadata)
 
 
 def _rewrite(

@@ -124,8 +124,8 @@ def _run(spark: SparkSession, table: TableState, change: Change, plan: Compactio
         stats = [WriteStat(**stat) for found in results for stat in found]
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     extra = {**plan.extra, "penstock.stages": stages.to_text()}
-    metadata = change.complete(stats, operation="COMPACT", schema=schema, extra=extra, compacted=True)
-    return Compacted(change.time, metadata)
+    commit = change.complete(stats, operation="COMPACT", schema=schema, extra=extra, compacted=True, spark=spark)
+    return Compacted(change.time, commit.metadata)
 
 
 def schema_of(table: TableState) -> str:

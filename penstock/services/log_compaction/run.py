@@ -114,12 +114,14 @@ def run_joins(spark: SparkSession, table: TableState, time: str, stages: Stages)
             found = run_tasks(spark, join_slice, tasks, here=is_small(table, [task.slice_ for task in tasks]))
             stats = [WriteStat(**stat) for its in found for stat in its]
             notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
+        extra = {"penstock.stages": stages.to_text()}
+        schema = schema_of(table)
+        commit = change.prepare(stats, operation="LOG_COMPACT", schema=schema, extra=extra, compacted=True, spark=spark)
         if _others_wrote(table, change):
             change.abandon()
             return None
-        extra = {"penstock.stages": stages.to_text()}
-        metadata = change.complete(stats, operation="LOG_COMPACT", schema=schema_of(table), extra=extra, compacted=True)
-        return Compacted(time, metadata)
+        published = change.publish(commit, spark=spark)
+        return Compacted(time, published.metadata)
 
 
 def _others_wrote(table: TableState, change: Change) -> bool:
