@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.data import generate
-from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
-from penstock.filegroup.meta_columns import KEY_COLUMN, placed, stamped
+from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
+from penstock.filegroup.meta_columns import KEY_COLUMN, add_file_columns, stamp_rows
 from penstock.formats.dictionaries import repetitive_columns
 from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer
 from penstock.merge.kernels.gather import take_rows
@@ -85,7 +85,7 @@ class Merge:
         self._write(self._groups(self.base), self.path)
 
     def _stamped(self, rows: pa.Table, instant: str) -> pa.Table:
-        return stamped(rows, rows[KEY], instant=instant, task=0, numbers=np.arange(rows.num_rows))
+        return stamp_rows(rows, rows[KEY], instant=instant, task=0, numbers=np.arange(rows.num_rows))
 
     def ideas(self) -> dict[str, dict[str, Way]]:
         """The ways by title; the first of each is what is done, or what it is done without."""
@@ -100,7 +100,7 @@ class Merge:
         ways: dict[str, dict[str, Way]] = {
             "A merge: the next row group is decoded while one is encoded": {
                 "one after the other": lambda: self._write(self._merge(self._old()), out),
-                "one ahead, in a thread (as it is done)": lambda: self._write(self._merge(one_ahead(self._old())), out),
+                "one ahead, in a thread (as it is done)": lambda: self._write(self._merge(read_ahead(self._old())), out),
             },
             "Dictionaries of the old file kept": {
                 "decode and encode, dictionaries made anew (as it is done)": lambda: self._write([self._read()], out),
@@ -132,7 +132,7 @@ class Merge:
         return file.read(columns=self.base.column_names, use_threads=False)
 
     def _merged(self) -> pa.Table:
-        return pa.concat_tables(placed(rows, CITY, NAME) for rows in self._merge(self._old()))
+        return pa.concat_tables(add_file_columns(rows, CITY, NAME) for rows in self._merge(self._old()))
 
     def _merge(self, groups: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Newer rows in the place of older ones: what the default payload does."""
@@ -149,7 +149,7 @@ class Merge:
         writer: pq.ParquetWriter | None = None
         with pa.OSFile(path, "wb") as sink:
             for rows in groups:
-                rows = rows if "_hoodie_file_name" in rows.column_names else placed(rows, CITY, NAME)
+                rows = rows if "_hoodie_file_name" in rows.column_names else add_file_columns(rows, CITY, NAME)
                 writer = writer or open_writer(sink, rows, "snappy")
                 writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
             assert writer is not None

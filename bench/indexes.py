@@ -31,8 +31,9 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
-from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.markers import open_write
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.bloom import BloomFilter
 from penstock.formats.parquet import BloomSettings
 from penstock.storage import LocalStorage
@@ -144,7 +145,7 @@ def write_file(folder: Path, rows: pa.Table, codec: str) -> None:
     storage = LocalStorage()
     open_write(storage, str(folder), "001")
     settings = FileSettings(storage, str(folder), "001", rows.schema, "{}", codec=codec, max_file_bytes=1 << 40)
-    writer = GroupWriter(Output(settings, 0, "0-0-0"), "")
+    writer = RollingWriter(TaskOutput(settings, 0, "0-0-0"), "")
     writer.write(rows, rows["id"])
     writer.close()
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from penstock import options as o
 from penstock.api.handle import Opened, checked_partition
 from penstock.api.report import Commit
-from penstock.door.read import open_frame
+from penstock.door.read import open_query
 from penstock.errors import SchemaError
 from penstock.options import read_options
 from penstock.read.query import parse_query
@@ -117,7 +117,7 @@ class ReadingVerbs(Opened):
             query = replace(query, equals=tuple({**dict(query.equals), **equals}.items()))
         if columns is not None:
             query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
-        frame = open_frame(self._reader(), query, replace(state, options=query.options))
+        frame = open_query(self._reader(), query, replace(state, options=query.options))
         return frame if columns is None else _select(frame, columns)
 
 

@@ -29,7 +29,7 @@ from penstock.api.restoring import RestoringVerbs
 from penstock.api.write import WritingVerbs
 from penstock.commit.overwrite import recover
 from penstock.errors import AlreadyExists, PenstockError, TableExists
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
 from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
@@ -173,7 +173,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             'struct<id:string,city:string,ts:bigint,fare:double>'
         """
         state = self._state()
-        struct = table_struct(Plan(state, parse_query([self.path], state.options), table_schema(state), {}))
+        struct = table_struct(QueryPlan(state, parse_query([self.path], state.options), table_schema(state), {}))
         return StructType([f for f in struct if f.name not in META_COLUMNS])
 
     def __repr__(self) -> str:

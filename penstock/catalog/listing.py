@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.names import PARTITION_METAFILE
-from penstock.filegroup.view import Visibility, group_files, latest_base_files, latest_merged_slices
+from penstock.filegroup.view import Visibility, group_files, latest_base_slices, latest_merged_slices
 from penstock.storage import FileInfo, Storage, join
 from penstock.table import TableState
 from penstock.timeline.instant import Action, State
@@ -59,7 +59,7 @@ def latest_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
     """The newest committed slice with a base file of each file group, by partition path."""
-    return by_partition(latest_base_files(list_groups(table, partitions), visibility(table, as_of)))
+    return by_partition(latest_base_slices(list_groups(table, partitions), visibility(table, as_of)))
 
 
 def merged_slices(

@@ -8,7 +8,7 @@ from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.log.scan import committed_times
 from penstock.filegroup.meta_columns import KEY_COLUMN
-from penstock.filegroup.slice_rows import MergedRules
+from penstock.filegroup.slice_rows import MergeRules
 from penstock.merge.kernels.gather import column_at
 from penstock.merge.payloads import (
     PAYLOADS_WITH_EVENT_TIME,
@@ -26,14 +26,14 @@ from penstock.storage import temporary_folder
 from penstock.table import TableState
 
 
-def merged_rules(
+def build_merge_rules(
     table: TableState,
     schema: str,
     *,
     as_of: str | None = None,
     memory_bytes: int | None = None,
     skip_merge: bool = False,
-) -> MergedRules:
+) -> MergeRules:
     """The rules by which base files and logs of a table become rows.
 
     The payload is the one that the table was made with, not one of the call. Log records are ordered by a column of the
@@ -61,7 +61,7 @@ def merged_rules(
     payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if not is_known(payload):
         raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
-    return MergedRules(
+    return MergeRules(
         merger=merger_of(payload, settings=settings),
         schema=_of_files(schema, keeps_operation),
         times=committed_times(table.timeline, as_of),

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import merged_rows
+from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.merge.kernels.pair import flat
 from penstock.table import TableState, table_schema
 
@@ -19,7 +19,7 @@ def read_keys(table: TableState, slice_: FileSlice) -> Iterator[pa.Array]:
     """Return the record keys of the slice's rows, one Arrow array for each part that is read."""
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     if slice_.log_files:
-        rows = merged_rows(table.storage, slice_, merged_rules(table, table_schema(table) or ""), [KEY_COLUMN])
+        rows = read_merged_rows(table.storage, slice_, build_merge_rules(table, table_schema(table) or ""), [KEY_COLUMN])
     elif slice_.base_file is not None:
         path = slice_.base_file.path
         rows = read_row_groups(open_base_file(table.storage, path), path, schema)

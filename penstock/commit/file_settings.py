@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.filegroup.base_write import FileSettings
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerStyle
+from penstock.filegroup.task_output import FileSettings
 from penstock.formats.parquet import BloomSettings
 from penstock.options import Options
 from penstock.schema import avro_text, with_meta_columns

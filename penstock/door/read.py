@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from penstock.columns import quoted
 from penstock.errors import PenstockError, SchemaError, WriteConflict
-from penstock.read.incremental import plan_changes
-from penstock.read.plan import Plan, plan
+from penstock.read.incremental import plan_incremental
+from penstock.read.plan import QueryPlan, plan_query
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.read.scan import scan
@@ -35,7 +35,7 @@ _frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
 _lock = Lock()
 
 
-def open_frame(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
+def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
     """The DataFrame that answers a query.
 
     Raises:
@@ -66,12 +66,12 @@ def _all_rows(spark: SparkSession, query: Query, table: TableState) -> DataFrame
     return frame
 
 
-def _planned(spark: SparkSession, query: Query, table: TableState) -> tuple[Plan, DataFrame]:
+def _planned(spark: SparkSession, query: Query, table: TableState) -> tuple[QueryPlan, DataFrame]:
     """A plan by a timeline that still held when folders were listed, with its rows; made anew where others were at work."""
     gone: FileNotFoundError | None = None
     for attempt in range(1, _TRIES + 1):
         try:
-            planned = plan_changes(query, table) if query.kind == "incremental" else plan(query, table)
+            planned = plan_incremental(query, table) if query.kind == "incremental" else plan_query(query, table)
             if still_holds(planned):
                 return planned, scan(spark, planned)
         except PenstockError:
@@ -93,7 +93,7 @@ def _key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
     return id(spark), spark.conf.get(_TIME_ZONE), asked, given, frozenset(table.config.raw.items()), table.timeline.instants
 
 
-def _is_worth_keeping(planned: Plan) -> bool:
+def _is_worth_keeping(planned: QueryPlan) -> bool:
     slices = [one for its in planned.slices.values() for one in its]
     return len(slices) >= _MANY_FILES and not any(one.log_files for one in slices)
 

@@ -48,7 +48,7 @@ def read_row_groups(
             yield take_rows(_read_row_group(file, path, group, wanted, target), inside)
 
 
-def one_ahead(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def read_ahead(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The same tables, each read while the one before is worked on: decoding and encoding then use a core each."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, rows, None)

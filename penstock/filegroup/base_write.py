@@ -5,9 +5,7 @@ Works on the driver and in Spark's workers alike. Memory is one row group per op
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -15,158 +13,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock import clock
-from penstock.errors import AlreadyExists, StorageError
-from penstock.filegroup.key_log import KeyNotes, Note
-from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
-from penstock.filegroup.meta_columns import KEY_COLUMN, numbered, placed, stamped, unstamped, with_meta
-from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
-from penstock.formats.parquet import ROW_GROUP_ROWS, BloomSettings, KeyFooter, footer_of, open_writer
+from penstock.filegroup.key_changes import KeyChange
+from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.meta_columns import (
+    KEY_COLUMN,
+    add_file_columns,
+    add_null_meta_columns,
+    schema_with_meta,
+    stamp_rows,
+)
+from penstock.filegroup.task_output import TaskOutput
+from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, footer_of, open_writer
 from penstock.merge.kernels.event_time import EventTimes, event_times
 from penstock.schema import META_COLUMNS
-from penstock.storage import Storage, join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
-
-
-@dataclass(frozen=True)
-class FileSettings:
-    """How a table's base files are written; the same for every task of a write."""
-
-    storage: Storage
-    base_path: str
-    instant: str
-    #: The data columns as they are stored, and the same with meta columns as Avro JSON.
-    schema: pa.Schema
-    avro_schema: str
-    codec: str = "gzip"
-    bloom: BloomSettings | None = field(default_factory=BloomSettings)
-    populate_meta: bool = True
-    max_file_bytes: int = 120 * 1024 * 1024
-    markers: MarkerStyle = MarkerStyle.DIRECT
-    #: The column whose least and greatest value go into write stats, of rows that meet older ones; None: none do.
-    event_time: str | None = None
-    #: Where tasks note which keys they add and remove, for an index that has to be told; None: nowhere.
-    notes_folder: str | None = None
-
-
-@contextlib.contextmanager
-def failing_as_storage(path: str) -> Iterator[None]:
-    """Errors of the operating system while a file is written (a full disk, a limit) as ours."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except OSError as e:
-        raise StorageError(e.errno, e.strerror or str(e), path) from e
-
-
-class Output:
-    """What one task writes: who it is, how far its row numbers are, and the files it has made."""
-
-    def __init__(self, settings: FileSettings, task: int, write_token: str) -> None:
-        self.settings, self.task, self.write_token = settings, task, write_token
-        self._rows = 0
-        self._keys = 0
-        self._announced: set[str] = set()
-        self._turns = 0
-        self._made: list[str] = []
-        self._metafiles: list[str] = []
-        self._others: dict[str, bytes] = {}
-        self.notes = KeyNotes(settings.storage, settings.notes_folder)
-        #: Memory that rows not yet written take, in all open files together.
-        self.waiting_bytes = 0
-
-    def path_of(self, partition_path: str, file_id: str) -> str:
-        """Where this task writes the base file of a file group, relative to the table."""
-        name = base_file_name(file_id, self.write_token, self.settings.instant)
-        return join(partition_path, name) if partition_path else name
-
-    def take_rows(self, count: int) -> int:
-        """Reserve row numbers; gives the first."""
-        first = self._rows
-        self._rows += count
-        return first
-
-    def make_keys(self, count: int) -> pa.ChunkedArray:
-        """Record keys for rows that have none: `<instant>_<task>_<row>`."""
-        numbers = np.arange(self._keys, self._keys + count)
-        self._keys += count
-        return pa.chunked_array([numbered(self.settings.instant, self.task, numbers)])
-
-    def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
-        """Announce data files (paths relative to the table) that will be created soon, all at once.
-
-        Raises:
-            StorageError: the write was finished without this task.
-        """
-        if not file_paths:
-            return
-        s = self.settings
-        announced = [Marker(path, kind) for path in file_paths]
-        announce(s.storage, s.base_path, s.instant, announced, s.markers, self.task, self._turns)
-        self._announced.update(file_paths)
-        self._turns += 1
-
-    def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Announce a data file (path relative to the table) if that was not done yet, then open it.
-
-        Raises:
-            StorageError: the write was finished without this task; the file is not there.
-        """
-        s = self.settings
-        if file_path not in self._announced:
-            self.announce([file_path], kind)
-        self._ensure_partition(file_path.rpartition("/")[0])
-        self._made.append(join(s.base_path, file_path))
-        file = s.storage.create(self._made[-1])
-        self._check_wanted()
-        return file
-
-    def _check_wanted(self) -> None:
-        """Remove what this task made if the write was sealed meanwhile: who sealed it may have looked before it was there."""
-        s = self.settings
-        try:
-            check_open(s.storage, s.base_path, s.instant)
-        except StorageError:
-            for path in self._made:
-                s.storage.delete(path)
-            raise
-
-    def _ensure_partition(self, partition_path: str) -> None:
-        """Make the folder a partition of the table, once. A metafile that is not whole was left by a writer that died."""
-        storage, path = self.settings.storage, join(self.settings.base_path, partition_path, PARTITION_METAFILE)
-        found: bytes | None = None
-        with contextlib.suppress(FileNotFoundError):
-            found = storage.read(path)
-        if found is not None and is_whole_metafile(found):
-            return
-        date = clock.utc_now().strftime("%a %b %d %H:%M:%S UTC %Y")
-        content = partition_metafile(self.settings.instant, partition_path, date)
-        if found is not None:
-            storage.replace(path, content)
-            return
-        try:
-            with storage.create(path) as file:
-                file.write(content)
-            self._metafiles.append(path)
-        except AlreadyExists:
-            self._others[path] = content
-
-    def finish(self) -> None:
-        """Make what was written durable, unless the write was finished without this task."""
-        storage = self.settings.storage
-        for path, content in self._others.items():  # another task was about to write it; it may have died
-            if not is_whole_metafile(storage.read(path)):
-                storage.replace(path, content)
-        self.notes.close()
-        storage.sync([*self._metafiles, *self._made])
-        self._check_wanted()
 
 
 class BaseFileWriter:
     """One base file. Rows come with their meta columns; they are cut into row groups as they arrive."""
 
     def __init__(
-        self, output: Output, partition_path: str, file_id: str, kind: MarkerType, old: pq.ParquetFile | None = None
+        self, output: TaskOutput, partition_path: str, file_id: str, kind: MarkerType, old: pq.ParquetFile | None = None
     ) -> None:
         settings = output.settings
         self.settings, self.partition_path, self.file_id = settings, partition_path, file_id
@@ -198,16 +66,16 @@ class BaseFileWriter:
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
         """New rows with the meta columns that are theirs, as `keep` takes them."""
-        return stamped(rows, keys, instant=self.settings.instant, task=self._task, numbers=numbers)
+        return stamp_rows(rows, keys, instant=self.settings.instant, task=self._task, numbers=numbers)
 
     def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
         """Write new rows, data columns only; `numbers` count them for their sequence numbers."""
-        self._output.notes.add(Note.ADDED, self.name, keys)
+        self._output.notes.add(KeyChange.ADDED, self.name, keys)
         if self.settings.populate_meta:
             self._footer.add(keys)
-            self._write(placed(self.stamp(rows, keys, numbers), self.partition_path, self.name))
+            self._write(add_file_columns(self.stamp(rows, keys, numbers), self.partition_path, self.name))
         else:
-            self._write(unstamped(rows))
+            self._write(add_null_meta_columns(rows))
 
     def keep(self, body: pa.Table, *, new: bool = False) -> None:
         """Write rows of the old version of this file, changed or not; they carry their own meta columns.
@@ -216,10 +84,10 @@ class BaseFileWriter:
             new: whether their keys were not in that version.
         """
         if not self.settings.populate_meta:
-            self._write(unstamped(body.drop_columns(list(META_COLUMNS[:3]))))
+            self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))
             return
         (self._footer.add if new else self._footer.keep)(body[KEY_COLUMN])
-        self._write(placed(body, self.partition_path, self.name))
+        self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
         """Take note of the event times of rows that replace or delete old ones."""
@@ -228,7 +96,7 @@ class BaseFileWriter:
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
         """Say that rows of the old version, or such as an index takes for them, are gone for good."""
-        self._output.notes.add(Note.REMOVED, self.name, keys)
+        self._output.notes.add(KeyChange.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -252,7 +120,7 @@ class BaseFileWriter:
         self._waiting, self._waiting_rows = [], 0
         self._hold(-self.waiting_bytes)
         whole = rows.num_rows < 2 * ROW_GROUP_ROWS
-        with failing_as_storage(self.path):
+        with convert_os_errors(self.path):
             if self._parquet is None:
                 self._parquet = open_writer(self._sink, rows, self.settings.codec)
             self._parquet.write_table(rows, row_group_size=rows.num_rows if whole else ROW_GROUP_ROWS)
@@ -265,9 +133,9 @@ class BaseFileWriter:
             "writer.model.name": "avro",
             **self._footer.metadata(),
         }
-        with failing_as_storage(self.path):
+        with convert_os_errors(self.path):
             if self._parquet is None:
-                self._parquet = open_writer(self._sink, with_meta(self.settings.schema).empty_table(), self.settings.codec)
+                self._parquet = open_writer(self._sink, schema_with_meta(self.settings.schema).empty_table(), self.settings.codec)
             self._parquet.add_key_value_metadata(footer)
             self._parquet.close()
             size = self.written_bytes
@@ -289,7 +157,7 @@ class BaseFileWriter:
         )
 
 
-class GroupWriter:
+class RollingWriter:
     """New file groups of one partition: a base file each, the next one opened when a file is full.
 
     Args:
@@ -298,7 +166,7 @@ class GroupWriter:
     """
 
     def __init__(
-        self, output: Output, partition_path: str, file_id: str | None = None, old: pq.ParquetFile | None = None
+        self, output: TaskOutput, partition_path: str, file_id: str | None = None, old: pq.ParquetFile | None = None
     ) -> None:
         self._output, self._settings, self._partition, self._old = output, output.settings, partition_path, old
         self._prefix, self._files, self._only_id = clock.new_uuid(), 0, file_id
@@ -335,7 +203,7 @@ class GroupWriter:
         """Add rows that carry the meta columns which are theirs."""
         for writer, start, count in self._parts(body):
             rows = body.slice(start, count)
-            self._output.notes.add(Note.ADDED, writer.name, rows[KEY_COLUMN])
+            self._output.notes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])
             writer.keep(rows)
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:

@@ -22,7 +22,7 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
     folder = join(base_path, partition_path)
     path = join(folder, PARTITION_METAFILE)
     others = [e for e in storage.list(folder) if not is_metafile(e.name) and not e.is_dir]
-    if not others and made_by(storage, base_path, partition_path) in (instant, None):
+    if not others and read_creation_instant(storage, base_path, partition_path) in (instant, None):
         storage.delete(path)
     parts = partition_path.split("/") if partition_path else []
     for depth in range(len(parts), 0, -1):
@@ -35,7 +35,7 @@ def is_metafile(name: str) -> bool:
     return name in (PARTITION_METAFILE, f".{PARTITION_METAFILE}.crc")
 
 
-def made_by(storage: Storage, base_path: str, partition_path: str) -> str | None:
+def read_creation_instant(storage: Storage, base_path: str, partition_path: str) -> str | None:
     """The instant that a metafile names; None if it is not there or not whole, which only a writer that died leaves."""
     try:
         content = storage.read(join(base_path, partition_path, PARTITION_METAFILE))

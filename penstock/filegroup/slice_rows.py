@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import CorruptFile
-from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
+from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
 from penstock.filegroup.log.fold import FoldedLog, FoldSettings, fold_records
 from penstock.filegroup.log.scan import (
     CommittedTimes,
@@ -23,11 +23,11 @@ from penstock.filegroup.log.scan import (
     Placed,
     ScanCounts,
     blocks_that_count,
-    check_kind,
+    check_block_type,
     positions_touched,
     read_records,
 )
-from penstock.filegroup.meta_columns import KEY_COLUMN, keys_of
+from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
@@ -48,7 +48,7 @@ _FEWEST_BYTES = 64 * 1024  # of a block that are read at once, however little me
 
 
 @dataclass(frozen=True)
-class MergedRules:
+class MergeRules:
     """How slices of a table are merged, for somebody who reads as of a time."""
 
     merger: Merger
@@ -97,10 +97,10 @@ class MergeCounts:
     scan: ScanCounts = field(default_factory=ScanCounts)
 
 
-def merged_rows(
+def read_merged_rows(
     storage: Storage,
     slice_: FileSlice,
-    rules: MergedRules,
+    rules: MergeRules,
     columns: Sequence[str] | None = None,
     counts: MergeCounts | None = None,
     at: Positions | None = None,
@@ -118,13 +118,13 @@ def merged_rows(
     """
     counts = counts if counts is not None else MergeCounts()
     wanted = list(columns) if columns is not None else rules.arrow.names
-    read = columns_read(rules, wanted)
-    log = folded_log(storage, slice_, rules, read, counts)
+    read = columns_to_read(rules, wanted)
+    log = fold_slice_log(storage, slice_, rules, read, counts)
     counts.keys = len(log.keys)
     met = np.zeros(len(log.keys), np.bool_)
     if slice_.base_file is not None:
         file = open_base_file(storage, slice_.base_file.path)
-        for old in one_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read, at)):
+        for old in read_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read, at)):
             counts.base_rows += old.num_rows
             rows = old if rules.skip_merge else _merge_group(old, log, rules, met, counts)
             if rows.num_rows:
@@ -134,29 +134,29 @@ def merged_rows(
         yield rows.select(wanted)
 
 
-def log_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+def read_log_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
     counts = MergeCounts()
-    log = folded_log(storage, slice_, rules, columns_read(rules, columns), counts)
+    log = fold_slice_log(storage, slice_, rules, columns_to_read(rules, columns), counts)
     for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
         yield rows.select(list(columns))
 
 
-def touched_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+def read_touched_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of keys that the log knows, where it says at which places of the base file they stand (`positions_touched`)."""
     at = positions_touched(storage, slice_, rules.times)
     assert at is not None  # asked before
-    return merged_rows(storage, slice_, rules, columns, at=np.unique(at))
+    return read_merged_rows(storage, slice_, rules, columns, at=np.unique(at))
 
 
-def known_rows(storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str]) -> Iterator[pa.Table]:
+def known_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of keys that the log knows, and maybe others: all rows, where it does not say at which places its keys stand."""
     at = positions_touched(storage, slice_, rules.times)
-    return merged_rows(storage, slice_, rules, columns, at=None if at is None else np.unique(at))
+    return read_merged_rows(storage, slice_, rules, columns, at=None if at is None else np.unique(at))
 
 
-def folded_log(
-    storage: Storage, slice_: FileSlice, rules: MergedRules, columns: Sequence[str], counts: MergeCounts | None = None
+def fold_slice_log(
+    storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str], counts: MergeCounts | None = None
 ) -> FoldedLog:
     """What the slice's log says about each key."""
     scan = counts.scan if counts is not None else ScanCounts()
@@ -175,7 +175,7 @@ def check_slice(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> N
         Unsupported: a block of a kind or version that is not known.
     """
     for _, block in _blocks(storage, slice_, times, ScanCounts()):
-        check_kind(block)
+        check_block_type(block)
 
 
 def _blocks(storage: Storage, slice_: FileSlice, times: CommittedTimes, scan: ScanCounts) -> list[Placed]:
@@ -194,7 +194,7 @@ def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRec
         yield part
 
 
-def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
+def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
     """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
     names = rules.arrow.names
     if isinstance(rules.merger, Building | Folding):
@@ -204,9 +204,9 @@ def columns_read(rules: MergedRules, wanted: Sequence[str]) -> list[str]:
     return [name for name in names if name in needed]
 
 
-def _merge_group(old: pa.Table, log: FoldedLog, rules: MergedRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
+def _merge_group(old: pa.Table, log: FoldedLog, rules: MergeRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
     """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
-    at = positions_in(keys_of(old, rules.key), log.keys)
+    at = positions_in(record_keys(old, rules.key), log.keys)
     hits = np.flatnonzero(at >= 0)
     if not len(hits):
         return old
@@ -251,7 +251,7 @@ def _changed(
     return order, meeting.rows(choices)
 
 
-def _new_rows(log: FoldedLog, rules: MergedRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
+def _new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
     """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
     at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), at_once):

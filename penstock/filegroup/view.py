@@ -64,7 +64,7 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
     return [FileGroup(partition_path, file_id, tuple(slices[file_id])) for file_id in sorted(slices)]
 
 
-def latest_base_files(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
+def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
     """The newest committed slice with a base file of each group: what a read-optimized query reads."""
     found = []
     for group in groups:

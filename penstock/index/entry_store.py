@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.filegroup.key_log import Note, noted, notes_folder, read_noted
+from penstock.filegroup.key_changes import KeyChange, find_key_changes, key_changes_folder, read_changed_keys
 from penstock.index.hbase import Entries, Entry, HBaseSettings, open_entries
 from penstock.storage import Storage
 from penstock.timeline.commit_file import WriteStat
@@ -51,12 +51,12 @@ def tell_tasks(
     base_path: str,
     commit: str,
     stats: Sequence[WriteStat],
-    note: Note,
+    note: KeyChange,
     timeline: Timeline | None = None,
 ) -> list[TellTask]:
     """A task for each data file of which keys were noted."""
     by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
-    found = noted(storage, notes_folder(base_path, commit), note, list(by_name))
+    found = find_key_changes(storage, key_changes_folder(base_path, commit), note, list(by_name))
     placed = [Placed(path, by_name[name].file_id, by_name[name].partition_path or "") for name, path in found.items()]
     return [TellTask(settings, storage, each, commit, timeline) for each in placed]
 
@@ -65,7 +65,7 @@ def put_entries(task: TellTask) -> int:
     """Kernel: set the entries of keys that are new where they are; gives how many."""
     entry, count = Entry(task.commit, task.placed.file_id, task.placed.partition_path), 0
     with open_entries(task.settings) as entries:
-        for part in read_noted(task.storage, task.placed.noted):
+        for part in read_changed_keys(task.storage, task.placed.noted):
             keys = part.to_pylist()
             put: Iterable[Entry] = [entry] * len(keys)
             if task.timeline is not None:
@@ -81,7 +81,7 @@ def remove_entries(task: TellTask) -> int:
     """Kernel: remove the entries of keys that are gone; gives how many."""
     count = 0
     with open_entries(task.settings) as entries:
-        for part in read_noted(task.storage, task.placed.noted):
+        for part in read_changed_keys(task.storage, task.placed.noted):
             entries.remove(part.to_pylist())
             count += len(part)
     return count

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.read.meta_columns import COMMIT_TIME
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.timeline.history import InstantRange
 
 
@@ -21,7 +21,7 @@ def changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
     return rows.filter(pc.and_(pc.greater(times, changes.begin), pc.less_equal(times, changes.end)))
 
 
-def only_changes(frame: DataFrame, plan: Plan) -> DataFrame:
+def only_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
     """Of the rows of a plan's files those that the query asks for.
 
     Spark hands such a filter on to its Parquet reader, which leaves out row groups by it: of a range by their least and greatest

@@ -18,10 +18,10 @@ from penstock.catalog.listing import by_partition, list_groups, visibility
 from penstock.catalog.pending import clustering_of
 from penstock.errors import ChangesLost, OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.view import Visibility, latest_base_files, latest_merged_slices
+from penstock.filegroup.view import Visibility, latest_base_slices, latest_merged_slices
 from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.read.changed_groups import Group, Touched, first_missing, matcher, matching, touched_groups
-from penstock.read.plan import Plan, file_name, plan
+from penstock.read.plan import QueryPlan, file_name, plan_query
 from penstock.read.query import Query
 from penstock.table import KEEPS_SCHEMA, TableState, table_schema
 from penstock.timeline.archive import is_archived
@@ -32,7 +32,7 @@ from penstock.timeline.instant import WRITE_ACTIONS
 _FEW_WRITES = 10
 
 
-def plan_changes(query: Query, table: TableState) -> Plan:
+def plan_incremental(query: Query, table: TableState) -> QueryPlan:
     """Decide which file slices answer an incremental query.
 
     Raises:
@@ -45,7 +45,7 @@ def plan_changes(query: Query, table: TableState) -> Plan:
     writes = writes_in(table.storage, table.base_path, table.timeline, asked, table.config.archive_folder)
     schema = _schema(query, table, writes)
     if not writes:
-        return Plan(table, query, schema, {})
+        return QueryPlan(table, query, schema, {})
     changes = InstantRange(asked.begin, writes[-1].time)
     try:
         slices = _slices(query, table, changes, writes)
@@ -57,7 +57,7 @@ def plan_changes(query: Query, table: TableState) -> Plan:
         slices = in_asked_buckets(slices, dict(query.equals), table, schema)
     is_known = len(writes) <= _FEW_WRITES and changes.begin >= (table.timeline.start or "")
     times = tuple(write.time for write in writes) if is_known else ()
-    return Plan(table, replace(query, as_of=changes.end), schema, by_partition(slices), changes, times)
+    return QueryPlan(table, replace(query, as_of=changes.end), schema, by_partition(slices), changes, times)
 
 
 def _check(query: Query, table: TableState) -> None:
@@ -120,7 +120,7 @@ def _slices(query: Query, table: TableState, changes: InstantRange, writes: list
     if table.is_merge_on_read:
         slices = latest_merged_slices(wanted, seen)
     else:
-        slices = [replace(one, log_files=()) for one in latest_base_files(wanted, seen)]
+        slices = [replace(one, log_files=()) for one in latest_base_slices(wanted, seen)]
     _check_there(touched, slices, table)
     return [one for one in slices if query.asks_for_file(one.partition_path, file_name(one))]
 
@@ -161,9 +161,9 @@ _ADVICE = (
 )
 
 
-def _scan_of_all(query: Query, table: TableState, changes: InstantRange) -> Plan:
+def _scan_of_all(query: Query, table: TableState, changes: InstantRange) -> QueryPlan:
     """The table as it is now, with the columns of now, of which only rows that were written in the range are wanted."""
-    now = plan(replace(query, kind="snapshot"), table)
+    now = plan_query(replace(query, kind="snapshot"), table)
     fits, base = matcher(query.options[o.INCREMENTAL_GLOB]), f"{table.base_path}/"
     kept = {
         path: [one for one in its if fits(f"{base}{path}/{file_name(one)}" if path else base + file_name(one))]

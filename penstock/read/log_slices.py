@@ -23,20 +23,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import options as o
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.error_text import read_error
 from penstock.errors import PenstockError
 from penstock.filegroup.log.scan import positions_touched
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergedRules, known_rows, log_rows, merged_rows, touched_rows
+from penstock.filegroup.slice_rows import MergeRules, known_rows, read_log_rows, read_merged_rows, read_touched_rows
 from penstock.formats.cast import fit
 from penstock.merge.kernels.gather import Positions
 from penstock.read.commit_time_filter import changed_rows
 from penstock.read.meta_columns import Thin, handed_over, restored, thin_rows, thinned
 from penstock.read.partition_values import PartitionColumns
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, arrow_of_spark
 from penstock.spread.run import cores
 from penstock.storage import Storage
@@ -60,7 +60,7 @@ _MOST_TOUCHED = 0.25
 #: Bytes of files that one Spark task merges, where slices are small.
 _TASK_BYTES = 256 * 1024 * 1024
 
-RowsOf = Callable[[Storage, FileSlice, MergedRules, Sequence[str]], Iterator[pa.Table]]
+RowsOf = Callable[[Storage, FileSlice, MergeRules, Sequence[str]], Iterator[pa.Table]]
 #: Makes of slices, and the positions of rows to leave out in their base files, DataFrames of the other rows.
 BaseRows = Callable[[Mapping[FileSlice, Positions]], list[DataFrame]]
 
@@ -71,7 +71,7 @@ class _Work:
 
     storage: Storage
     slices: tuple[FileSlice, ...]
-    rules: MergedRules
+    rules: MergeRules
     #: The columns as Spark takes them.
     schema: pa.Schema
     #: What is made of a slice: all its rows, or those of its log.
@@ -89,14 +89,14 @@ class _Reading:
     """One query, as far as slices with logs go."""
 
     spark: SparkSession
-    plan: Plan
-    rules: MergedRules
+    plan: QueryPlan
+    rules: MergeRules
     schema: StructType
     columns: PartitionColumns
 
 
 def merged_frames(
-    spark: SparkSession, plan: Plan, schema: StructType, columns: PartitionColumns, base_rows: BaseRows
+    spark: SparkSession, plan: QueryPlan, schema: StructType, columns: PartitionColumns, base_rows: BaseRows
 ) -> list[DataFrame]:
     """The rows of a plan's slices with log files, in the columns of `schema`; none, or several DataFrames to be put together.
 
@@ -108,14 +108,14 @@ def merged_frames(
         return []
     assert plan.schema is not None  # there are files
     skip = plan.query.options[o.MERGE_TYPE] == "skip_merge"
-    rules = merged_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
+    rules = build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
     reading = _Reading(spark, plan, rules, schema, columns)
     by_logs, by_both = _by_what_is_new(slices, plan.changes)
     is_hidden = any(name.lower() == "_metadata" for name in schema.names)  # a column of the table has Spark's name for the file
     touched = {} if is_hidden else _touched(plan.table.storage, by_both, rules)
-    frames = _frames(reading, by_logs, log_rows if rules.lets_logs_win else known_rows)
-    frames += base_rows(touched) + _frames(reading, list(touched), log_rows if rules.lets_logs_win else touched_rows)
-    return frames + _frames(reading, [one for one in by_both if one not in touched], merged_rows)
+    frames = _frames(reading, by_logs, read_log_rows if rules.lets_logs_win else known_rows)
+    frames += base_rows(touched) + _frames(reading, list(touched), read_log_rows if rules.lets_logs_win else read_touched_rows)
+    return frames + _frames(reading, [one for one in by_both if one not in touched], read_merged_rows)
 
 
 def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -> tuple[list[FileSlice], list[FileSlice]]:
@@ -127,7 +127,7 @@ def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -
     return [one for one, old in parted if old], [one for one, old in parted if not old]
 
 
-def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergedRules) -> dict[FileSlice, Positions]:
+def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergeRules) -> dict[FileSlice, Positions]:
     """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a look into logs."""
     bases = sum(one.base_bytes for one in slices)
     if rules.skip_merge or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
@@ -205,7 +205,7 @@ def _parts(spark: SparkSession, slices: int, size: int) -> int:
 
 def _bytes(slices: Sequence[FileSlice], rows_of: RowsOf) -> int:
     """What workers read."""
-    bases = 0 if rows_of is log_rows else sum(one.base_bytes for one in slices)
+    bases = 0 if rows_of is read_log_rows else sum(one.base_bytes for one in slices)
     return bases + sum(one.log_bytes for one in slices)
 
 

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 from penstock import options as o
 from penstock.columns import quoted
 from penstock.keys.partition_path import DEFAULT_PARTITION
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
 #: Types that Spark's own partition columns read as we do.
@@ -172,7 +172,7 @@ def url_decoded(text: Column) -> Column:
     return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
 
 
-def path_columns(plan: Plan, schema: StructType, release: str) -> PartitionColumns:
+def path_columns(plan: QueryPlan, schema: StructType, release: str) -> PartitionColumns:
     """Which columns of the table can be taken from the path, and how, by a release of Spark."""
     config = plan.table.config
     fields, paths = config.partition_fields, list(plan.slices)
@@ -196,7 +196,7 @@ def path_columns(plan: Plan, schema: StructType, release: str) -> PartitionColum
     )
 
 
-def _places(plan: Plan, schema: StructType) -> dict[str, int | None]:
+def _places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
     """Where in the path each column's value is; empty if paths and columns do not correspond."""
     config, paths = plan.table.config, list(plan.slices)
     fields = config.partition_fields
@@ -222,7 +222,7 @@ def _is_one_to_one(kind: DataType | None) -> bool:
     return isinstance(kind, _ONE_TO_ONE)
 
 
-def _prefix(plan: Plan) -> str | None:
+def _prefix(plan: QueryPlan) -> str | None:
     """What file paths begin with, if it and the files' names are spelled in a URL as they are."""
     base = plan.table.base_path
     files = [s.base_file.name for its in plan.slices.values() for s in its if s.base_file]
@@ -230,7 +230,7 @@ def _prefix(plan: Plan) -> str | None:
     return f"{SCHEME}{base}/" if is_plain else None
 
 
-def _from_path(plan: Plan, schema: StructType) -> bool:
+def _from_path(plan: QueryPlan, schema: StructType) -> bool:
     """Whether path and value map one to one by the table's key generator, and the reader lets us use that."""
     if plan.query.options[o.READ_PARTITION_VALUES] != "path" or any(n.lower() == "_metadata" for n in schema.names):
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.catalog.listing import by_partition, is_partition, list_groups, list_partitions, visibility
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import latest_base_files, latest_merged_slices
+from penstock.filegroup.view import latest_base_slices, latest_merged_slices
 from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
@@ -16,7 +16,7 @@ from penstock.timeline.history import InstantRange
 
 
 @dataclass(frozen=True)
-class Plan:
+class QueryPlan:
     """What a query reads, and in which schema."""
 
     table: TableState
@@ -30,7 +30,7 @@ class Plan:
     written_at: tuple[str, ...] = ()
 
 
-def plan(query: Query, table: TableState) -> Plan:
+def plan_query(query: Query, table: TableState) -> QueryPlan:
     """Decide which file slices answer the query.
 
     Raises:
@@ -40,14 +40,14 @@ def plan(query: Query, table: TableState) -> Plan:
         check_time(table, query.as_of)
     schema = table_schema(table, query.as_of) or table_schema(table)  # an archived time has the columns of now
     if not table.timeline.writes:
-        return Plan(table, query, schema, {})
+        return QueryPlan(table, query, schema, {})
     groups = list_groups(table, None if query.within is None else _partitions(query, table))
     if query.as_of is not None:
         check_slices(table, query.as_of, groups, query.asks_for)
     found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, file_name(one))]
     if query.equals:
         found = in_asked_buckets(found, dict(query.equals), table, schema)
-    return Plan(table, query, schema, by_partition(found))
+    return QueryPlan(table, query, schema, by_partition(found))
 
 
 def _newest(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
@@ -55,7 +55,7 @@ def _newest(groups: list[FileGroup], query: Query, table: TableState) -> list[Fi
     seen = visibility(table, query.as_of)
     if table.is_merge_on_read and query.kind != "read_optimized":
         return latest_merged_slices(groups, seen)
-    return [replace(one, log_files=()) for one in latest_base_files(groups, seen)]
+    return [replace(one, log_files=()) for one in latest_base_slices(groups, seen)]
 
 
 def file_name(slice_: FileSlice) -> str:

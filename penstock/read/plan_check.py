@@ -7,14 +7,14 @@ notice. So the timeline is looked at once more; and where somebody cleans, at wh
 
 from __future__ import annotations
 
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.table import TableState
 from penstock.timeline.clean_file import read_clean_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline
 
 
-def still_holds(plan: Plan) -> bool:
+def still_holds(plan: QueryPlan) -> bool:
     """Whether every file that a plan counts on was there when folders were listed.
 
     Raises:

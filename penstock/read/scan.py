@@ -28,7 +28,7 @@ from penstock.read.commit_time_filter import only_changes
 from penstock.read.log_slices import merged_frames
 from penstock.read.meta_columns import COMMIT_TIME
 from penstock.read.partition_values import SCHEME, PartitionColumns, path_columns
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.read.skip_rows import leave_out
 from penstock.read.widened_types import older_types
 from penstock.schema import META_COLUMNS, spark_of_avro
@@ -48,7 +48,7 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 
-def scan(spark: SparkSession, plan: Plan) -> DataFrame:
+def scan(spark: SparkSession, plan: QueryPlan) -> DataFrame:
     """A lazy DataFrame over the plan's files: meta columns, then the table's columns in the schema's order."""
     schema = _wanted(plan, table_struct(plan))
     if not any(plan.slices.values()):
@@ -69,7 +69,7 @@ def scan(spark: SparkSession, plan: Plan) -> DataFrame:
     return only_changes(reduce(lambda one, other: one.unionByName(other), frames), plan)
 
 
-def _check_logs(plan: Plan) -> None:
+def _check_logs(plan: QueryPlan) -> None:
     """Tell damage of log files now, in words of ours, where a look at all of them takes no time worth mentioning.
 
     What workers find later comes out of Spark as text inside an error of its own. It is an error now if every query would meet
@@ -122,7 +122,7 @@ def _column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str
     return conform(F.col(quoted(wanted.name)), older, wanted.dataType, wanted.name).alias(wanted.name)
 
 
-def _wanted(plan: Plan, schema: StructType) -> StructType:
+def _wanted(plan: QueryPlan, schema: StructType) -> StructType:
     """The columns that come out; where logs are merged, only those that the caller named: Spark cannot leave any out later."""
     names = None if plan.query.options[o.INCREMENTAL_FILTERS] else plan.query.columns  # a condition may be on any column
     if not names or not set(names) <= set(schema.names) or not any(one.log_files for its in plan.slices.values() for one in its):
@@ -131,7 +131,7 @@ def _wanted(plan: Plan, schema: StructType) -> StructType:
     return StructType([field for field in schema if field.name in needed])
 
 
-def table_struct(plan: Plan) -> StructType:
+def table_struct(plan: QueryPlan) -> StructType:
     """The columns a query gives back."""
     meta = [StructField(name, StringType()) for name in META_COLUMNS]
     if plan.schema is None:

@@ -16,12 +16,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from penstock.errors import CorruptFile, SchemaError
 from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.model import FileSlice
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, avro_of_arrow, spark_of_avro
 from penstock.timeline.store import read_schema
 
 
-def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
+def older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
     """By instant, the columns that files written then hold in another type than the table has now."""
     files = {s.base_file.instant: s for its in plan.slices.values() for s in its if s.base_file}
     if not files:
@@ -35,7 +35,7 @@ def older_types(plan: Plan, schema: StructType) -> dict[str, tuple[StructField, 
     return {i: fields for i, fields in older.items() if fields}
 
 
-def _not_in_files(plan: Plan) -> set[str]:
+def _not_in_files(plan: QueryPlan) -> set[str]:
     """Columns that the schema of a commit does not have, and those that files lack."""
     config = plan.table.config
     return {*META_COLUMNS, *(config.partition_fields if config.drop_partition_columns else ())}
@@ -56,7 +56,7 @@ def _of_each(instants: Sequence[str], look: Callable[[str], StructType]) -> dict
     return found
 
 
-def _stored(plan: Plan, slice_: FileSlice, schema: StructType) -> StructType:
+def _stored(plan: QueryPlan, slice_: FileSlice, schema: StructType) -> StructType:
     """The columns of a schema that a slice's base file holds, in its types; none if nobody can tell."""
     table, base = plan.table, slice_.base_file
     written = next((i for i in table.timeline.writes if base and i.time == base.instant), None)
@@ -72,7 +72,7 @@ def _struct(avro: str) -> StructType:
     return StructType.fromJson(spark_of_avro(json.loads(avro)))
 
 
-def _struct_of_file(plan: Plan, slice_: FileSlice) -> StructType:
+def _struct_of_file(plan: QueryPlan, slice_: FileSlice) -> StructType:
     assert slice_.base_file is not None
     file = open_base_file(plan.table.storage, slice_.base_file.path)
     return StructType.fromJson(spark_of_avro(avro_of_arrow(file.schema_arrow, plan.table.config.name)))

@@ -26,7 +26,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.filegroup.partitions import made_by, withdraw_partition
+from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
 from penstock.formats.log import BlockType, scan_blocks
 from penstock.index.consistent_hashing import drop_changed
 from penstock.progress import Stages
@@ -280,7 +280,7 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
 
 def _withdraw(table: TableState, path: str, plan: RestorePlan) -> None:
     """Take a partition that a later write made out of the table, if nothing is in it any more."""
-    made = made_by(table.storage, table.base_path, path)
+    made = read_creation_instant(table.storage, table.base_path, path)
     if path and made is not None and made > plan.to:
         withdraw_partition(table.storage, table.base_path, path, made)
 

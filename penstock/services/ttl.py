@@ -15,7 +15,7 @@ from penstock import options as o
 from penstock.catalog.listing import is_partition, merged_slices
 from penstock.catalog.pending import pending_groups
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.partitions import made_by
+from penstock.filegroup.partitions import read_creation_instant
 from penstock.table import TableState
 from penstock.timeline.instant import format_time
 from penstock.timeline.store import read_metadata
@@ -38,7 +38,7 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
     slices = merged_slices(table, selected if options[o.TTL_SELECTED] else None)
     busy = {path for path, _ in pending_groups(table)}
     if options[o.TTL_STRATEGY] == _BY_CREATION:
-        old = [path for path in slices if (made := made_by(table.storage, table.base_path, path)) and made < before]
+        old = [path for path in slices if (made := read_creation_instant(table.storage, table.base_path, path)) and made < before]
     else:
         old = [path for path, its in slices.items() if max(one.base_instant for one in its) < before]
         old = _without_late_logs(table, old, slices, before)

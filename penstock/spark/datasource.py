@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from penstock.door.read import open_frame
+from penstock.door.read import open_query
 from penstock.door.write import write
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
@@ -128,7 +128,7 @@ class HudiReader(Noting):
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
     """A lazy DataFrame over a table."""
     query = parse_query(paths, read_options(raw_options))
-    return open_frame(session, query, open_table(query.base_path, query.options))
+    return open_query(session, query, open_table(query.base_path, query.options))
 
 
 def take_over(original: Any, mixin: type, notes: dict[str, Any]) -> Any:

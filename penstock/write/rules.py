@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import options as o
-from penstock.catalog.merge_rules import event_time_column, merged_rules, ordering_field
+from penstock.catalog.merge_rules import build_merge_rules, event_time_column, ordering_field
 from penstock.commit.change import Change
 from penstock.commit.file_settings import base_file_settings
 from penstock.errors import OptionError, SchemaError, Unsupported
-from penstock.filegroup.base_write import FileSettings
-from penstock.filegroup.key_log import notes_folder
+from penstock.filegroup.key_changes import key_changes_folder
 from penstock.filegroup.log.write import LogSettings
-from penstock.filegroup.slice_rows import MergedRules
+from penstock.filegroup.slice_rows import MergeRules
+from penstock.filegroup.task_output import FileSettings
 from penstock.merge.kernels.gather import column_at
 from penstock.merge.kernels.meet import Making
 from penstock.merge.kernels.runs import Folding
@@ -77,7 +77,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
             f"partition, each time it is read there; set {index.moves_option}=false, or use a GLOBAL index"
         )
     ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
-    merging = merged_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
+    merging = build_merge_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
     return UpsertRules(
         settings=file_settings(write, change),
         share=share_settings(write, staging, settings.ordering_field if ordered else None),
@@ -98,11 +98,11 @@ def insert_logs(write: Write) -> LogSettings | None:
     """How an insert writes logs; None where its rows go to base files."""
     if insert_ratio(write.table, write.options) is None:
         return None
-    compared = compared_in_logs(write.table, merged_rules(write.table, write.prepared.avro))
+    compared = compared_in_logs(write.table, build_merge_rules(write.table, write.prepared.avro))
     return log_settings(write.table, write.options, compared)
 
 
-def compared_in_logs(table: TableState, merging: MergedRules | None) -> str | None:
+def compared_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
     """The column by which who reads a log decides between its rows and stored ones; None if none does."""
     column = ordering_field(table)
     if merging is None or ignores_ordering(merging.merger) or column not in merging.merger.needs:
@@ -178,7 +178,7 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
     if write.index.entries is None:
         return settings
-    return replace(settings, notes_folder=notes_folder(write.table.base_path, change.time))
+    return replace(settings, key_changes_folder=key_changes_folder(write.table.base_path, change.time))
 
 
 def partition_columns(write: Write) -> list[str]:

@@ -13,7 +13,7 @@ from penstock import options as o
 from penstock.catalog.listing import latest_slices, merged_slices
 from penstock.catalog.slice_keys import read_keys
 from penstock.errors import OptionError
-from penstock.filegroup.key_log import Note
+from penstock.filegroup.key_changes import KeyChange
 from penstock.index import Index
 from penstock.index.entry_store import TellTask, put_entries, remove_entries, share_rate, tell_tasks
 from penstock.index.hbase import HBaseSettings, open_entries
@@ -74,11 +74,11 @@ class Telling:
             return 0
         timeline = self.table.timeline if self.index.moves else None
         here = sum(stat.num_inserts for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
-        tasks = self._tasks(self.index.entries, stats, Note.ADDED, timeline)
+        tasks = self._tasks(self.index.entries, stats, KeyChange.ADDED, timeline)
         at_once = _AT_ONCE_HERE if here else cores(self.spark.conf) or len(tasks)
         if tasks and self.index.entries.auto_rate is not None:
             settings = share_rate(self.index.entries, min(len(tasks), at_once))
-            tasks = self._tasks(settings, stats, Note.ADDED, timeline)
+            tasks = self._tasks(settings, stats, KeyChange.ADDED, timeline)
         return self._run(put_entries, tasks, here=here)
 
     def of_removed(self, stats: Sequence[WriteStat]) -> int:
@@ -87,13 +87,13 @@ class Telling:
             return 0
         here = sum(stat.num_deletes for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
         try:
-            return self._run(remove_entries, self._tasks(self.index.entries, stats, Note.REMOVED), here=here)
+            return self._run(remove_entries, self._tasks(self.index.entries, stats, KeyChange.REMOVED), here=here)
         except Exception as e:  # whatever it is, the commit stands
             text = f"the write is done, but entries of keys that it deleted stay in the index, which does no harm: {e}"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             return 0
 
-    def _tasks(self, settings: HBaseSettings, stats: Sequence[WriteStat], note: Note, *more: Any) -> list[TellTask]:
+    def _tasks(self, settings: HBaseSettings, stats: Sequence[WriteStat], note: KeyChange, *more: Any) -> list[TellTask]:
         return tell_tasks(settings, self.table.storage, self.table.base_path, self.commit, stats, note, *more)
 
     def _run(self, kernel: Callable[[TellTask], int], tasks: Sequence[TellTask], *, here: bool) -> int:

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from penstock.catalog.listing import latest_slices, merged_slices
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.catalog.savepoints import savepoint_times
 from penstock.filegroup.log.scan import positions_touched
-from penstock.filegroup.slice_rows import log_rows, merged_rows, touched_rows
+from penstock.filegroup.slice_rows import read_log_rows, read_merged_rows, read_touched_rows
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.read.time_travel import earliest_kept
@@ -312,17 +312,17 @@ def by_position(table: TableState) -> list[Any]:
     """The rows of a merge-on-read table, base rows left out where logs say they stand."""
     schema = table_schema(table)
     assert schema
-    rules, found = merged_rules(table, schema), []
+    rules, found = build_merge_rules(table, schema), []
     for one in (one for its in merged_slices(table).values() for one in its):
         touched = positions_touched(table.storage, one, rules.times)
         if touched is None or one.base_file is None:
-            parts = list(merged_rows(table.storage, one, rules, COLUMNS))
+            parts = list(read_merged_rows(table.storage, one, rules, COLUMNS))
         else:
             base = pq.ParquetFile(one.base_file.path).read(columns=list(COLUMNS))
             kept = [at not in set(touched.tolist()) for at in range(base.num_rows)]
             others = base.filter(pa.array(kept, pa.bool_()))
-            parts = [others, *log_rows(table.storage, one, rules, COLUMNS)]
-            assert same_rows(parts, [others, *touched_rows(table.storage, one, rules, COLUMNS)])
+            parts = [others, *read_log_rows(table.storage, one, rules, COLUMNS)]
+            assert same_rows(parts, [others, *read_touched_rows(table.storage, one, rules, COLUMNS)])
         found += [tuple(row.values()) for part in parts for row in part.to_pylist()]
     return sorted(found, key=repr)
 

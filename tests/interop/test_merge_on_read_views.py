@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.listing import latest_slices, merged_slices
-from penstock.catalog.merge_rules import merged_rules
-from penstock.filegroup.slice_rows import merged_rows
+from penstock.catalog.merge_rules import build_merge_rules
+from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.formats.log import LogBlock, scan_blocks
 from penstock.table import open_table, table_schema
 from tests.kit.oracle import Oracle
@@ -55,13 +55,13 @@ def ours(path: str, *, as_of: str | None = None, skip_merge: bool = False, base_
     table = open_table(path)
     schema = table_schema(table, as_of)
     assert schema is not None
-    rules = merged_rules(table, schema, as_of=as_of, skip_merge=skip_merge)
+    rules = build_merge_rules(table, schema, as_of=as_of, skip_merge=skip_merge)
     slices = (latest_slices if base_only else merged_slices)(table, None, as_of)
     found = []
     for its in slices.values():
         for one in its:
             given = one if not base_only else type(one)(one.partition_path, one.file_id, one.base_instant, one.base_file)
-            found += [row for part in merged_rows(table.storage, given, rules, COLUMNS) for row in tuples(part)]
+            found += [row for part in read_merged_rows(table.storage, given, rules, COLUMNS) for row in tuples(part)]
     return sorted(found)
 
 

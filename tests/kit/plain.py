@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.catalog.listing import latest_slices, merged_slices
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import TableNotFound
-from penstock.filegroup.slice_rows import merged_rows
+from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.options import Options
 from penstock.read.query import parse_query
 from penstock.table import TableState, open_table, table_schema
@@ -39,9 +39,9 @@ def _merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> l
     schema = table_schema(table)
     if schema is None:
         return []
-    rules = merged_rules(table, schema, as_of=as_of)
+    rules = build_merge_rules(table, schema, as_of=as_of)
     slices = [s for its in merged_slices(table, as_of=as_of).values() for s in its]
-    return [rows for s in slices for rows in merged_rows(table.storage, s, rules, columns)]
+    return [rows for s in slices for rows in read_merged_rows(table.storage, s, rules, columns)]
 
 
 def rows_of_columns(parts: list[pa.Table]) -> list[Row]:

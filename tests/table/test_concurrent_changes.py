@@ -14,7 +14,7 @@ import pytest
 
 import penstock
 from penstock.door import read as recent
-from penstock.door.read import open_frame
+from penstock.door.read import open_query
 from penstock.errors import OptionError, WriteConflict
 from penstock.options import read_options
 from penstock.read.query import parse_query
@@ -67,7 +67,7 @@ def read(spark: Any, path: str, *others: Callable[[], object], **options: Any) -
     """The table's rows; between the look at the timeline and the listing of folders others do something."""
     query = parse_query([path], read_options(options))
     storage = MeanwhileStorage(f"list {re.escape(path)}$", deque(others))
-    return open_frame(spark, query, replace(open_table(path, query.options), storage=storage)).drop(*META)
+    return open_query(spark, query, replace(open_table(path, query.options), storage=storage)).drop(*META)
 
 
 def test_a_write_whose_predecessor_is_cleaned_at_once_is_seen(spark: Any, table: str, other: Other) -> None:

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import CorruptFile, OptionError, TableNotFound
 from penstock.formats.avro.container import write_container
 from penstock.options import read_options
-from penstock.read.plan import plan
+from penstock.read.plan import plan_query
 from penstock.read.query import parse_query
 from penstock.read.scan import scan
 from penstock.table import open_table
@@ -315,7 +315,7 @@ def test_many_files_are_read_whatever_their_folders_are_called(spark: Any, table
 def test_a_file_that_goes_while_a_query_is_planned_is_missed(spark: Any, table_path: str) -> None:
     write(trips(spark, *((f"c{n}", f"c{n}", 1, 1.0) for n in range(40))).coalesce(1), table_path, BULK)
     query = parse_query([table_path], read_options({}))
-    planned = plan(query, open_table(table_path))
+    planned = plan_query(query, open_table(table_path))
     gone = base_files(table_path)[11]
     gone.unlink()
     with pytest.raises(CorruptFile, match=f"{gone.name} was removed while a query"):

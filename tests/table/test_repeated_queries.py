@@ -31,7 +31,7 @@ def load(spark: Any, table: penstock.Table, **options: Any) -> Any:
 
 
 def test_a_second_query_lists_nothing_and_a_write_is_seen_by_the_next(spark: Any, table: penstock.Table) -> None:
-    with patch.object(recent, "plan", wraps=recent.plan) as planned:
+    with patch.object(recent, "plan_query", wraps=recent.plan_query) as planned:
         first = load(spark, table)
         again = load(spark, table)
         assert planned.call_count == 1
@@ -57,7 +57,7 @@ def test_two_loads_of_one_table_can_be_joined(spark: Any, table: penstock.Table)
 def test_tables_of_few_files_and_options_of_the_query_are_told_apart(spark: Any, table: penstock.Table, tmp_path: Any) -> None:
     small = str(tmp_path / "small")
     write(trips(spark, *SIX), small, BULK)
-    with patch.object(recent, "plan", wraps=recent.plan) as planned:
+    with patch.object(recent, "plan_query", wraps=recent.plan_query) as planned:
         for _ in range(2):
             assert spark.read.format("hudi").load(small).count() == len(SIX)
         assert planned.call_count == 2

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import clock
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.formats.murmur import murmur
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.fold import LogRecords, fold_log
@@ -27,6 +26,7 @@ from penstock.merge.kernels.pair import flat
 from penstock.merge.kernels.runs import FRESH, Flags
 from penstock.merge.merger import Merger
 from penstock.storage import LocalStorage, join
+from penstock.storage.os_errors import convert_os_errors
 
 _KEY, _EMPTY, _ORDERING, _FRESH = "_penstock_key", "_penstock_empty", "_penstock_ordering", "_penstock_is_fresh"
 _BUCKETS = 64
@@ -164,7 +164,7 @@ class _Spill:
         files.callback(self._remove)
 
     def write(self, table: pa.Table) -> None:
-        with failing_as_storage(self._path):
+        with convert_os_errors(self._path):
             if self._writer is None:
                 self._sink = self._storage.create(self._path)
                 self._writer = pa.ipc.new_file(self._sink, table.schema)
@@ -174,7 +174,7 @@ class _Spill:
         """All that was written, mapped; nothing may be written behind it."""
         if self._writer is None:
             return []
-        with failing_as_storage(self._path):
+        with convert_os_errors(self._path):
             self._close()
             reader = pa.ipc.open_file(self._storage.map(self._path))
         self._storage.delete(self._path)  # a mapping keeps the bytes

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.filegroup.meta_columns import KEY_COLUMN, keys_of
+from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import is_log_token_of
 from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, read_row_parts, scan_blocks
@@ -186,7 +186,7 @@ def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
         raise CorruptFile(f"log file {file.path} is missing, although it is part of the table's file slice") from e
 
 
-def check_kind(block: LogBlock) -> None:
+def check_block_type(block: LogBlock) -> None:
     """Raises Unsupported for a block that holds no rows of a table."""
     if block.type is BlockType.CDC_DATA:
         raise Unsupported(
@@ -217,14 +217,14 @@ def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, 
     if block.type is BlockType.DELETE:
         yield from _delete_records(read_deletes(log, block), block, columns, arrow)
     else:
-        check_kind(block)
+        check_block_type(block)
         parts = read_row_parts(log, block, read_schema=columns.schema, columns=columns.names, part_bytes=columns.part_bytes)
         for rows in parts:
             yield _row_records(rows, block, columns, arrow)
 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
-    keys = _checked_keys(flat(keys_of(rows, columns.key)), block)
+    keys = _checked_keys(flat(record_keys(rows, columns.key)), block)
     ordering = None if columns.ordering is None else flat(column_at(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)

@@ -19,17 +19,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.base_write import Output, failing_as_storage
-from penstock.filegroup.key_log import Note
+from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import KEY_COLUMN, stamped
+from penstock.filegroup.meta_columns import KEY_COLUMN, stamp_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import log_file_name, log_token
+from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log import avro_block, delete_block, parquet_block
 from penstock.formats.log.deletes import Deletes
 from penstock.merge.kernels.gather import Positions
 from penstock.schema import META_COLUMNS
 from penstock.storage import join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 
 #: Readers take blocks below 2 GiB; an estimate may be wrong, so blocks stay far from that.
@@ -83,7 +84,7 @@ class LogWriter:
             file has another instant, a compaction is pending; log files of that older instant are none of this slice's.
     """
 
-    def __init__(self, output: Output, target: FileSlice, settings: LogSettings) -> None:
+    def __init__(self, output: TaskOutput, target: FileSlice, settings: LogSettings) -> None:
         self._output, self._target, self._settings = output, target, settings
         earlier = [log for log in target.log_files if log.base_instant == target.base_instant]
         self._version = max((log.version for log in earlier), default=0)
@@ -119,7 +120,7 @@ class LogWriter:
     def note_removed(self, keys: pa.ChunkedArray) -> None:
         """Say that some of the deleted keys are gone for good, whatever else the log says."""
         if self._open is not None:
-            self._output.notes.add(Note.REMOVED, self._open.path.rpartition("/")[2], keys)
+            self._output.notes.add(KeyChange.REMOVED, self._open.path.rpartition("/")[2], keys)
 
     def close(self) -> list[WriteStat]:
         """Finish the open file; gives a stat for each file, none if nothing was written."""
@@ -139,7 +140,7 @@ class LogWriter:
         """Rows as they lie in a block: a log says the file group where a base file says its own name."""
         settings, count = self._output.settings, rows.num_rows
         first = self._output.take_rows(count)
-        body = stamped(rows, keys, instant=settings.instant, task=self._output.task, numbers=np.arange(first, first + count))
+        body = stamp_rows(rows, keys, instant=settings.instant, task=self._output.task, numbers=np.arange(first, first + count))
         for at, text in ((3, self._target.partition_path), (4, self._target.file_id)):
             body = body.add_column(at, META_COLUMNS[at], pa.repeat(text, count))
         return body
@@ -165,11 +166,11 @@ class LogWriter:
             file.counts.updates += rows.num_rows
         else:
             file.counts.inserts += rows.num_rows
-            self._output.notes.add(Note.ADDED, file.path.rpartition("/")[2], rows[KEY_COLUMN])
+            self._output.notes.add(KeyChange.ADDED, file.path.rpartition("/")[2], rows[KEY_COLUMN])
         self._append(file, block)
 
     def _append(self, file: _OpenFile, block: bytes) -> None:
-        with failing_as_storage(file.path):
+        with convert_os_errors(file.path):
             file.sink.write(block)
         file.size_bytes += len(block)
 
@@ -187,7 +188,7 @@ class LogWriter:
         if self._open is None:
             return
         file, self._open = self._open, None
-        with failing_as_storage(file.path):
+        with convert_os_errors(file.path):
             file.sink.close()
         self._stats.append(self._stat(file))
 

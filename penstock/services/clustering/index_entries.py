@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock import options as o
 from penstock.errors import Unsupported
-from penstock.filegroup.base_write import FileSettings
-from penstock.filegroup.key_log import Note, notes_folder
+from penstock.filegroup.key_changes import KeyChange, key_changes_folder
+from penstock.filegroup.task_output import FileSettings
 from penstock.index import Index
 from penstock.index.bucket import looks_bucketed
 from penstock.index.consistent_hashing import has_rings
@@ -45,7 +45,7 @@ def noting_keys(settings: FileSettings, index: Index) -> FileSettings:
     """The settings of new files, so that an index can be told of their keys if it has to be."""
     if index.entries is None:
         return settings
-    return replace(settings, notes_folder=notes_folder(settings.base_path, settings.instant))
+    return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
 
 def tell_before(table: TableState, index: Index, time: str, stats: Sequence[WriteStat], run: Callable[..., list[Any]]) -> int:
@@ -60,7 +60,7 @@ def tell_before(table: TableState, index: Index, time: str, stats: Sequence[Writ
     if index.entries is None:
         return 0
     settings = share_rate(index.entries, max(1, len(stats)))
-    tasks = tell_tasks(settings, table.storage, table.base_path, time, stats, Note.ADDED, table.timeline)
+    tasks = tell_tasks(settings, table.storage, table.base_path, time, stats, KeyChange.ADDED, table.timeline)
     return sum(run(put_entries, tasks))
 
 

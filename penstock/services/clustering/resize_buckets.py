@@ -20,9 +20,10 @@ import pyarrow as pa
 from penstock import clock
 from penstock import options as o
 from penstock.errors import CorruptFile, OptionError, WriteConflict
-from penstock.filegroup.base_write import GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
+from penstock.filegroup.task_output import TaskOutput
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
 from penstock.merge.kernels.pair import flat
@@ -227,8 +228,8 @@ def resize(task: ResizeTask) -> list[dict[str, Any]]:
     if how.ordering is not None:
         rows = in_order(rows, how.ordering)
     attempt = this_task().write_token.partition("-")[2]
-    output = Output(how.settings, task.number, f"{task.number}-{attempt}")
-    writers = {prefix: GroupWriter(output, path, f"{prefix}-0") for prefix in task.prefixes}
+    output = TaskOutput(how.settings, task.number, f"{task.number}-{attempt}")
+    writers = {prefix: RollingWriter(output, path, f"{prefix}-0") for prefix in task.prefixes}
     for part in rows:
         for prefix, its in _by_bucket(task, part):
             if how.preserves_meta or not how.settings.populate_meta:

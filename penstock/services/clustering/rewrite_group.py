@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
-from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
+from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
+from penstock.filegroup.base_write import RollingWriter
+from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergedRules, merged_rows
+from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.cast import fit
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, take_rows
@@ -36,7 +37,7 @@ class Rewriting:
     #: Whether rows keep their commit time and sequence number.
     preserves_meta: bool
     #: How base files and logs become rows; None: the table has no logs.
-    rules: MergedRules | None = None
+    rules: MergeRules | None = None
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ def read_slice(
     Args:
         file: its base file, if that is open already.
     """
-    body = body_of(how.settings.schema)
+    body = body_schema(how.settings.schema)
     wanted = body if columns is None else pa.schema([body.field(name) for name in columns])
     if slice_.log_files and how.rules is not None:
-        yield from (fit(rows, wanted) for rows in merged_rows(how.settings.storage, slice_, how.rules, wanted.names))
+        yield from (fit(rows, wanted) for rows in read_merged_rows(how.settings.storage, slice_, how.rules, wanted.names))
     elif slice_.base_file is not None:
         file = file or open_base_file(how.settings.storage, slice_.base_file.path)
-        yield from one_ahead(read_row_groups(file, slice_.base_file.path, wanted))
+        yield from read_ahead(read_row_groups(file, slice_.base_file.path, wanted))
 
 
 def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
@@ -106,9 +107,9 @@ def write_groups(
         old: the file that they all come from, if it is one.
     """
     attempt = this_task().write_token.partition("-")[2]
-    output = Output(how.settings, number, f"{number}-{attempt}")
+    output = TaskOutput(how.settings, number, f"{number}-{attempt}")
     keeps = how.preserves_meta or not how.settings.populate_meta
-    writer = GroupWriter(output, path, old=old if keeps else None)
+    writer = RollingWriter(output, path, old=old if keeps else None)
     for part in rows:
         if keeps:
             writer.keep(part)

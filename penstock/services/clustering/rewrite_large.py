@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.base_write import failing_as_storage
-from penstock.filegroup.meta_columns import body_of
+from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
@@ -27,6 +26,7 @@ from penstock.services.clustering.rewrite_group import Rewriting, in_order, read
 from penstock.services.clustering.row_order import Ordering, columns_read, keys_of, order_of, sample_of, sort_columns
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
+from penstock.storage.os_errors import convert_os_errors
 
 #: Rows of a group that tell where its order is cut.
 _SAMPLE_ROWS = 20_000
@@ -103,17 +103,17 @@ def rewrite_in_parts(
 
 def sample_slice(task: SampleTask) -> str:
     """Kernel: what rows are ordered by, of a few rows of a slice."""
-    names = columns_read(task.ordering, body_of(task.rewriting.settings.schema).names)
+    names = columns_read(task.ordering, body_schema(task.rewriting.settings.schema).names)
     parts = [sort_columns(rows, task.ordering) for rows in read_slice(task.slice_, task.rewriting, names)]
     if not parts:
-        body = body_of(task.rewriting.settings.schema)
+        body = body_schema(task.rewriting.settings.schema)
         parts = [sort_columns(pa.schema([body.field(name) for name in names]).empty_table(), task.ordering)]
     return base64.b64encode(_to_bytes(sample_of(pa.concat_tables(parts), task.rows))).decode()
 
 
 def sort_slice(task: SortTask) -> tuple[str, list[list[int]]]:
     """Kernel: a slice's rows in order, kept in a file; gives that, and for each range the batches that hold its rows."""
-    rows = pa.concat_tables([body_of(task.rewriting.settings.schema).empty_table(), *read_slice(task.slice_, task.rewriting)])
+    rows = pa.concat_tables([body_schema(task.rewriting.settings.schema).empty_table(), *read_slice(task.slice_, task.rewriting)])
     rows = rows.combine_chunks() if rows.nbytes <= OFFSETS_REACH else rows
     sample = _of_bytes(task.sample)
     keys = keys_of(sort_columns(rows, task.ordering), task.ordering, sample)
@@ -125,7 +125,7 @@ def sort_slice(task: SortTask) -> tuple[str, list[list[int]]]:
 def _keep(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[list[int]]:
     """Write rows in order; gives for each range its first batch and the one behind its last."""
     written, found = 0, []
-    with failing_as_storage(path), storage.create(path) as sink, pa.ipc.new_file(sink, rows.schema) as file:
+    with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, rows.schema) as file:
         for start, end in zip([0, *ends], [*ends, len(order)], strict=True):
             first = written
             for at in range(start, end, ROW_GROUP_ROWS):

@@ -21,7 +21,7 @@ from penstock.catalog.pending import (
     pending_groups,
 )
 from penstock.errors import CorruptFile, OptionError
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
+from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.index.consistent_hashing import HashRings, drop_changed
 from penstock.options import Options
@@ -135,7 +135,7 @@ def _eligible(table: TableState, groups: Sequence[FileGroup], bounds: Bounds) ->
 
 def sortable(schema: str) -> pa.Schema:
     """The columns that rows may be ordered by: those of the table, and the meta columns that are a row's own."""
-    return body_of(pa.schema([f for f in arrow_of_avro(schema) if f.name not in META_COLUMNS]))
+    return body_schema(pa.schema([f for f in arrow_of_avro(schema) if f.name not in META_COLUMNS]))
 
 
 def _parameters(options: Options) -> dict[str, str]:

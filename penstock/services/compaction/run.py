@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.merge_rules import event_time_column, merged_rules
+from penstock.catalog.merge_rules import build_merge_rules, event_time_column
 from penstock.catalog.pending import plan_of
 from penstock.commit.change import Change
 from penstock.commit.file_settings import base_file_settings
@@ -27,11 +27,12 @@ from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.base_read import open_base_file
-from penstock.filegroup.base_write import BaseFileWriter, FileSettings, Output
+from penstock.filegroup.base_write import BaseFileWriter
 from penstock.filegroup.markers import MarkerType, read_markers, work_folder
-from penstock.filegroup.meta_columns import body_of
+from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergeCounts, MergedRules, merged_rows
+from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.avro.container import read_container
 from penstock.formats.cast import fit
 from penstock.progress import Stages, Tasks
@@ -66,7 +67,7 @@ class CompactTask:
     """One file slice that becomes a base file."""
 
     slice_: FileSlice
-    rules: MergedRules
+    rules: MergeRules
     settings: FileSettings
     log_bytes: int
 
@@ -202,9 +203,9 @@ def make_tasks(table: TableState, time: str, plan: CompactionPlan, schema: str) 
     return sorted(tasks, key=lambda task: task.slice_.size_bytes, reverse=True)
 
 
-def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[MergedRules, FileSettings]:
+def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
     """How slices are merged, and how files are written at an instant."""
-    rules = merged_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
+    rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
     stored = arrow_for_storage(pa.schema([f for f in rules.arrow if f.name not in META_COLUMNS]))
     settings = base_file_settings(table, time, stored, schema)
     return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
@@ -217,11 +218,11 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     since have their base file.
     """
     began, slice_, counts = clock.monotonic_s(), task.slice_, MergeCounts(event_time=task.settings.event_time)
-    body = body_of(task.settings.schema)
-    parts = merged_rows(task.settings.storage, slice_, task.rules, body.names, counts)
+    body = body_schema(task.settings.schema)
+    parts = read_merged_rows(task.settings.storage, slice_, task.rules, body.names, counts)
     first = next(parts, None)
     identity = this_task()
-    output = Output(task.settings, identity.number, identity.write_token)
+    output = TaskOutput(task.settings, identity.number, identity.write_token)
     writer = _writer(output, slice_)
     for rows in chain([first] if first is not None else [], parts):
         writer.keep(fit(rows, body), new=counts.inserts > 0)  # rows that only the log has come last
@@ -248,7 +249,7 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     return [asdict(replace(stat, runtime_stats=took, min_event_time=times.least_ms, max_event_time=times.greatest_ms))]
 
 
-def _writer(output: Output, slice_: FileSlice) -> BaseFileWriter:
+def _writer(output: TaskOutput, slice_: FileSlice) -> BaseFileWriter:
     """The new base file; where there is an old one, its key filter is gone on with."""
     if slice_.base_file is None:
         return BaseFileWriter(output, slice_.partition_path, slice_.file_id, MarkerType.CREATE)

@@ -24,14 +24,14 @@ from penstock.catalog.pending import pending_groups, plan_of
 from penstock.commit.change import Change
 from penstock.commit.file_settings import block_format
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.filegroup.base_write import FileSettings, Output, failing_as_storage
 from penstock.filegroup.log.fold import FoldedLog
 from penstock.filegroup.log.scan import blocks_that_count, committed_times
 from penstock.filegroup.log.write import BlockFormat, log_fields
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import log_file_name, log_token
-from penstock.filegroup.slice_rows import MergeCounts, MergedRules, folded_log
+from penstock.filegroup.slice_rows import MergeCounts, MergeRules, fold_slice_log
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import avro_block, delete_block, parquet_block
 from penstock.formats.log.deletes import deletes_of
 from penstock.merge.kernels.gather import Positions
@@ -50,6 +50,7 @@ from penstock.services.compaction.slices import list_folders, slice_of, still_th
 from penstock.services.planned import store_content, writes_under_way
 from penstock.spread.run import run_tasks, this_task
 from penstock.storage import join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionPlan, write_plan
@@ -68,7 +69,7 @@ class JoinTask:
     slice_: FileSlice
     #: Log files of the slice that the plan does not name.
     later: tuple[LogFile, ...]
-    rules: MergedRules
+    rules: MergeRules
     settings: FileSettings
     max_block_bytes: int
     block_format: BlockFormat = BlockFormat.AVRO
@@ -148,20 +149,20 @@ def join_slice(task: JoinTask) -> list[dict[str, Any]]:
     blocks = blocks_that_count(storage, slice_.log_files, task.rules.times)
     if not blocks:
         return []
-    log = folded_log(storage, slice_, task.rules, task.rules.arrow.names, counts)
+    log = fold_slice_log(storage, slice_, task.rules, task.rules.arrow.names, counts)
     header = {
         "instant": task.settings.instant,
         "schema": task.settings.avro_schema,
         "stands_for": tuple(dict.fromkeys(block.instant for _, block in blocks)),
     }
     identity = this_task()
-    output = Output(task.settings, identity.number, identity.write_token)
+    output = TaskOutput(task.settings, identity.number, identity.write_token)
     files = (*slice_.log_files, *task.later)
     version = max(file.version for file in files) + 1
     name = log_file_name(slice_.file_id, slice_.base_instant, version, log_token(output.write_token, task.settings.instant))
     path = join(slice_.partition_path, name) if slice_.partition_path else name
     size = 0
-    with output.create(path, MarkerType.APPEND) as sink, failing_as_storage(path):
+    with output.create(path, MarkerType.APPEND) as sink, convert_os_errors(path):
         for block in joined_blocks(log, task, header):
             sink.write(block)
             size += len(block)

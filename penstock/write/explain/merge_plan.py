@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.catalog.listing import merged_slices
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.formats.cast import fit
@@ -185,7 +185,7 @@ def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int]
     held = {one.file_id for one, answer in zip(candidates, answers, strict=True) if len(answer.key)}
     in_logs = index.sees_logs or index.buckets is not None  # new keys may be in a log alone
     for one in (one for its in slices.values() for one in its if one.file_id in held or (in_logs and one.log_files)):
-        rules = merged_rules(write.table, write.prepared.avro)
+        rules = build_merge_rules(write.table, write.prepared.avro)
         living = look_up_merged(storage, one, rules, wanted, schema.names)
         for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):
             known.setdefault(("" if index.is_global else one.partition_path, key), (one.partition_path, number))

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import WriteConflict
-from penstock.filegroup.base_write import GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.task_output import TaskOutput
 from penstock.index.bucket import Buckets
 from penstock.index.consistent_hashing import HashRings
 from penstock.index.lookup import Keys, key_range, look_up, may_hold
@@ -117,7 +118,7 @@ def _check_keys(task: BucketTask) -> None:
     buckets.check_keys(witness, key_range(task.rules.settings.storage, witness.base_file) or ())
 
 
-def _run(output: Output, task: BucketTask) -> list[WriteStat]:
+def _run(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
     rules, slice_ = task.rules, task.slice_
     if slice_ is None and rules.drops_unknown:
         return []
@@ -128,20 +129,20 @@ def _run(output: Output, task: BucketTask) -> list[WriteStat]:
     if rules.logs is not None and (slice_ is not None or rules.logs_first):
         return _append(output, task, share, rows)
     if slice_ is None or slice_.base_file is None:
-        return write_new_rows(GroupWriter(output, task.path, task.file_id), rules.merger, share, rows)
+        return write_new_rows(RollingWriter(output, task.path, task.file_id), rules.merger, share, rows)
     return _merge(output, task, slice_.base_file, share, rows)
 
 
-def _add(output: Output, task: BucketTask) -> list[WriteStat]:
+def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
     """Rows as they come, whether their keys are known or not: an insert into a base file."""
     rules = task.rules
     rows = (unstaged(task.path, table) for table in read_pieces(rules.share.staging, task.pieces))
     if task.base is None:
-        return write_new(GroupWriter(output, task.path, task.file_id), output, rules.merger, rows)
+        return write_new(RollingWriter(output, task.path, task.file_id), output, rules.merger, rows)
     return [append_rows(output, task.path, task.base, rules.merger, rows)]
 
 
-def _merge(output: Output, task: BucketTask, base: BaseFile, share: Share, rows: Positions) -> list[WriteStat]:
+def _merge(output: TaskOutput, task: BucketTask, base: BaseFile, share: Share, rows: Positions) -> list[WriteStat]:
     rules = task.rules
     if rules.drops_known:
         merge = FileMerge(task.path, base, rules.merger, NO_HITS)
@@ -151,7 +152,7 @@ def _merge(output: Output, task: BucketTask, base: BaseFile, share: Share, rows:
     return [merge_file(output, FileMerge(task.path, base, rules.merger), share, 0 if rules.drops_unknown else len(rows)).stat]
 
 
-def _append(output: Output, task: BucketTask, share: Share, rows: Positions) -> list[WriteStat]:
+def _append(output: TaskOutput, task: BucketTask, share: Share, rows: Positions) -> list[WriteStat]:
     """Everything to the log, known or not; an empty bucket's log begins with this write."""
     rules = task.rules
     if rules.logs is None or not len(rows):

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
 from penstock.index.entry_store import standing
 from penstock.index.hbase import HBaseSettings, open_entries
@@ -29,6 +28,7 @@ from penstock.merge.choice import Fate, Fates
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import DELETE_FLAG, Merger
 from penstock.storage import Storage, join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState
 from penstock.timeline.clustering_plan import OPERATION
 from penstock.timeline.instant import Action, State
@@ -152,7 +152,7 @@ def ask_for_keys(task: AskTask) -> dict[str, Any]:
     rows, place = share.rows[mine], np.array(at, np.int32)
     out, storage = own_name(task.out), task.share.staging.storage
     fates = _fates(task, share, rows, place, list(numbers)) if task.moves else np.full(len(rows), Fate.MERGE, np.int8)
-    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
+    with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
         writer.write_batch(pa.record_batch([pa.array(rows), pa.array(place), pa.array(fates)], schema=_ANSWERS))
     return {"out": out, "places": list(numbers), "rows": len(rows)}
 
@@ -178,7 +178,7 @@ def sort_answers(task: SortTask) -> dict[str, Any]:
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(task.files) + 1))
     out = own_name(task.out)
-    with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
+    with convert_os_errors(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
         for first, last in pairwise(bounds):
             its = order[first:last]
             its = its[np.argsort(new[its], kind="stable")]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.filegroup.log.scan import blocks_that_count, open_log_file
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergedRules, columns_read, folded_log, merged_rows
+from penstock.filegroup.slice_rows import MergeRules, columns_to_read, fold_slice_log, read_merged_rows
 from penstock.formats.log import BlockType, read_deletes
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.pair import positions_in
@@ -34,12 +34,12 @@ class Living:
     rows: pa.Table
 
 
-def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergedRules, keys: pa.Array, columns: Sequence[str]) -> Living:
+def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Array, columns: Sequence[str]) -> Living:
     """Find keys among the rows of a slice as a query sees them. Any column may hold nulls, as those of a log do."""
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
     schema = pa.schema([rules.arrow.field(name).with_nullable(True) for name in wanted])
     found, rows = [np.empty(0, np.int64)], [schema.empty_table()]
-    for part in merged_rows(storage, slice_, rules, wanted):
+    for part in read_merged_rows(storage, slice_, rules, wanted):
         at = positions_in(part[KEY_COLUMN], keys)
         hits = np.flatnonzero(at >= 0)
         found.append(at[hits])
@@ -47,7 +47,7 @@ def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergedRules, keys
     return Living(np.concatenate(found), pa.concat_tables(rows))
 
 
-def are_dead(storage: Storage, slice_: FileSlice, rules: MergedRules, keys: pa.Array) -> Flags:
+def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
     """Which of some keys, all in the slice's base file, its log has deleted."""
     dead = np.zeros(len(keys), np.bool_)
     named = np.full(len(keys), logs_deletes(rules.merger))
@@ -56,7 +56,7 @@ def are_dead(storage: Storage, slice_: FileSlice, rules: MergedRules, keys: pa.A
             with open_log_file(storage, file) as log:
                 named |= positions_in(keys, read_deletes(log, block).keys.unique()) >= 0
     if named.any():
-        log_says = folded_log(storage, slice_, rules, columns_read(rules, [KEY_COLUMN]))
+        log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]))
         gone = log_says.empty
         if logs_deletes(rules.merger):
             gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from penstock.errors import Unsupported
 from penstock.filegroup.base_read import open_base_file, read_row_groups
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import Found, Keys, look_up
 from penstock.merge.choice import Choice
@@ -32,6 +31,7 @@ from penstock.merge.kernels.runs import FRESH, GONE, MADE, plain
 from penstock.merge.merger import keeps_partition, makes_rows
 from penstock.spread.run import this_task
 from penstock.storage import join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.tag import Places, TagTask
 from penstock.write.locate.upsert import UpsertRules, tag_tasks
@@ -108,7 +108,7 @@ def find_moves(task: MoveTask) -> str:
     if not moves:
         return ""
     name = f"{tag.out}-moves-{this_task().write_token}.arrow"
-    with failing_as_storage(name), storage.create(name) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
+    with convert_os_errors(name), storage.create(name) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
         for table in moves:
             writer.write_table(table)
     return name
@@ -206,7 +206,7 @@ def _beside(rows: pa.Table, merged: pa.Table) -> pa.Table:
 def _write(task: StageTask, rows: pa.Table, source: Positions, path_of: Positions, paths: Sequence[str]) -> list[Piece]:
     name = join(task.staging.folder, f"relocated-{this_task().write_token}.arrow")
     pieces: list[Piece] = []
-    with failing_as_storage(name), task.staging.storage.create(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+    with convert_os_errors(name), task.staging.storage.create(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         for i, path in enumerate(paths):
             for part in row_group_parts(np.flatnonzero(path_of == i)):
                 for one in take_rows(rows, source[part]).combine_chunks().to_batches():

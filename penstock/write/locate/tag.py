@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.base_read import open_base_file, read_row_groups
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergedRules
+from penstock.filegroup.slice_rows import MergeRules
 from penstock.index.lookup import Found, Keys, Pruning, look_up
 from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
 from penstock.merge.merger import DELETE_FLAG, Merger
 from penstock.spread.run import this_task
 from penstock.storage import Storage
+from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.live_rows import are_dead, look_up_merged
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import Share, ShareSettings, load_share
@@ -47,7 +47,7 @@ class TagTask:
     #: Also write down which rows count, one per key; one task of a share does.
     lists_rows: bool
     #: How base files and logs become rows, in a merge-on-read table.
-    merging: MergedRules | None = None
+    merging: MergeRules | None = None
 
 
 def tag_files(task: TagTask) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def tag_files(task: TagTask) -> dict[str, Any]:
     share = load_share(task.share, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
     keys, places = Keys(share.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
-    with failing_as_storage(out), storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
+    with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
         bases = [slice_.base_file for slice_ in task.files if slice_.base_file]
         answers = look_up(storage, bases, keys, task.pruning)
         for slice_, found in zip(task.files, answers, strict=True):
@@ -196,7 +196,7 @@ def find_inserts(task: InsertsTask) -> dict[str, Any]:
     inserts = inserts[np.argsort(of, kind="stable")]
     out = own_name(task.out)
     schema = pa.schema([("new", pa.int64())])
-    with failing_as_storage(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
+    with convert_os_errors(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
         for rows in (inserts, settled):
             writer.write_batch(pa.record_batch([pa.array(rows)], names=["new"]))
     found = [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.slice_rows import MergedRules
+from penstock.filegroup.slice_rows import MergeRules
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.choice import Fate
@@ -64,7 +65,7 @@ class UpsertRules:
     #: How log files are written; None: the table is copy-on-write.
     logs: LogSettings | None = None
     #: How base files and logs become rows, likewise.
-    merging: MergedRules | None = None
+    merging: MergeRules | None = None
     #: Rows with unknown keys are dropped, not inserted: the delete operation.
     drops_unknown: bool = False
     #: Rows with known keys are dropped, not merged: an insert without duplicates.
@@ -139,7 +140,7 @@ def run_task(task: PartitionTask | GroupTask) -> list[Any]:
     return [asdict(s) for s in stats]
 
 
-def _run_partition(output: Output, task: PartitionTask) -> list[WriteStat]:
+def _run_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
     """Tag, assign and merge in one read of the base file."""
     rules, share = task.rules, load_share(task.rules.share, task.pieces)
     if task.log is not None:
@@ -154,7 +155,7 @@ def _run_partition(output: Output, task: PartitionTask) -> list[WriteStat]:
 
 
 def _merge_into_only(
-    output: Output, path: str, base: BaseFile, rules: UpsertRules, share: Share
+    output: TaskOutput, path: str, base: BaseFile, rules: UpsertRules, share: Share
 ) -> tuple[list[WriteStat], Positions]:
     """A share merged into the partition's only base file; gives the rows that are new and did not fit as well."""
     room = 0 if rules.drops_unknown else _room(base, rules.sizing)
@@ -164,7 +165,7 @@ def _merge_into_only(
     return [merged.stat], np.setdiff1d(share.rows, merged.met, assume_unique=True)[room:]
 
 
-def _append_to_only(output: Output, log: FileSlice, rules: UpsertRules, share: Share) -> tuple[list[WriteStat], Positions]:
+def _append_to_only(output: TaskOutput, log: FileSlice, rules: UpsertRules, share: Share) -> tuple[list[WriteStat], Positions]:
     """A share appended to the partition's only slice, or merged into its base file if new rows fill that up."""
     bases = [log.base_file] if log.base_file else []
     found = look_up(rules.settings.storage, bases, Keys(share.keys), rules.index.pruning)
@@ -179,7 +180,7 @@ def _append_to_only(output: Output, log: FileSlice, rules: UpsertRules, share: S
 
 
 def _append(
-    output: Output, log: FileSlice, rules: UpsertRules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
+    output: TaskOutput, log: FileSlice, rules: UpsertRules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
 ) -> list[WriteStat]:
     if rules.logs is None or not (len(hits.new) or len(inserts)):
         return []
@@ -193,7 +194,7 @@ def _room(base: BaseFile, sizing: Sizing) -> int:
     return max(0, sizing.max_file_bytes - base.size_bytes) // sizing.record_bytes
 
 
-def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
+def _run_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
     rules, storage = task.rules, task.rules.share.staging.storage
     inserts = read_inserts(storage, *task.inserts) if task.inserts else NO_ROWS
     hits = read_hits(storage, *task.hits, task.settled) if task.hits else NO_HITS
@@ -206,14 +207,14 @@ def _run_group(output: Output, task: GroupTask) -> list[WriteStat]:
     return [merge_file(output, merge, share, inserts).stat]
 
 
-def _new_groups(output: Output, path: str, rules: UpsertRules, share: Share, numbers: Positions) -> list[WriteStat]:
+def _new_groups(output: TaskOutput, path: str, rules: UpsertRules, share: Share, numbers: Positions) -> list[WriteStat]:
     """New rows to new file groups."""
     size = rules.sizing.rows_per_group
     parts = (numbers[start : start + size] for start in range(0, len(numbers), size))
     return [stat for part in parts for stat in write_new_rows(new_groups(output, path, rules.logs), rules.merger, share, part)]
 
 
-def write_new_rows(writer: GroupWriter | LogGroups, merger: Merger, share: Share, numbers: Positions) -> list[WriteStat]:
+def write_new_rows(writer: RollingWriter | LogGroups, merger: Merger, share: Share, numbers: Positions) -> list[WriteStat]:
     """New rows to file groups as the writer opens them; deletes of unknown keys are only counted, and alone make no file."""
     deletes = 0
     for part in row_group_parts(numbers):

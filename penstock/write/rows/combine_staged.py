@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.merge.kernels.fold import Batch, fold_batch
 from penstock.merge.kernels.gather import take_rows
 from penstock.merge.kernels.pair import check_ordering, flat
 from penstock.merge.kernels.runs import FRESH, GONE, Flags, Folding
 from penstock.spread.run import this_task
 from penstock.storage import join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.tag import Places
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
@@ -119,7 +119,7 @@ def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -
     }
     pieces: list[Piece] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
-    with failing_as_storage(name), task.staging.storage.create(name) as sink:
+    with convert_os_errors(name), task.staging.storage.create(name) as sink:
         for i, path in enumerate(places.paths):
             for part in row_group_parts(batch.rows[path_of == i]):
                 table = batch.values_of(rows, part)

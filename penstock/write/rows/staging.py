@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket import Buckets
 from penstock.index.consistent_hashing import HashRings
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.write.rows.crossing import KEY, Layout, Rows, split_batch
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import Prepared
@@ -139,7 +139,7 @@ class _StagedFile:
             self._flush()
 
     def _flush(self) -> None:
-        with failing_as_storage(self._name):
+        with convert_os_errors(self._name):
             for path, tables in self._waiting.items():
                 table = pa.concat_tables(tables).combine_chunks()
                 if self._writer is None:
@@ -168,7 +168,7 @@ class _StagedFile:
     def close(self) -> list[Piece]:
         self._flush()
         if self._writer is not None and self._sink is not None:
-            with failing_as_storage(self._name):
+            with convert_os_errors(self._name):
                 self._writer.close()
                 self._sink.close()
         return self._pieces

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock.errors import SchemaError
-from penstock.filegroup.base_write import failing_as_storage
 from penstock.merge.kernels.gather import Positions, column_at, take_across, take_rows, top_column
 from penstock.merge.kernels.pair import check_ordering, flat, newest_of_each
 from penstock.storage import LocalStorage, join
+from penstock.storage.os_errors import convert_os_errors
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
@@ -160,7 +160,7 @@ def _spilled(schema: pa.Schema, tables: Iterable[pa.Table], folder: str) -> list
     """The same rows from a local file that is gone when the last reference to it is."""
     storage, path = LocalStorage(), join(folder, f"penstock-{clock.new_uuid()}.arrow")
     try:
-        with failing_as_storage(path), storage.create(path) as sink, pa.ipc.new_file(sink, schema) as writer:
+        with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, schema) as writer:
             for table in tables:
                 writer.write_table(table)
         reader = pa.ipc.open_file(storage.map(path))

@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.filegroup.base_read import one_ahead, open_base_file, read_row_groups
-from penstock.filegroup.base_write import BaseFileWriter, Output
+from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
+from penstock.filegroup.base_write import BaseFileWriter
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_of
+from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.kernels.gather import Positions, take_rows
@@ -77,7 +78,7 @@ class Merged:
     met: Positions = field(repr=False)
 
 
-def merge_file(output: Output, merge: FileMerge, share: Share, inserts: Positions | int = 0) -> Merged:
+def merge_file(output: TaskOutput, merge: FileMerge, share: Share, inserts: Positions | int = 0) -> Merged:
     """Write the next version of a file group.
 
     Args:
@@ -116,7 +117,7 @@ def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
 def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
     """Row groups of the old file with their hits; old rows are numbered within the row group."""
     first, wanted = 0, _wanted_keys(merge, share)
-    for old in one_ahead(read_row_groups(file, merge.base.path, body_of(schema))):
+    for old in read_ahead(read_row_groups(file, merge.base.path, body_schema(schema))):
         if merge.hits is None:
             hits = find_hits(share, old[KEY_COLUMN])
         elif wanted is not None:

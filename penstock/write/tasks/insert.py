@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.base_read import open_base_file, read_row_groups
-from penstock.filegroup.base_write import BaseFileWriter, FileSettings, GroupWriter, Output
+from penstock.filegroup.base_write import BaseFileWriter, RollingWriter
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import body_of
+from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.merge.kernels.meet import new_rows
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
@@ -30,10 +31,10 @@ from penstock.write.tasks.log_file import LogGroups, new_groups
 _WAITING_BYTES = 256 * 1024 * 1024
 
 
-def open_output(settings: FileSettings) -> Output:
+def open_output(settings: FileSettings) -> TaskOutput:
     """What this task writes to."""
     task = this_task()
-    return Output(settings, task.number, task.write_token)
+    return TaskOutput(settings, task.number, task.write_token)
 
 
 def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
@@ -43,11 +44,11 @@ def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: I
         in_runs: a path's rows come in one run, so that its file can be closed when the next path begins.
     """
     output = open_output(settings)
-    writers: dict[str, GroupWriter] = {}
+    writers: dict[str, RollingWriter] = {}
     stats: list[WriteStat] = []
     for batch in batches:
         parts = list(split_batch(layout, batch))
-        fresh = {rows.path: GroupWriter(output, rows.path) for rows in parts if rows.path not in writers}
+        fresh = {rows.path: RollingWriter(output, rows.path) for rows in parts if rows.path not in writers}
         output.announce([writer.next_path for writer in fresh.values()], MarkerType.CREATE)
         for rows in parts:
             if in_runs and rows.path not in writers:
@@ -61,12 +62,12 @@ def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: I
     return [asdict(s) for s in stats]
 
 
-def _keys_of(rows: Rows, output: Output) -> pa.ChunkedArray:
+def _keys_of(rows: Rows, output: TaskOutput) -> pa.ChunkedArray:
     """The rows' keys, or fresh ones where the table generates them."""
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
 
-def _bound_memory(output: Output, writers: dict[str, GroupWriter]) -> None:
+def _bound_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None:
     while output.waiting_bytes > _WAITING_BYTES:
         max(writers.values(), key=lambda w: w.waiting_bytes).flush()
 
@@ -109,7 +110,7 @@ def unstaged(path: str, table: pa.Table) -> Rows:
     return Rows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def write_new(writer: GroupWriter | LogGroups, output: Output, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
+def write_new(writer: RollingWriter | LogGroups, output: TaskOutput, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
     """Rows to file groups as the writer opens them; deletes are only counted."""
     deletes = 0
     for part in rows:
@@ -126,12 +127,12 @@ def _without_deletes(rows: Rows, merger: Merger) -> tuple[Rows, int]:
     return Rows(rows.path, stored, keys), int((~kept).sum())
 
 
-def append_rows(output: Output, path: str, base: BaseFile, merger: Merger, rows: Iterable[Rows]) -> WriteStat:
+def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, rows: Iterable[Rows]) -> WriteStat:
     """A new version of a file group: its old rows unchanged, new ones behind them. A delete counts as delete and as insert."""
     settings, inserts, deletes = output.settings, 0, 0
     file = open_base_file(settings.storage, base.path)
     writer = BaseFileWriter(output, path, base.file_id, MarkerType.MERGE, old=file)
-    for old in read_row_groups(file, base.path, body_of(settings.schema)):
+    for old in read_row_groups(file, base.path, body_schema(settings.schema)):
         writer.keep(old)
         del old  # before the next row group is read
     for part in rows:

@@ -22,9 +22,10 @@ from penstock import options as o
 from penstock.catalog.listing import merged_slices
 from penstock.catalog.pending import pending_compactions
 from penstock.commit.file_settings import block_format
-from penstock.filegroup.base_write import GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
+from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log.deletes import Deletes, deletes_of
 from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions, column_at
@@ -93,7 +94,7 @@ class Append:
     ordering: str | None = None
 
 
-def append_hits(output: Output, append: Append, share: Share, hits: Hits, inserts: Positions = NO_ROWS) -> list[WriteStat]:
+def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, inserts: Positions = NO_ROWS) -> list[WriteStat]:
     """Append what a share says about the rows of one file group, which were found at `hits`, and rows that are new to it.
 
     A stored row that stays because the incoming one came too late (`TOUCH`) is not written again. Blocks also say where in the
@@ -159,7 +160,7 @@ class LogGroups:
         target: the slice that takes the first rows; None: a new group does.
     """
 
-    def __init__(self, output: Output, partition_path: str, settings: LogSettings, target: FileSlice | None = None) -> None:
+    def __init__(self, output: TaskOutput, partition_path: str, settings: LogSettings, target: FileSlice | None = None) -> None:
         self._output, self._path, self._settings = output, partition_path, settings
         self._open = LogWriter(output, target, settings) if target else None
         self._meets_others = target is not None
@@ -190,14 +191,16 @@ class LogGroups:
         return self._stats
 
 
-def new_groups(output: Output, path: str, logs: LogSettings | None, target: FileSlice | None = None) -> GroupWriter | LogGroups:
+def new_groups(
+    output: TaskOutput, path: str, logs: LogSettings | None, target: FileSlice | None = None
+) -> RollingWriter | LogGroups:
     """What new rows of a partition are written with: base files or, where the index finds keys there, logs.
 
     Args:
         target: the slice whose log takes the first of them.
     """
     if logs is None or logs.insert_ratio is None:
-        return GroupWriter(output, path)
+        return RollingWriter(output, path)
     return LogGroups(output, path, logs, target)
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.listing import merged_slices
-from penstock.catalog.merge_rules import merged_rules
+from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError, Unsupported
-from penstock.filegroup.slice_rows import MergedRules, merged_rows
+from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
 from penstock.merge.change_streams import WithOperation
 from penstock.merge.merger import LatestCommit, LatestOrdering
 from penstock.merge.partial import NonDefaults
@@ -28,12 +28,12 @@ COLUMNS = [("id", pa.string()), ("ts", pa.int64()), ("s", pa.struct([("at", pa.i
 SCHEMA = avro_text(avro_of_arrow(pa.schema(COLUMNS), "t"))
 
 
-def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **properties: str) -> MergedRules:
+def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **properties: str) -> MergeRules:
     raw = {"hoodie.table.name": "t", "hoodie.table.type": "MERGE_ON_READ"} | {
         k.replace("__", "."): v for k, v in properties.items()
     }
     timeline = Timeline.of_names(["1.deltacommit", "2.deltacommit.inflight"])
-    return merged_rules(TableState(MemoryStorage("m"), "/t", TableConfig(raw), Options(options or {}), timeline), schema)
+    return build_merge_rules(TableState(MemoryStorage("m"), "/t", TableConfig(raw), Options(options or {}), timeline), schema)
 
 
 def test_the_payload_is_the_tables_and_overwrites_where_it_names_none() -> None:
@@ -101,9 +101,9 @@ def test_a_table_that_keeps_no_record_keys_is_refused_where_they_are_not_the_tex
 def snapshot(table: TableState) -> list[dict[str, Any]]:
     schema = table_schema(table)
     assert schema is not None
-    given = merged_rules(table, schema)
+    given = build_merge_rules(table, schema)
     slices = [one for its in merged_slices(table).values() for one in its]
-    return rows_of(pa.concat_tables(t for one in slices for t in merged_rows(table.storage, one, given)), meta=True)
+    return rows_of(pa.concat_tables(t for one in slices for t in read_merged_rows(table.storage, one, given)), meta=True)
 
 
 @pytest.mark.parametrize(

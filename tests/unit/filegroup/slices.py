@@ -14,7 +14,7 @@ from penstock.clock import new_uuid
 from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import base_file_name, log_file_name, log_token
-from penstock.filegroup.slice_rows import MergeCounts, MergedRules, merged_rows
+from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.formats.log import avro_block, delete_block, parquet_block
 from penstock.formats.log.deletes import deletes_of
 from penstock.merge.merger import LatestCommit, Merger
@@ -77,19 +77,19 @@ class Slice:
         return self
 
     def merged(
-        self, rules: MergedRules | None = None, columns: Sequence[str] | None = None, counts: MergeCounts | None = None
+        self, rules: MergeRules | None = None, columns: Sequence[str] | None = None, counts: MergeCounts | None = None
     ) -> pa.Table:
-        parts = list(merged_rows(self.storage, self.made, rules or rules_of(), columns, counts))
+        parts = list(read_merged_rows(self.storage, self.made, rules or rules_of(), columns, counts))
         return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns or COLUMNS.names})
 
-    def values(self, rules: MergedRules | None = None) -> dict[str, Any]:
+    def values(self, rules: MergeRules | None = None) -> dict[str, Any]:
         """`id` → `v`, in order."""
         found = self.merged(rules, ["id", "v"])
         assert len(set(found["id"].to_pylist())) == found.num_rows
         return dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
 
 
-def rules_of(merger: Merger | None = None, **more: Any) -> MergedRules:
+def rules_of(merger: Merger | None = None, **more: Any) -> MergeRules:
     """Rules that see all instants from 00 to 99 and order log records by `ts`."""
     given = {"times": ALL_TIMES, "ordering": "ts", "memory_bytes": 1 << 30, "spill_folder": "/nowhere", "schema": AVRO, **more}
-    return MergedRules(merger=merger or LatestCommit(), **given)
+    return MergeRules(merger=merger or LatestCommit(), **given)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptFile
-from penstock.filegroup.base_read import one_ahead
+from penstock.filegroup.base_read import read_ahead
 
 
 def tables(count: int, read: list[int]) -> Iterator[pa.Table]:
@@ -20,7 +20,7 @@ def tables(count: int, read: list[int]) -> Iterator[pa.Table]:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_tables_come_in_their_order(count: int) -> None:
-    assert [t["i"][0].as_py() for t in one_ahead(tables(count, []))] == list(range(count))
+    assert [t["i"][0].as_py() for t in read_ahead(tables(count, []))] == list(range(count))
 
 
 def test_one_is_read_while_another_is_worked_on_and_no_more() -> None:
@@ -31,11 +31,11 @@ def test_one_is_read_while_another_is_worked_on_and_no_more() -> None:
         began.set()
         yield pa.table({"i": [1]})
 
-    rows = one_ahead(two())
+    rows = read_ahead(two())
     next(rows)
     assert began.wait(10)
     read: list[int] = []
-    rows = one_ahead(tables(5, read))
+    rows = read_ahead(tables(5, read))
     next(rows)
     next(rows)
     rows.close()  # type: ignore[attr-defined]
@@ -47,7 +47,7 @@ def test_an_error_comes_where_its_table_would_have_come() -> None:
         yield pa.table({"i": [0]})
         raise CorruptFile("row group 1 is damaged")
 
-    rows = one_ahead(bad())
+    rows = read_ahead(bad())
     assert next(rows).num_rows == 1
     with pytest.raises(CorruptFile, match="row group 1"):
         next(rows)

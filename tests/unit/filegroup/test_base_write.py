@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import AlreadyExists, StorageError
-from penstock.filegroup.base_write import FileSettings, Output
 from penstock.filegroup.markers import MarkerType, open_write, reconcile, seal
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.storage import MemoryStorage
 
 BASE, TIME = "/t", "20240101000000000"
@@ -26,8 +26,8 @@ def storage() -> MemoryStorage:
     return storage
 
 
-def output(storage: MemoryStorage) -> Output:
-    return Output(FileSettings(storage, BASE, TIME, pa.schema([]), "{}"), 0, "0-0-0")
+def output(storage: MemoryStorage) -> TaskOutput:
+    return TaskOutput(FileSettings(storage, BASE, TIME, pa.schema([]), "{}"), 0, "0-0-0")
 
 
 @dataclass(frozen=True)
@@ -106,4 +106,4 @@ def test_a_file_of_another_attempt_is_not_written_over(storage: MemoryStorage) -
     task = output(storage)
     task.create(FILE, MarkerType.CREATE).close()
     with pytest.raises(AlreadyExists):
-        Output(replace(task.settings), 0, "0-0-0").create(FILE, MarkerType.CREATE)
+        TaskOutput(replace(task.settings), 0, "0-0-0").create(FILE, MarkerType.CREATE)

@@ -15,7 +15,7 @@ from penstock.errors import CorruptFile
 from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name
-from penstock.filegroup.slice_rows import MergeCounts, merged_rows
+from penstock.filegroup.slice_rows import MergeCounts, read_merged_rows
 from penstock.formats.log import avro_block, rollback_block
 from penstock.merge.aggregate import Aggregate
 from penstock.merge.merger import AlwaysDelete, CommitTime, EventTime, LatestCommit, LatestOrdering, Merger
@@ -306,7 +306,7 @@ def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any, parquet: bool, 
     pa.set_memory_pool(pool)
     try:
         slice_ = FileSlice("", "f-0", "01", None, (log,))
-        found = sum(table.num_rows for table in merged_rows(LocalStorage(), slice_, rules, ["v", "text"]))
+        found = sum(table.num_rows for table in read_merged_rows(LocalStorage(), slice_, rules, ["v", "text"]))
     finally:
         pa.set_memory_pool(before)
     assert found == 60_000
@@ -322,7 +322,7 @@ def test_memory_follows_the_limit_where_keys_are_deleted_from_a_wide_table(tmp_p
     pool = pa.proxy_memory_pool(before)
     pa.set_memory_pool(pool)
     try:
-        assert list(merged_rows(one.storage, one.made, rules)) == []
+        assert list(read_merged_rows(one.storage, one.made, rules)) == []
     finally:
         pa.set_memory_pool(before)
     assert pool.max_memory() < 3 * limit  # nulls for all columns of all keys would take more than ten times the limit

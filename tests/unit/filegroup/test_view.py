@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.filegroup.names import base_file_name
-from penstock.filegroup.view import Visibility, group_files, latest_base_files, latest_merged_slices
+from penstock.filegroup.view import Visibility, group_files, latest_base_slices, latest_merged_slices
 from penstock.storage import FileInfo
 from penstock.timeline.timeline import Timeline
 
@@ -18,7 +18,7 @@ def log(file_id: str, instant: str, version: int, token: str = "0-1-2") -> FileI
 
 def seen(files: list[FileInfo], names: str, **more: object) -> list[tuple[str, str]]:
     visibility = Visibility(Timeline.of_names(names.split()), **more)  # type: ignore[arg-type]
-    return [(s.file_id, s.base_instant) for s in latest_base_files(group_files("p", files), visibility)]
+    return [(s.file_id, s.base_instant) for s in latest_base_slices(group_files("p", files), visibility)]
 
 
 FILES = [base("a-0", "1"), base("a-0", "3"), base("b-0", "2")]

@@ -11,8 +11,8 @@ from penstock import options as o
 from penstock.errors import ChangesLost, OptionError
 from penstock.options import Options
 from penstock.read.commit_time_filter import changed_rows, conditions
-from penstock.read.incremental import plan_changes
-from penstock.read.plan import Plan
+from penstock.read.incremental import plan_incremental
+from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
 from penstock.services.archive.run import archive
 from penstock.timeline.history import InstantRange, writes_in
@@ -22,13 +22,13 @@ from tests.unit.services.histories import CALLS, History, at
 FEW = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_policy": "KEEP_LATEST_FILE_VERSIONS"}
 
 
-def planned(history: History, begin: str, end: str | None = None, **options: str) -> Plan:
+def planned(history: History, begin: str, end: str | None = None, **options: str) -> QueryPlan:
     given = {f"hoodie.{name.replace('_', '.')}": value for name, value in options.items()}
     query = Query("/t", "incremental", Options(given), since=begin, until=end)
-    return plan_changes(query, replace(history.table(), options=query.options))
+    return plan_incremental(query, replace(history.table(), options=query.options))
 
 
-def files(plan: Plan) -> list[tuple[str, str]]:
+def files(plan: QueryPlan) -> list[tuple[str, str]]:
     return sorted((one.file_id, one.base_instant) for its in plan.slices.values() for one in its)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.options import Options
-from penstock.read.plan import Plan
+from penstock.read.plan import QueryPlan
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.storage import MemoryStorage
@@ -49,7 +49,7 @@ def test_a_plan_holds_unless_a_clean_may_have_taken_what_it_reads(
     table = TableState(storage, "/t", TableConfig({}), Options({}), load_timeline(storage, "/t"))
     storage.delete_tree("/t")
     put(storage, now)
-    assert still_holds(Plan(table, Query("/t", "snapshot", Options({}), as_of), None, {})) is holds
+    assert still_holds(QueryPlan(table, Query("/t", "snapshot", Options({}), as_of), None, {})) is holds
 
 
 def put(storage: MemoryStorage, names: Sequence[str]) -> None:

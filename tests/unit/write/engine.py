@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from penstock.filegroup.base_write import FileSettings, GroupWriter, Output
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.markers import open_write
 from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.parquet import BloomSettings
 from penstock.index import Index
 from penstock.index.lookup import Pruning
@@ -81,7 +82,7 @@ def settings_at(folder: Path | str, schema: pa.Schema, instant: str = "001", **c
 
 def write_base(settings: FileSettings, rows: pa.Table, path: str = "", *, key: str = "id", task: int = 0) -> BaseFile:
     """One base file of these rows."""
-    writer = GroupWriter(Output(settings, task, f"{task}-0-0"), path)
+    writer = RollingWriter(TaskOutput(settings, task, f"{task}-0-0"), path)
     writer.write(rows, rows[key].cast(pa.string()))
     (stat,) = writer.close()
     return base_of(settings, stat)

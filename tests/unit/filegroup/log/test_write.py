@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import StorageError
-from penstock.filegroup.base_write import FileSettings, Output
 from penstock.filegroup.log.write import BlockFormat, LogSettings, LogWriter
 from penstock.filegroup.markers import Marker, MarkerType, open_write, read_markers, reconcile, seal
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name, log_token, parse_log_name
+from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import BlockType, LogBlock, read_content, read_deletes, read_rows, scan_blocks
 from penstock.formats.log.deletes import ALWAYS, deletes_of
 from penstock.schema import avro_text, with_meta_columns
@@ -55,8 +55,8 @@ def storage() -> MemoryStorage:
     return storage
 
 
-def output(storage: MemoryStorage, token: str = "3-0-0") -> Output:
-    return Output(FileSettings(storage, BASE, TIME, SCHEMA, AVRO), int(token[0]), token)
+def output(storage: MemoryStorage, token: str = "3-0-0") -> TaskOutput:
+    return TaskOutput(FileSettings(storage, BASE, TIME, SCHEMA, AVRO), int(token[0]), token)
 
 
 def log_file(version: int, token: str, base_instant: str = OLD) -> LogFile:
@@ -69,7 +69,7 @@ def rows(count: int, first: int = 0) -> pa.Table:
     return pa.table([ids, list(range(count)), [n / 2 for n in range(count)]], schema=SCHEMA)
 
 
-def append(out: Output, table: pa.Table, settings: LogSettings | None = None, target: FileSlice = SLICE) -> list[WriteStat]:
+def append(out: TaskOutput, table: pa.Table, settings: LogSettings | None = None, target: FileSlice = SLICE) -> list[WriteStat]:
     writer = LogWriter(out, target, settings or LogSettings())
     writer.write(table, table["id"])
     return writer.close()
@@ -80,7 +80,7 @@ def test_two_writes_that_know_the_same_slice_never_make_the_same_file(storage: M
     later = "20240101000000003"
     open_write(storage, BASE, later)
     (one,) = append(output(storage, "0-0-0"), rows(1))
-    (other,) = append(Output(FileSettings(storage, BASE, later, SCHEMA, AVRO), 0, "0-0-0"), rows(1))
+    (other,) = append(TaskOutput(FileSettings(storage, BASE, later, SCHEMA, AVRO), 0, "0-0-0"), rows(1))
     assert one.path != other.path
     assert {parse_log_name(str(stat.path).rpartition("/")[2]).version for stat in (one, other)} == {1}  # type: ignore[union-attr]
 

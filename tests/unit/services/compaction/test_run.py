@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import CorruptFile
-from penstock.filegroup.base_write import FileSettings
 from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.task_output import FileSettings
 from penstock.formats.bloom import read_bloom
 from penstock.formats.log import rollback_block
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, footer_of

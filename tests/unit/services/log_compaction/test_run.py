@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.filegroup.base_write import FileSettings
 from penstock.filegroup.log.scan import CommittedTimes, blocks_that_count
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import LogFile
 from penstock.filegroup.names import log_token, parse_log_name
+from penstock.filegroup.task_output import FileSettings
 from penstock.formats.log import BlockType, rollback_block
 from penstock.merge.merger import LatestCommit, LatestOrdering, Merger
 from penstock.merge.partial import PartialUpdate

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError, StorageError
-from penstock.filegroup.base_write import FileSettings
+from penstock.filegroup.task_output import FileSettings
 from penstock.storage import LocalStorage
 from penstock.write.rows import task_rows as share_module
 from penstock.write.rows.crossing import KEY

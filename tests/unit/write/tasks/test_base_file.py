@@ -17,9 +17,9 @@ import pytest
 
 from penstock.errors import CorruptFile, SchemaError, StorageError
 from penstock.filegroup import base_write as filegroup_write
-from penstock.filegroup.base_write import Output
-from penstock.filegroup.key_log import Note, noted, read_noted
+from penstock.filegroup.key_changes import KeyChange, find_key_changes, read_changed_keys
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import BloomSettings, footer_of
 from penstock.merge.choice import Fate
@@ -64,7 +64,7 @@ class Case:
         staging, pieces = stage_pieces(self.settings, new)
         share = load_share(share_settings(staging, ordering), pieces)
         merge = FileMerge("c", self.base, merger or LatestCommit(), hits)
-        self.merged = merge_file(Output(self.settings, 3, "3-0-0"), merge, share, inserts)
+        self.merged = merge_file(TaskOutput(self.settings, 3, "3-0-0"), merge, share, inserts)
         self.stat = self.merged.stat
         self.new = base_of(self.settings, self.stat)
         return self.stat
@@ -210,26 +210,26 @@ def test_hits_without_places_are_found_by_key_and_added_where_their_row_is_gone(
 
 def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Case, tmp_path: Path) -> None:
     storage, folder = LocalStorage(), str(tmp_path / "notes")
-    deletable.settings = replace(deletable.settings, notes_folder=folder)
+    deletable.settings = replace(deletable.settings, key_changes_folder=folder)
     new = table_of(DELETABLE, ("b", "c", 20, "b", True), ("n", "c", 20, "n", False), ("m", "c", 20, "m", True))
     staging, pieces = stage_pieces(deletable.settings, new)
-    output = Output(deletable.settings, 3, "3-0-0")
+    output = TaskOutput(deletable.settings, 3, "3-0-0")
     share = load_share(share_settings(staging, None), pieces)
     stat = merge_file(output, FileMerge("c", deletable.base, LatestCommit()), share, 1_000).stat
     output.finish()
     name = (stat.path or "").rpartition("/")[2]
-    found = {note: noted(storage, folder, note, [name, "of a lost attempt"]) for note in Note}
+    found = {note: find_key_changes(storage, folder, note, [name, "of a lost attempt"]) for note in KeyChange}
     keys = {
-        note.value: [k for path in paths.values() for part in read_noted(storage, path) for k in part.to_pylist()]
+        note.value: [k for path in paths.values() for part in read_changed_keys(storage, path) for k in part.to_pylist()]
         for note, paths in found.items()
     }
     assert keys == {"added": ["n"], "removed": ["b", "m"]}
-    assert noted(storage, str(tmp_path / "nothing"), Note.ADDED, [name]) == {}
+    assert find_key_changes(storage, str(tmp_path / "nothing"), KeyChange.ADDED, [name]) == {}
 
 
 def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:
     staging, pieces = stage_pieces(case.settings, trips(("x", "c", 1, "x")))
-    output = Output(case.settings, 3, "3-0-0")
+    output = TaskOutput(case.settings, 3, "3-0-0")
     merge_file(output, FileMerge("c", case.base, LatestCommit()), load_share(share_settings(staging), pieces), 1)
     assert output.take_rows(1) == 5
 

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import StorageError
 from penstock.filegroup import base_write as filegroup_write
-from penstock.filegroup.base_write import FileSettings
 from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.task_output import FileSettings
 from penstock.merge.merger import LatestCommit, LatestOrdering
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.filegroup.base_write import Output
 from penstock.filegroup.log.scan import CommittedTimes, positions_touched
 from penstock.filegroup.log.write import BlockFormat, LogSettings
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import parse_log_name
-from penstock.filegroup.slice_rows import MergedRules, log_rows, merged_rows, touched_rows
+from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged_rows, read_touched_rows
+from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from penstock.index import Index
 from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
@@ -90,10 +90,10 @@ class MergeOnRead(Engine):
             self.log_files.setdefault(group, []).append(log)
         return self.stats
 
-    def merging(self) -> MergedRules:
+    def merging(self) -> MergeRules:
         merger = LatestCommit() if isinstance(self.merger, AlwaysDelete) else self.merger
         times = CommittedTimes(frozenset(f"{n:03}" for n in range(1, self.instant + 1)))
-        return MergedRules(merger, AVRO, times, "ts", 1 << 30, str(self.folder))
+        return MergeRules(merger, AVRO, times, "ts", 1 << 30, str(self.folder))
 
     def slices(self) -> Mapping[str, list[FileSlice]]:
         found: dict[str, list[FileSlice]] = {}
@@ -106,7 +106,7 @@ class MergeOnRead(Engine):
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for one in (one for slices in self.slices().values() for one in slices):
-            merged = [row for table in merged_rows(LocalStorage(), one, self.merging()) for row in table.to_pylist()]
+            merged = [row for table in read_merged_rows(LocalStorage(), one, self.merging()) for row in table.to_pylist()]
             assert by_position(one, self.merging()) in (None, sorted(merged, key=repr))
             found += merged
         return found
@@ -115,14 +115,14 @@ class MergeOnRead(Engine):
         return dict(self.groups)
 
 
-def by_position(slice_: FileSlice, rules: MergedRules) -> list[dict[str, Any]] | None:
+def by_position(slice_: FileSlice, rules: MergeRules) -> list[dict[str, Any]] | None:
     """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
     touched = positions_touched(LocalStorage(), slice_, rules.times)
     if touched is None or slice_.base_file is None:
         return None
     base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()
     kept = [row for at, row in enumerate(base) if at not in set(touched.tolist())]
-    rows_of = log_rows if rules.lets_logs_win else touched_rows
+    rows_of = read_log_rows if rules.lets_logs_win else read_touched_rows
     known = rows_of(LocalStorage(), slice_, rules, rules.arrow.names)
     return sorted([*kept, *(row for table in known for row in table.to_pylist())], key=repr)
 
@@ -365,7 +365,7 @@ def test_new_rows_and_changes_of_a_slice_with_room_share_one_log_file(tmp_path: 
 
 def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None:
     rows = table_of(DELETABLE, *((k, "x", 10, k * 50, False) for k in "abcdef"))
-    output = Output(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    output = TaskOutput(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     target = FileSlice("x", "old-0", "000")
     groups = LogGroups(output, "x", INTO_LOGS, target)
     for number in range(6):
@@ -393,7 +393,7 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
 
 def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_compared_by(tmp_path: Path) -> None:
     rows = table_of(DELETABLE, ("a", "x", None, "a", False))
-    output = Output(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
+    output = TaskOutput(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     logs = replace(INTO_LOGS, compared="ts")
     with pytest.raises(SchemaError, match="Ordering value is null for 1 of 1 rows: column 'ts'"):
         LogGroups(output, "x", logs, FileSlice("x", "old-0", "000")).write(rows, rows["id"])

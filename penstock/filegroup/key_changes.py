@@ -17,21 +17,21 @@ from penstock.storage import Storage, join
 _SCHEMA = pa.schema([("key", pa.string())])
 
 
-class Note(str, Enum):
+class KeyChange(str, Enum):
     """What happened to the keys."""
 
     ADDED = "added"
     REMOVED = "removed"
 
 
-class KeyNotes:
+class KeyChangeWriter:
     """What one task writes down; nothing, where there is no folder for it."""
 
     def __init__(self, storage: Storage, folder: str | None) -> None:
         self._storage, self._folder = storage, folder
-        self._open: dict[tuple[Note, str], tuple[pa.NativeFile, pa.ipc.RecordBatchFileWriter]] = {}
+        self._open: dict[tuple[KeyChange, str], tuple[pa.NativeFile, pa.ipc.RecordBatchFileWriter]] = {}
 
-    def add(self, note: Note, file: str, keys: pa.ChunkedArray) -> None:
+    def add(self, note: KeyChange, file: str, keys: pa.ChunkedArray) -> None:
         """Note keys of a data file, which goes by its name."""
         if self._folder is None or len(keys) == 0:
             return
@@ -48,24 +48,24 @@ class KeyNotes:
         self._open = {}
 
 
-def notes_folder(base_path: str, instant: str) -> str:
+def key_changes_folder(base_path: str, instant: str) -> str:
     """Where the tasks of a write note keys."""
     return join(work_folder(base_path, instant), "keys")
 
 
-def noted(storage: Storage, folder: str, note: Note, files: Sequence[str]) -> dict[str, str]:
+def find_key_changes(storage: Storage, folder: str, note: KeyChange, files: Sequence[str]) -> dict[str, str]:
     """From the names of data files to what was noted of them, as far as anything was."""
     there = {info.name for info in storage.list(folder)}
     paths = {file: _path(folder, note, file) for file in files}
     return {file: path for file, path in paths.items() if path.rpartition("/")[2] in there}
 
 
-def read_noted(storage: Storage, path: str) -> Iterator[pa.Array]:
+def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
     """The keys, in parts."""
     reader = pa.ipc.open_file(storage.map(path))
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")
 
 
-def _path(folder: str, note: Note, file: str) -> str:
+def _path(folder: str, note: KeyChange, file: str) -> str:
     return join(folder, f"{file}.{note.value}")
