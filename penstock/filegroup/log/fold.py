@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock import clock
 from penstock.formats.murmur import murmur
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.fold import LogRecords, fold_log
@@ -25,8 +23,7 @@ from penstock.merge.kernels.gather import Positions, take_across, take_rows
 from penstock.merge.kernels.pair import flat
 from penstock.merge.kernels.runs import FRESH, Flags
 from penstock.merge.merger import Merger
-from penstock.storage import LocalStorage, join
-from penstock.storage.os_errors import convert_os_errors
+from penstock.storage.spill import SpillFile
 
 _KEY, _EMPTY, _ORDERING, _FRESH = "_penstock_key", "_penstock_empty", "_penstock_ordering", "_penstock_is_fresh"
 _BUCKETS = 64
@@ -151,50 +148,11 @@ def _emptied(parts: list[LogRecords]) -> Iterator[LogRecords]:
         yield parts.pop(0)
 
 
-# Spilling
-
-
-class _Spill:
-    """A local file of record batches that is gone when the last reference to its rows is."""
-
-    def __init__(self, folder: str, files: ExitStack) -> None:
-        self._storage, self._path = LocalStorage(), join(folder, f"penstock-{clock.new_uuid()}.arrow")
-        self._sink: Any = None
-        self._writer: Any = None
-        files.callback(self._remove)
-
-    def write(self, table: pa.Table) -> None:
-        with convert_os_errors(self._path):
-            if self._writer is None:
-                self._sink = self._storage.create(self._path)
-                self._writer = pa.ipc.new_file(self._sink, table.schema)
-            self._writer.write_table(table)
-
-    def read(self) -> list[pa.Table]:
-        """All that was written, mapped; nothing may be written behind it."""
-        if self._writer is None:
-            return []
-        with convert_os_errors(self._path):
-            self._close()
-            reader = pa.ipc.open_file(self._storage.map(self._path))
-        self._storage.delete(self._path)  # a mapping keeps the bytes
-        return [pa.Table.from_batches([reader.get_batch(i)]) for i in range(reader.num_record_batches)]
-
-    def _close(self) -> None:
-        self._writer.close()
-        self._sink.close()
-
-    def _remove(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-        self._storage.delete(self._path)
-
-
 class _Buckets:
     """Records in files by a hash of their key, each key's in the order in which they came."""
 
     def __init__(self, folder: str, files: ExitStack) -> None:
-        self._files = [_Spill(folder, files) for _ in range(_BUCKETS)]
+        self._files = [_open_spill_file(folder, files) for _ in range(_BUCKETS)]
 
     def add(self, records: LogRecords) -> None:
         of = murmur(records.keys) % _BUCKETS
@@ -214,7 +172,7 @@ class _Buckets:
 
 def _joined(buckets: Iterable[LogRecords | None], schema: pa.Schema, settings: FoldSettings, files: ExitStack) -> FoldedLog:
     """The folded buckets behind one another, their rows in a file."""
-    rows, held = _Spill(settings.spill_folder, files), list[LogRecords]()
+    rows, held = _open_spill_file(settings.spill_folder, files), list[LogRecords]()
     for folded in buckets:
         if folded is None:
             continue
@@ -223,6 +181,13 @@ def _joined(buckets: Iterable[LogRecords | None], schema: pa.Schema, settings: F
         held.append(replace(folded, rows=folded.rows.select([]), ordering=None))
     whole = _concat(held) if held else _nothing(schema)
     return FoldedLog(whole.keys, whole.empty, whole.fresh, tuple(rows.read()) or (whole.rows,))
+
+
+def _open_spill_file(folder: str, files: ExitStack) -> SpillFile:
+    """Open a spill file that is removed when the block of `files` ends."""
+    file = SpillFile(folder)
+    files.callback(file.close)
+    return file
 
 
 def _as_table(records: LogRecords) -> pa.Table:

@@ -13,12 +13,10 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from penstock import clock
 from penstock.errors import SchemaError
 from penstock.merge.kernels.gather import Positions, column_at, take_across, take_rows, top_column
 from penstock.merge.kernels.pair import check_ordering, flat, newest_of_each
-from penstock.storage import LocalStorage, join
-from penstock.storage.os_errors import convert_os_errors
+from penstock.storage.spill import spill_tables
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
@@ -146,7 +144,7 @@ def _held(tables: Iterator[pa.Table], settings: ShareSettings) -> list[pa.Table]
         held.append(table)
         size += table.nbytes
         if size > settings.memory_bytes:
-            return _spilled(held[0].schema, chain(_emptied(held), tables), settings.spill_folder)
+            return spill_tables(chain(_emptied(held), tables), settings.spill_folder)
     return held
 
 
@@ -154,16 +152,3 @@ def _emptied(tables: list[pa.Table]) -> Iterator[pa.Table]:
     """The tables, each let go of as it is handed on."""
     while tables:
         yield tables.pop(0)
-
-
-def _spilled(schema: pa.Schema, tables: Iterable[pa.Table], folder: str) -> list[pa.Table]:
-    """The same rows from a local file that is gone when the last reference to it is."""
-    storage, path = LocalStorage(), join(folder, f"penstock-{clock.new_uuid()}.arrow")
-    try:
-        with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, schema) as writer:
-            for table in tables:
-                writer.write_table(table)
-        reader = pa.ipc.open_file(storage.map(path))
-        return [pa.Table.from_batches([reader.get_batch(i)]) for i in range(reader.num_record_batches)]
-    finally:
-        storage.delete(path)  # a mapping keeps the bytes

@@ -1,0 +1,67 @@
+"""Rows that do not fit in memory, in a local file that is removed by itself.
+
+A task writes rows to a spill file, then reads them back as a memory map. The file is deleted as soon as it is mapped: the mapping
+keeps the bytes until the last reference to the rows is gone, so a task that is killed later leaves no file behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock import clock
+from penstock.storage.base import join
+from penstock.storage.local import LocalStorage
+from penstock.storage.os_errors import convert_os_errors
+
+
+class SpillFile:
+    """A local Arrow IPC file. Write all rows, call `read` once, and call `close` in any case.
+
+    Args:
+        folder: the folder of the file. It is created if it does not exist.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._storage = LocalStorage()
+        self._path = join(folder, f"penstock-{clock.new_uuid()}.arrow")
+        self._sink: Any = None
+        self._writer: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows. The file is created with the first ones."""
+        with convert_os_errors(self._path):
+            if self._writer is None:
+                self._sink = self._storage.create(self._path)
+                self._writer = pa.ipc.new_file(self._sink, table.schema)
+            self._writer.write_table(table)
+
+    def read(self) -> list[pa.Table]:
+        """Return all rows, mapped, one table per record batch. No rows can be written afterwards."""
+        if self._writer is None:
+            return []
+        with convert_os_errors(self._path):
+            self._writer.close()
+            self._sink.close()
+            reader = pa.ipc.open_file(self._storage.map(self._path))
+        self._storage.delete(self._path)  # the mapping keeps the bytes
+        return [pa.Table.from_batches([reader.get_batch(number)]) for number in range(reader.num_record_batches)]
+
+    def close(self) -> None:
+        """Delete the file if `read` did not. Tables that `read` returned stay valid."""
+        if self._sink is not None:
+            self._sink.close()
+        self._storage.delete(self._path)
+
+
+def spill_tables(tables: Iterable[pa.Table], folder: str) -> list[pa.Table]:
+    """Write tables of one schema to a spill file and return the same rows, mapped."""
+    file = SpillFile(folder)
+    try:
+        for table in tables:
+            file.write(table)
+        return file.read()
+    finally:
+        file.close()
