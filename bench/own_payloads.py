@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
-from penstock.merge.kernels.meet import meet
 from penstock.merge.merger import Merger
 from penstock.merge.payloads import PayloadSettings, merger_of
 
@@ -67,7 +66,7 @@ def rows(width: int, ts: int) -> pa.Table:
 
 def merged(merger: Merger, old: pa.Table, new: pa.Table) -> pa.Table:
     """One row of each pair, as files are merged by."""
-    meeting = meet(merger, old, np.arange(PAIRS), new)
+    meeting = merger.merge(old, np.arange(PAIRS), new)
     return meeting.rows(meeting.choices)
 
 

@@ -31,14 +31,13 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.choice import Choice
+from penstock.merge.choice import Choice, is_changed
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.event_time import EventTimes, event_times
 from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
-from penstock.merge.kernels.meet import is_changed, meet, new_rows
 from penstock.merge.kernels.pair import positions_in
-from penstock.merge.kernels.runs import Folding
-from penstock.merge.merger import DELETE_FLAG, Building, Merger
+from penstock.merge.merger import Merger
 from penstock.schema import arrow_of_avro
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
@@ -72,7 +71,7 @@ class MergeRules:
     @property
     def lets_logs_win(self) -> bool:
         """Whether what the log says about a key stands, whatever the base file has."""
-        return not (self.skip_merge or self.merger.needs or isinstance(self.merger, Building | Folding))
+        return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
 
 
 @dataclass
@@ -197,7 +196,7 @@ def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRec
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
     """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
     names = rules.arrow.names
-    if isinstance(rules.merger, Building | Folding):
+    if rules.merger.builds or rules.merger.folds:
         return names
     looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
     needed = {rules.key, *wanted, *(top_column(path, names) for path in looked_at)}
@@ -240,7 +239,7 @@ def _changed(
     if not len(hits):
         return order, None
     new = log.take(numbers)
-    meeting = meet(merger, old, hits, new)
+    meeting = merger.merge(old, hits, new)
     choices = meeting.choices
     kept[hits[choices == Choice.DELETE]] = False
     counts.note_times(new.filter(pa.array(choices != Choice.KEEP_OLD)))
@@ -255,7 +254,7 @@ def _new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: Mer
     """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
     at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), at_once):
-        _, rows = new_rows(rules.merger, log.take(numbers[start : start + at_once]))
+        _, rows = rules.merger.insert(log.take(numbers[start : start + at_once]))
         counts.inserts += rows.num_rows
         if rows.num_rows:
             yield rows

@@ -8,34 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.blend import blend, column_like, filled_from
 from penstock.merge.kernels.gather import Positions, column_at, take_rows
 from penstock.merge.kernels.lists import concat_lists
+from penstock.merge.kernels.ordering import is_newer
 from penstock.merge.kernels.pair import flat, ranks
 from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, joined, plain
-from penstock.merge.merger import delete_flags, is_newer
+from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
 
 AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
 
 @dataclass(frozen=True)
-class FirstRow:
+class FirstRow(Merger):
     """The first row of a key stays until it is deleted."""
 
-    logs_deletes: ClassVar[bool] = True
-    keeps_partition: ClassVar[bool] = True
+    logs_deletes_as_rows = True
+    keeps_partition = True
     ordering: str | None = None
-    reads: tuple[str, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -44,10 +43,7 @@ class FirstRow:
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return _resolved(old, new, self.ordering, Choice.KEEP_OLD)
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
-
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """In a log deletes are rows."""
         return np.zeros(rows.num_rows, np.bool_)
 
@@ -58,11 +54,11 @@ class FirstRow:
         return Folded(take_rows(left.rows, left.starts), fresh)
 
 
-class _Joining:
+class _Joining(Merger):
     """Mergers that make one row of an earlier and a later one, in a batch as with the stored row."""
 
-    logs_deletes: ClassVar[bool] = True
-    keeps_partition: ClassVar[bool] = True
+    logs_deletes_as_rows = True
+    keeps_partition = True
     ordering: str | None
 
     @property
@@ -72,21 +68,15 @@ class _Joining:
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return _resolved(old, new, self.ordering, Choice.BUILD)
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
-
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         new = plain(new)
         return _as_of_later_commit(old, new, self._join(old, new, _is_late(old, new, self.ordering)))
 
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """In a log deletes are rows; what cannot be joined is refused before it is in one."""
         none = plain(rows).slice(0, 0)
         self._join(none, none, np.zeros(0, np.bool_))
         return np.zeros(rows.num_rows, np.bool_)
-
-    def insert(self, new: pa.Table) -> pa.Table:
-        return plain(new)
 
     def fold(self, runs: Runs) -> Folded:
         left, fresh = _since_deletes(runs)
@@ -109,7 +99,6 @@ class Aggregate(_Joining):
 
     columns: tuple[tuple[str, str], ...]
     ordering: str | None = None
-    reads: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for column, aggregate in self.columns:
@@ -140,7 +129,6 @@ class KeepHistory(_Joining):
     ordering: str | None = None
     #: Versions that are kept, the newest ones; None: all.
     limit: int | None = None
-    reads: tuple[str, ...] = ()
 
     def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         kind = self._checked(new.schema)
@@ -172,7 +160,7 @@ class KeepHistory(_Joining):
         return rank
 
 
-def _resolved(old: pa.Table, new: pa.Table, ordering: str | None, otherwise: np.int8) -> Choices:
+def _resolved(old: pa.Table, new: pa.Table, ordering: str | None, otherwise: Choice) -> Choices:
     """Deletes and fresh rows win unless the stored row is newer."""
     late = _is_late(old, new, ordering)
     gone = np.where(late, Choice.KEEP_OLD, Choice.DELETE)

@@ -15,22 +15,10 @@ import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
 from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import DELETE_FLAG, check_operations, delete_flags, has_text
 from penstock.merge.kernels.blend import blend, column_like
-from penstock.merge.kernels.runs import Flags, Folded, Folding, Runs, pick_newest, plain
-from penstock.merge.merger import (
-    DELETE_FLAG,
-    Building,
-    Merger,
-    check_operations,
-    delete_entries,
-    delete_flags,
-    has_text,
-    ignores_ordering,
-    inserted_rows,
-    keeps_partition,
-    logs_deletes,
-    makes_rows,
-)
+from penstock.merge.kernels.runs import Flags, Folded, Runs
+from penstock.merge.merger import Merger
 from penstock.schema import OPERATION_COLUMN
 
 DMS_OPERATION = "Op"
@@ -44,25 +32,21 @@ _OPERATIONS = ("I", "-U", "U", "D")
 
 
 @dataclass(frozen=True)
-class AwsDms:
+class AwsDms(Merger):
     """The incoming row always wins; `Op` says which are deletes: AWSDmsAvroPayload."""
 
-    needs: tuple[str, ...] = ()
-    reads: tuple[str, ...] = (DMS_OPERATION,)
+    reads = (DMS_OPERATION,)
 
-    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        return np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW).astype(np.int8)
-
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+    def is_delete(self, new: pa.Table) -> Flags:
         return _marked(new, DMS_OPERATION, "D", "AWSDmsAvroPayload") | delete_flags(new)
 
 
 @dataclass(frozen=True)
-class DebeziumMySql:
+class DebeziumMySql(Merger):
     """The row further on in the binary log wins, the stored one at the same place: MySqlDebeziumAvroPayload."""
 
-    needs: tuple[str, ...] = (MYSQL_POSITION,)
-    reads: tuple[str, ...] = (DEBEZIUM_OPERATION,)
+    needs = (MYSQL_POSITION,)
+    reads = (DEBEZIUM_OPERATION,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         file, at = _binlog_places(_positions(new, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
@@ -73,24 +57,24 @@ class DebeziumMySql:
         taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
         return np.where(kept, Choice.KEEP_OLD, taken).astype(np.int8)
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+    def is_delete(self, new: pa.Table) -> Flags:
         return _marked(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """Rows that cannot be told apart by their place are refused before they are in a log."""
         _binlog_places(_positions(rows, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
         return self.is_delete(rows)
 
 
 @dataclass(frozen=True)
-class DebeziumPostgres:
+class DebeziumPostgres(Merger):
     """The row with the greater log position wins, the incoming one at the same; values not sent are the stored ones.
 
     PostgresDebeziumAvroPayload.
     """
 
-    needs: tuple[str, ...] = (POSTGRES_POSITION,)
-    reads: tuple[str, ...] = (DEBEZIUM_OPERATION,)
+    needs = (POSTGRES_POSITION,)
+    reads = (DEBEZIUM_OPERATION,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         at = _positions(new, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
@@ -102,10 +86,10 @@ class DebeziumPostgres:
         taken = np.where(self.is_delete(new), Choice.DELETE, np.where(lacking, Choice.BUILD, Choice.TAKE_NEW))
         return np.where(kept, Choice.KEEP_OLD, taken).astype(np.int8)
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+    def is_delete(self, new: pa.Table) -> Flags:
         return _marked(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
 
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """Rows that cannot be told apart by their place are refused before they are in a log."""
         _positions(rows, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
         return self.is_delete(rows)
@@ -117,12 +101,9 @@ class DebeziumPostgres:
             columns.append(blend(~lacking, new[field.name], column_like(old, field)) if lacking.any() else new[field.name])
         return pa.table(columns, schema=new.schema)
 
-    def insert(self, new: pa.Table) -> pa.Table:
-        return new
-
 
 @dataclass(frozen=True)
-class WithOperation:
+class WithOperation(Merger):
     """Any merger, where `_hoodie_operation` says which rows are deletes too. A row that is kept is kept from these as well.
 
     Mergers of ours are told of deletes before they decide: what comes before and after one matters to them. Hudi's do not know.
@@ -140,46 +121,44 @@ class WithOperation:
 
     @property
     def ignores_ordering(self) -> bool:
-        return ignores_ordering(self.merger)
+        return self.merger.ignores_ordering
 
     @property
-    def logs_deletes(self) -> bool:
+    def logs_deletes_as_rows(self) -> bool:
         return True
 
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """In a log the column says it: only what another rule deletes becomes a delete entry."""
         operation_deletes(rows)
-        return delete_entries(self.merger, rows)
+        return self.merger.is_delete_entry(rows)
 
     @property
     def keeps_partition(self) -> bool:
-        return keeps_partition(self.merger)
+        return self.merger.keeps_partition
 
     @property
-    def makes_rows(self) -> bool:
-        return makes_rows(self.merger)
+    def builds(self) -> bool:
+        return self.merger.builds
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         deletes = operation_deletes(new)
-        if logs_deletes(self.merger):
+        if self.merger.logs_deletes_as_rows:
             return self.merger.resolve(old, _with_flags(new, deletes))
         choices = self.merger.resolve(old, new)
         choices[deletes & (choices != Choice.KEEP_OLD)] = Choice.DELETE
         return choices
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+    def is_delete(self, new: pa.Table) -> Flags:
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        return self.merger.build(old, new) if isinstance(self.merger, Building) else plain(new)
+        return self.merger.build(old, new)
 
-    def insert(self, new: pa.Table) -> pa.Table:
-        return inserted_rows(self.merger, new)
+    def to_stored(self, new: pa.Table) -> pa.Table:
+        return self.merger.to_stored(new)
 
     def fold(self, runs: Runs) -> Folded:
-        if not isinstance(self.merger, Folding):
-            return pick_newest(replace(runs, ranks=None) if self.ignores_ordering else runs)
-        if not logs_deletes(self.merger):
+        if not self.merger.logs_deletes_as_rows:
             return self.merger.fold(runs)
         folded = self.merger.fold(replace(runs, rows=_with_flags(runs.rows, operation_deletes(runs.rows))))
         return replace(folded, rows=folded.rows.select(runs.rows.column_names))

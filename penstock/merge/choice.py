@@ -45,3 +45,8 @@ class Fate(np.int8, Enum):
 Choices = npt.NDArray[np.int8]
 #: One `Fate` per pair of rows.
 Fates = npt.NDArray[np.int8]
+
+
+def is_changed(choices: Choices) -> npt.NDArray[np.bool_]:
+    """Return the pairs whose stored row is replaced by another row."""
+    return np.asarray((choices == Choice.TAKE_NEW) | (choices == Choice.BUILD), dtype=np.bool_)

@@ -7,32 +7,32 @@ log it stays, and with it what is absent. Several rows of a key in a batch or lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
 from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import DELETE_FLAG, check_operations, delete_flags, has_text
 from penstock.merge.kernels.blend import blend, column_like
 from penstock.merge.kernels.gather import take_rows, top_column
 from penstock.merge.kernels.lists import lists_of
+from penstock.merge.kernels.ordering import is_newer
 from penstock.merge.kernels.pair import flat
 from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, plain
-from penstock.merge.merger import DELETE_FLAG, check_operations, delete_flags, has_text, is_newer
+from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
 MASK = "_changed_columns"
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(Merger):
     """Columns that a row supplies replace the stored ones; rows older than the stored one change nothing."""
 
-    logs_deletes: ClassVar[bool] = True
-    keeps_partition: ClassVar[bool] = True
+    logs_deletes_as_rows = True
+    keeps_partition = True
     ordering: str | None
     mask: str = MASK
     #: A column where `D` means delete, beside the delete flag.
@@ -54,14 +54,14 @@ class Masked:
         late = is_newer(old, new, self.ordering) if self.ordering else np.zeros(new.num_rows, np.bool_)
         return np.where(late, Choice.KEEP_OLD, taken).astype(np.int8)
 
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
+    def is_delete(self, new: pa.Table) -> Flags:
         gone = delete_flags(new)
         if self.operation and self.operation in new.column_names:
             check_operations(new[self.operation], self.operation, self.operations)
             gone = gone | has_text(new[self.operation], "D", any_case=True)
         return gone
 
-    def delete_entries(self, rows: pa.Table) -> Flags:
+    def is_delete_entry(self, rows: pa.Table) -> Flags:
         """Rows that name unknown columns or operations are refused before they are in a log."""
         self.is_delete(rows)
         self._supplied(rows)
@@ -74,9 +74,9 @@ class Masked:
             blend(supplied[:, i], new[field.name], column_like(old, field)) if not supplied[:, i].all() else new[field.name]
             for i, field in enumerate(new.schema)
         ]
-        return self.insert(pa.table(columns, schema=new.schema))
+        return self.to_stored(pa.table(columns, schema=new.schema))
 
-    def insert(self, new: pa.Table) -> pa.Table:
+    def to_stored(self, new: pa.Table) -> pa.Table:
         new = plain(new)
         if self.mask not in new.column_names:
             return new

@@ -15,30 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import DELETE_FLAG, delete_flags
 from penstock.merge.kernels.blend import blend, column_like, complete_rows, filled_from
 from penstock.merge.kernels.gather import Positions, column_at, take_rows
+from penstock.merge.kernels.ordering import is_newer
 from penstock.merge.kernels.runs import Flags, Folded, Runs, last_known
-from penstock.merge.merger import DELETE_FLAG, delete_flags, is_newer
+from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
 
 
 @dataclass(frozen=True)
-class NonDefaults:
+class NonDefaults(Merger):
     """The incoming value of a column wins unless it is the column's default: OverwriteNonDefaultsWithLatestAvroPayload.
 
     Ordering values are not looked at, but among the rows of a batch. The default of a column that is not named is null.
     """
 
     defaults: tuple[tuple[str, Any], ...] = ()
-    needs: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         taken = np.where(self._supplied(new), Choice.TAKE_NEW, Choice.BUILD)
         return np.where(self.is_delete(new), Choice.DELETE, taken).astype(np.int8)
-
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         defaults = dict(self.defaults)
@@ -50,9 +47,6 @@ class NonDefaults:
             else:
                 columns.append(blend(~_equals(new[field.name], defaults[field.name]), new[field.name], stored))
         return pa.table(columns, schema=new.schema)
-
-    def insert(self, new: pa.Table) -> pa.Table:
-        return new
 
     def _supplied(self, new: pa.Table) -> Flags:
         """Rows that replace every value."""
@@ -66,7 +60,7 @@ class NonDefaults:
 
 
 @dataclass(frozen=True)
-class PartialUpdate:
+class PartialUpdate(Merger):
     """Values that are not null win, those of the row with the greater ordering value first: PartialUpdateAvroPayload.
 
     A delete always deletes. Of a batch or log, each key's rows become one in the same way; there a delete that is not the
@@ -74,7 +68,6 @@ class PartialUpdate:
     """
 
     ordering: str | None
-    reads: tuple[str, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -86,9 +79,6 @@ class PartialUpdate:
         gone = deletes | (older & delete_flags(old))
         taken = np.where(complete_rows(new) & ~older, Choice.TAKE_NEW, Choice.BUILD)
         return np.where(gone, Choice.DELETE, taken).astype(np.int8)
-
-    def is_delete(self, new: pa.Table) -> npt.NDArray[np.bool_]:
-        return delete_flags(new)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         late = self._is_late(old, new, np.ones(new.num_rows, np.bool_))
@@ -102,9 +92,6 @@ class PartialUpdate:
                 merged = blend(np.where(late, lacking, np.asarray(pc.is_valid(incoming))), incoming, stored)
             columns.append(merged)
         return pa.table(columns, schema=new.schema)
-
-    def insert(self, new: pa.Table) -> pa.Table:
-        return new
 
     def fold(self, runs: Runs) -> Folded:
         return Folded(last_known(_by_precedence(runs.from_row(_fold_begins(runs)))))

@@ -13,16 +13,16 @@ from penstock.errors import OptionError
 from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
 from penstock.merge.change_streams import AwsDms, DebeziumMySql, DebeziumPostgres, WithOperation
 from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.deletes import DeleteMarker
 from penstock.merge.goldengate import POSITION, ogg_merger
-from penstock.merge.merger import (
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import (
     AlwaysDelete,
-    CommitTime,
-    DeleteMarker,
-    EventTime,
+    CommitTimeOrdering,
+    EventTimeAvro,
+    EventTimeOrdering,
     FirstValue,
-    LatestCommit,
-    LatestOrdering,
-    Merger,
+    OverwriteWithLatest,
 )
 from penstock.merge.partial import NonDefaults, PartialUpdate
 from penstock.merge.user.merger import own_merger
@@ -54,8 +54,18 @@ class PayloadSettings:
 
 def _default(settings: PayloadSettings) -> Merger:
     if settings.ordering is None:
-        return LatestCommit(settings.marker)
-    return LatestOrdering(settings.ordering, settings.marker)
+        return OverwriteWithLatest(settings.marker)
+    return EventTimeOrdering(settings.ordering, settings.marker)
+
+
+def _event_time(settings: PayloadSettings) -> Merger:
+    return EventTimeAvro(settings.ordering) if settings.ordering else OverwriteWithLatest()
+
+
+def _first_value(settings: PayloadSettings) -> Merger:
+    if settings.ordering is None:
+        return OverwriteWithLatest(settings.marker)
+    return FirstValue(settings.ordering, settings.marker)
 
 
 def _aggregate(settings: PayloadSettings) -> Merger:
@@ -86,11 +96,13 @@ def _ogg(settings: PayloadSettings) -> Merger:
 
 #: Java class → merger, given its settings.
 PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
-    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: LatestCommit(),
+    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: OverwriteWithLatest(),
     f"{_PACKAGE}DefaultHoodieRecordPayload": _default,
-    f"{_PACKAGE}EventTimeAvroPayload": lambda s: EventTime(s.ordering) if s.ordering else LatestCommit(),
-    f"{_PACKAGE}FirstValueAvroPayload": lambda s: FirstValue(s.ordering, s.marker) if s.ordering else LatestCommit(s.marker),
-    f"{_PACKAGE}HoodieAvroPayload": lambda settings: CommitTime(),
+    f"{_PACKAGE}EventTimeAvroPayload": lambda s: EventTimeAvro(s.ordering) if s.ordering else OverwriteWithLatest(),
+    f"{_PACKAGE}FirstValueAvroPayload": lambda s: (
+        FirstValue(s.ordering, s.marker) if s.ordering else OverwriteWithLatest(s.marker)
+    ),
+    f"{_PACKAGE}HoodieAvroPayload": lambda settings: CommitTimeOrdering(),
     f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": lambda settings: NonDefaults(settings.defaults),
     f"{_PACKAGE}PartialUpdateAvroPayload": lambda settings: PartialUpdate(settings.ordering),
     f"{_PACKAGE}EmptyHoodieRecordPayload": lambda settings: AlwaysDelete(),
@@ -165,7 +177,7 @@ def merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | No
         payload_class: what CUSTOM means.
     """
     if mode == "COMMIT_TIME_ORDERING":
-        merger: Merger = CommitTime()
+        merger: Merger = CommitTimeOrdering()
     elif mode == "EVENT_TIME_ORDERING":
         merger = _default(settings)
     elif mode == "CUSTOM":

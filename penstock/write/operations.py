@@ -12,7 +12,7 @@ from penstock.filegroup.markers import read_markers
 from penstock.hooks import PublishedCommit
 from penstock.index.consistent_hashing import HashRings, save_rings
 from penstock.index.in_memory import remember
-from penstock.merge.kernels.runs import Folding
+from penstock.merge.merger import Merger
 from penstock.options import Options
 from penstock.progress import StageNotes, Tasks
 from penstock.spread.run import run_tasks
@@ -106,7 +106,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
     rules = rules_of(write, change, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    if not rules.adds and combines(write) and isinstance(rules.merger, Folding):
+    if not rules.adds and combines(write) and rules.merger.folds:
         pieces = _folded(write, staging, pieces, rules.merger)
     with write.stages.run("tag", "locating keys"):
         work = plan(write, rules, pieces, operation, run)
@@ -132,7 +132,7 @@ def _into_buckets(write: Write, operation: str) -> PublishedCommit:
 def stage_inserts(write: Write, change: Change) -> tuple[Staging, list[Piece]]:
     """The rows of an insert, kept; one per key, where the options ask for it."""
     merger = merger_for(write)
-    if not isinstance(merger, Folding) or not wants_one_row(write.prepared, write.settings):
+    if not merger.folds or not wants_one_row(write.prepared, write.settings):
         return stage_rows(write, change, combine(write.prepared, write.settings, merger))
     staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
     return staging, _folded(write, staging, pieces, merger)
@@ -162,7 +162,7 @@ def action_of(table: TableState) -> Action:
     return Action.DELTA_COMMIT if table.is_merge_on_read else Action.COMMIT
 
 
-def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Folding) -> list[Piece]:
+def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Merger) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     ordering, everywhere = write.settings.ordering_field, write.index.is_global

@@ -16,9 +16,8 @@ from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
 from penstock.merge.kernels.gather import column_at
-from penstock.merge.kernels.meet import Making
-from penstock.merge.kernels.runs import Folding
-from penstock.merge.merger import AlwaysDelete, Merger, ignores_ordering
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete
 from penstock.merge.payloads import (
     READY,
     PayloadSettings,
@@ -71,12 +70,12 @@ def combines(write: Write) -> bool:
 def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
-    if index.moves and index.entries is not None and write.table.is_merge_on_read and isinstance(merger, Making):
+    if index.moves and index.entries is not None and write.table.is_merge_on_read and merger.is_user_function:
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={settings.payload_class} would begin a row anew that {index.name} moves to a log of another "
             f"partition, each time it is read there; set {index.moves_option}=false, or use a GLOBAL index"
         )
-    ordered = combines(write) and not ignores_ordering(merger) and not isinstance(merger, Folding)
+    ordered = combines(write) and not merger.ignores_ordering and not merger.folds
     merging = build_merge_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
     return UpsertRules(
         settings=file_settings(write, change),
@@ -84,7 +83,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
         merger=merger,
         sizing=sizing_of(write.table, write.options),
         index=index,
-        ordering=settings.ordering_field if combines(write) and not ignores_ordering(merger) else None,
+        ordering=settings.ordering_field if combines(write) and not merger.ignores_ordering else None,
         logs=log_settings(write.table, write.options, compared_in_logs(write.table, merging)),
         merging=merging,
         drops_unknown=settings.operation == "delete",
@@ -105,7 +104,7 @@ def insert_logs(write: Write) -> LogSettings | None:
 def compared_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
     """The column by which who reads a log decides between its rows and stored ones; None if none does."""
     column = ordering_field(table)
-    if merging is None or ignores_ordering(merging.merger) or column not in merging.merger.needs:
+    if merging is None or merging.merger.ignores_ordering or column not in merging.merger.needs:
         return None
     return column
 

@@ -2,7 +2,7 @@
 
 1. Rows of one key are brought side by side, in the order in which they came.
 2. In a log, delete entries take effect: what came before one is forgotten, unless it is newer by its ordering value.
-3. The merger folds what is left (`Folding`), or the row with the greatest ordering value stays.
+3. The merger folds what is left (`Merger.fold`), or the row with the greatest ordering value stays.
 
 Keys with a single row are not touched. A merger that only picks the newest row needs none of this for a batch:
 `pair.newest_of_each` answers with positions.
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from penstock.merge.kernels.gather import Positions, are_alike, take_rows, top_column
 from penstock.merge.kernels.pair import ranks
-from penstock.merge.kernels.runs import Flags, Folded, Folding, Runs, newest
-from penstock.merge.merger import Merger, ignores_ordering
+from penstock.merge.kernels.runs import Flags, Folded, Runs, newest
+from penstock.merge.merger import Merger
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Batch:
 
 
 def fold_batch(
-    merger: Folding,
+    merger: Merger,
     rows: pa.Table,
     keys: pa.Array,
     ordering: pa.Array | pa.ChunkedArray | None = None,
@@ -113,9 +113,9 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
 
     A log may be folded part by part, with what came out of the earlier part in front of the next one.
     """
-    ordering = None if ignores_ordering(merger) else records.ordering
+    ordering = None if merger.ignores_ordering else records.ordering
     order, lengths = _side_by_side(records.keys, None)
-    if len(lengths) == len(order) and not isinstance(merger, Folding):
+    if len(lengths) == len(order) and not merger.folds:
         return replace(records, rows=records.rows.cast(_nullable(records.rows.schema)), fresh=None)
     starts = np.cumsum(lengths) - lengths
     run_of = np.repeat(np.arange(len(lengths)), lengths)
@@ -132,7 +132,7 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
     at, last = order[kept], order[starts + lengths - 1]
     of_kept = None if rank is None else rank[kept]
     winners = at[newest(np.cumsum(counts) - counts, len(at), of_kept)]
-    if not isinstance(merger, Folding):
+    if not merger.folds:
         return _picked(records, last, gone, winners)
     folded = merger.fold(Runs(take_rows(records.rows, at), np.cumsum(counts) - counts, of_kept, True, after[~gone]))
     return _log_of(records, last, gone, folded, winners)

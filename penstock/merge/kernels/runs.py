@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -109,14 +108,6 @@ class Folded:
     gone: Flags | None = None
 
 
-@runtime_checkable
-class Folding(Protocol):
-    """A merger that has its own way to make one row of several. Others keep the one with the greatest ordering value."""
-
-    def fold(self, runs: Runs) -> Folded:
-        """One row for each run, with the columns of the rows."""
-
-
 def newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
     """The row of each run with the greatest rank, the last among equals; without ranks, the last.
 
@@ -130,11 +121,6 @@ def newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
     greatest = np.maximum.reduceat(ranks, starts)
     is_greatest = ranks == np.repeat(greatest, ends - starts + 1)
     return np.maximum.reduceat(np.where(is_greatest, np.arange(count), -1), starts)
-
-
-def pick_newest(runs: Runs) -> Folded:
-    """What a merger without a way of its own makes of runs."""
-    return Folded(take_rows(runs.rows, newest(runs.starts, runs.rows.num_rows, runs.ranks)))
 
 
 def last_known(runs: Runs) -> pa.Table:

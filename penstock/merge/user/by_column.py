@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.merge.deletes import DELETE_FLAG, delete_flags
 from penstock.merge.kernels.gather import column_at
 from penstock.merge.kernels.runs import Flags
-from penstock.merge.merger import DELETE_FLAG, delete_flags
 from penstock.merge.user.guard import Guard
 from penstock.registry import Registered
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.merger import DELETE_FLAG
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.user.by_column import Joined, checked
 from penstock.merge.user.guard import Guard, Steps
 from penstock.registry import Registered

@@ -8,17 +8,17 @@ says the same as copy-on-write and as merge-on-read, if the function is associat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.merge.change_streams import operation_deletes
 from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.blend import column_like
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.runs import GONE, Flags, Folded, Runs, fresh_rows, gone_rows, made_rows, plain
-from penstock.merge.merger import delete_flags
+from penstock.merge.merger import MergedPairs, Merger
 from penstock.merge.user.by_column import ByColumn, Joined, Joins
 from penstock.merge.user.by_row import ByRow
 from penstock.merge.user.guard import Guard
@@ -29,15 +29,17 @@ _NOT_DATA = {*META_COLUMNS, OPERATION_COLUMN}
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(Merger):
     """A merger that asks a function of the user's own for every row."""
 
     joins: Joins
     #: Whether `_hoodie_operation` counts.
     operation: bool = False
-    needs: tuple[str, ...] = ()
-    ignores_ordering: bool = True
-    keeps_partition: ClassVar[bool] = True
+
+    is_user_function = True
+    ignores_ordering = True
+    keeps_partition = True
+    builds = True
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -49,6 +51,10 @@ class Own:
     def is_delete(self, new: pa.Table) -> Flags:
         gone = delete_flags(new) | gone_rows(new)
         return gone | operation_deletes(new) if self.operation else gone
+
+    def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
+        choices, rows = self.make(take_rows(old, at), new)
+        return MergedPairs(choices, self, old, at, new, rows)
 
     def make(self, old: pa.Table, new: pa.Table) -> tuple[Choices, pa.Table]:
         """What becomes of each pair, and the rows of those that stay."""
@@ -63,7 +69,7 @@ class Own:
         rows = joined.rows if not len(at[1]) else take_rows(pa.concat_tables([joined.rows, begun.rows]), np.argsort(places))
         return np.where(gone, Choice.DELETE, Choice.BUILD).astype(np.int8), rows
 
-    def begin(self, new: pa.Table) -> tuple[Flags, pa.Table]:
+    def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
         """Which rows are stored where they meet nobody, and how. One that was made elsewhere does not begin anew."""
         kept, made = ~self.is_delete(new), made_rows(new)
         new, at = plain(new), np.flatnonzero(kept & ~made)

@@ -27,10 +27,9 @@ from penstock.index.lookup import Keys, look_up
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.meet import meet, new_rows
 from penstock.merge.kernels.pair import flat, newest_of_each
-from penstock.merge.kernels.runs import FRESH, GONE, Folding, plain
-from penstock.merge.merger import Merger, ignores_ordering, keeps_partition
+from penstock.merge.kernels.runs import FRESH, GONE, plain
+from penstock.merge.merger import Merger
 from penstock.write.context import Write
 from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
@@ -126,9 +125,9 @@ def _incoming(write: Write, merger: Merger, staging: Staging, chosen: Prepared) 
     paths = pa.array(places.paths).take(pa.array(places.of(np.arange(len(keys)))))
     whole = keys if index_of(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
-    ordered = combines(write) and not (ignores_ordering(merger) and not isinstance(merger, Folding))
+    ordered = combines(write) and not (merger.ignores_ordering and not merger.folds)
     ordering = flat(ordering_values(tables, column)) if ordered else None
-    if combines(write) and isinstance(merger, Folding):
+    if combines(write) and merger.folds:
         by = partition_columns(write) if index_of(write.options).is_global else ()
         batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
         at, made = batch.rows, batch.apply(rows)
@@ -163,9 +162,9 @@ def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
     met = np.flatnonzero([place is not None for place in places])
     new = np.setdiff1d(np.arange(len(places)), met)
     found = [place for place in places if place is not None]
-    by = partition_columns(write) if keeps_partition(merger) else None
+    by = partition_columns(write) if merger.keeps_partition else None
     fates = _fates_of_pairs(merger, old, found, take_rows(batch.rows, met), by)
-    kept, begun = new_rows(merger, take_rows(batch.rows, new))
+    kept, begun = merger.insert(take_rows(batch.rows, new))
     rows = iter(begun.to_pylist())
     fates += [_Fate(None, next(rows) if one else None) for one in kept]
     deletes, incoming = merger.is_delete(batch.rows), plain(batch.rows).to_pylist()
@@ -199,7 +198,7 @@ def _fates_of_pairs(
     merger: Merger, old: pa.Table, places: Sequence[tuple[str, int]], new: pa.Table, partition_by: Sequence[str] | None
 ) -> list[_Fate]:
     at: Positions = np.array([number for _, number in places], np.int64)
-    meeting = meet(merger, old, at, new)
+    meeting = merger.merge(old, at, new)
     changed, stored = iter(meeting.rows(meeting.choices).to_pylist()), take_rows(old, at).to_pylist()
     fates = []
     for choice, row, (path, _) in zip(meeting.choices, stored, places, strict=True):

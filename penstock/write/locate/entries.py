@@ -25,8 +25,9 @@ from penstock.filegroup.model import FileSlice
 from penstock.index.entry_store import standing
 from penstock.index.hbase import HBaseSettings, open_entries
 from penstock.merge.choice import Fate, Fates
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions
-from penstock.merge.merger import DELETE_FLAG, Merger
+from penstock.merge.merger import Merger
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState

@@ -22,7 +22,6 @@ from penstock.formats.log import BlockType, read_deletes
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.pair import positions_in
 from penstock.merge.kernels.runs import Flags
-from penstock.merge.merger import logs_deletes
 from penstock.storage import Storage
 
 
@@ -50,7 +49,7 @@ def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergeRules, keys:
 def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
     """Which of some keys, all in the slice's base file, its log has deleted."""
     dead = np.zeros(len(keys), np.bool_)
-    named = np.full(len(keys), logs_deletes(rules.merger))
+    named = np.full(len(keys), rules.merger.logs_deletes_as_rows)
     for file, block in blocks_that_count(storage, slice_.log_files, rules.times):
         if block.type is BlockType.DELETE:
             with open_log_file(storage, file) as log:
@@ -58,7 +57,7 @@ def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Ar
     if named.any():
         log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]))
         gone = log_says.empty
-        if logs_deletes(rules.merger):
+        if rules.merger.logs_deletes_as_rows:
             gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))
         dead[named] = positions_in(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(gone))) >= 0
     return dead

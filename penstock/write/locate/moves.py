@@ -26,9 +26,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import Found, Keys, look_up
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import Positions, are_alike, take_rows
-from penstock.merge.kernels.meet import Making, meet
 from penstock.merge.kernels.runs import FRESH, GONE, MADE, plain
-from penstock.merge.merger import keeps_partition, makes_rows
 from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
@@ -83,7 +81,7 @@ def relocate(
     moves = tuple(name for name in run(find_moves, tasks) if name)
     if not moves:
         return list(pieces)
-    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves, isinstance(rules.merger, Making))])
+    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves, rules.merger.is_user_function)])
     return [Piece(**piece) for piece in found]
 
 
@@ -92,7 +90,7 @@ def _looks_at_stored(rules: UpsertRules) -> bool:
     if not rules.index.moves:
         return False
     merger = rules.merger
-    return isinstance(merger, Making) or makes_rows(merger) or (keeps_partition(merger) and _decides(rules))
+    return merger.builds or (merger.keeps_partition and _decides(rules))
 
 
 def _decides(rules: UpsertRules) -> bool:
@@ -132,9 +130,9 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     keys, old = _stored(task.tag, slice_, share, found, away)
     new = share.take(share.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
-    meeting = meet(merger, old, np.arange(old.num_rows), new)
+    meeting = merger.merge(old, np.arange(old.num_rows), new)
     is_built = meeting.choices == Choice.BUILD
-    is_met = (meeting.choices == Choice.DELETE) & (isinstance(merger, Making) or task.decides)
+    is_met = (meeting.choices == Choice.DELETE) & (merger.is_user_function or task.decides)
     if task.decides:
         is_met |= meeting.choices == Choice.KEEP_OLD
     built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_met)])
@@ -144,7 +142,7 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     old, new = take_rows(old, built), plain(take_rows(new, built))
     nothing = np.arange(len(built)) >= rows.num_rows  # the stored row says where it is met
     rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])
-    stays = (~are_alike(rows, new, task.partition_columns) & keeps_partition(merger)) | nothing
+    stays = (~are_alike(rows, new, task.partition_columns) & merger.keeps_partition) | nothing
     if (stays & ~are_alike(rows, old, task.partition_columns)).any():
         raise Unsupported(
             f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "

@@ -18,8 +18,9 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.index.lookup import Found, Keys, Pruning, look_up
 from penstock.merge.choice import Choice, Fate, Fates
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
-from penstock.merge.merger import DELETE_FLAG, Merger
+from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.storage import Storage
 from penstock.storage.os_errors import convert_os_errors

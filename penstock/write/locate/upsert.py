@@ -27,7 +27,6 @@ from penstock.index import Index
 from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
-from penstock.merge.kernels.meet import new_rows
 from penstock.merge.merger import Merger
 from penstock.storage import join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
@@ -219,7 +218,7 @@ def write_new_rows(writer: RollingWriter | LogGroups, merger: Merger, share: Sha
     deletes = 0
     for part in row_group_parts(numbers):
         rows = share.take(part)
-        kept, stored = new_rows(merger, rows.drop_columns([KEY]))
+        kept, stored = merger.insert(rows.drop_columns([KEY]))
         deletes += len(part) - stored.num_rows
         writer.write(stored, rows[KEY].filter(pa.array(kept)))
     return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]

@@ -23,10 +23,9 @@ from penstock.index import index_of
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import column_at, take_rows
-from penstock.merge.kernels.meet import new_rows
 from penstock.merge.kernels.pair import check_ordering, flat
-from penstock.merge.kernels.runs import GONE, Folding
-from penstock.merge.merger import Merger, ignores_ordering
+from penstock.merge.kernels.runs import GONE
+from penstock.merge.merger import Merger
 from penstock.write.rows.crossing import Layout, as_stored, keys_of, paths_of
 from penstock.write.rows.schema import Prepared, quoted
 from penstock.write.settings import WriteSettings
@@ -47,7 +46,7 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
         return prepared
     ordering = settings.ordering_field
     assert ordering is not None  # or it was missed above
-    if isinstance(merger, Folding):
+    if merger.folds:
         return prepared.changed(_folded(prepared, settings, merger, ordering))
     before, after = marked_ends(SchemaError)
     message = (
@@ -56,7 +55,7 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
     )
     value = F.col(ordering if "." in ordering else quoted(ordering))
     checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
-    if ignores_ordering(merger):
+    if merger.ignores_ordering:
         checked = F.lit(0)
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
     keys = [F.col(quoted(layout.key))]
@@ -140,7 +139,6 @@ def _fold_incoming(how: _IncomingFold, batches: Iterator[pa.RecordBatch]) -> Ite
 def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
     names, crossed = how.layout.schema.names, incoming.drop_columns([_ARRIVAL])
     rows, ordering = as_stored(incoming.select(names), how.layout.schema), column_at(incoming, how.ordering)
-    assert isinstance(how.merger, Folding)
     assert ordering is not None  # the rows were looked at before
     check_ordering(ordering, how.ordering)
     arrival = np.asarray(incoming[_ARRIVAL], dtype=np.int64)
@@ -148,7 +146,7 @@ def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
     made = batch.apply(rows)
     if batch.gone is not None:
         made = made.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
-    kept, stored = new_rows(how.merger, made)
+    kept, stored = how.merger.insert(made)
     others = take_rows(crossed, batch.rows[kept])
     columns = [stored[field.name].cast(field.type) if field.name in names else others[field.name] for field in crossed.schema]
     return pa.table(columns, schema=crossed.schema)

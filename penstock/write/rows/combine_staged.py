@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from penstock.merge.kernels.fold import Batch, fold_batch
 from penstock.merge.kernels.gather import take_rows
 from penstock.merge.kernels.pair import check_ordering, flat
-from penstock.merge.kernels.runs import FRESH, GONE, Flags, Folding
+from penstock.merge.kernels.runs import FRESH, GONE, Flags
+from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
@@ -39,7 +40,7 @@ class FoldTask:
 
     staging: Staging
     pieces: tuple[Piece, ...]
-    merger: Folding
+    merger: Merger
     #: The ordering column; None: the order of arrival alone.
     ordering: str | None
     #: Columns of the partition path, where rows of a key may come for several partitions.
@@ -49,7 +50,7 @@ class FoldTask:
 def fold_pieces(
     staging: Staging,
     pieces: Sequence[Piece],
-    merger: Folding,
+    merger: Merger,
     ordering: str | None,
     *,
     everywhere: bool,

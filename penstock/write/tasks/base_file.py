@@ -24,9 +24,8 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.choice import Choice, Fate, Fates
+from penstock.merge.choice import Choice, Fate, Fates, is_changed
 from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.meet import is_changed, meet, new_rows
 from penstock.merge.kernels.pair import flat, positions_in
 from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
@@ -147,7 +146,7 @@ def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.T
         return
     new = share.take(hits.new).drop_columns([KEY])
     asked = hits.fates == Fate.MERGE
-    meeting = meet(merger, old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
+    meeting = merger.merge(old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
     choices = _choices(meeting.choices, hits)
     gone = hits.old[choices == Choice.DELETE]
     kept = np.ones(old.num_rows, np.bool_)
@@ -182,7 +181,7 @@ def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen:
     """Rows that met nobody, behind the others."""
     for part in row_group_parts(chosen):
         rows = share.take(part)
-        kept, stored = new_rows(merger, rows.drop_columns([KEY]))
+        kept, stored = merger.insert(rows.drop_columns([KEY]))
         counts.inserts += len(part)
         counts.deletes += len(part) - stored.num_rows
         if not kept.all():

@@ -16,7 +16,6 @@ from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import FileSettings, TaskOutput
-from penstock.merge.kernels.meet import new_rows
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
@@ -122,7 +121,7 @@ def write_new(writer: RollingWriter | LogGroups, output: TaskOutput, merger: Mer
 
 def _without_deletes(rows: Rows, merger: Merger) -> tuple[Rows, int]:
     """The rows that are none, as they are stored, and how many are."""
-    kept, stored = new_rows(merger, rows.table)
+    kept, stored = merger.insert(rows.table)
     keys = rows.keys if rows.keys is None or kept.all() else rows.keys.filter(pa.array(kept))
     return Rows(rows.path, stored, keys), int((~kept).sum())
 

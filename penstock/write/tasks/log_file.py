@@ -31,7 +31,7 @@ from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions, column_at
 from penstock.merge.kernels.pair import check_ordering
 from penstock.merge.kernels.runs import fresh_rows, plain
-from penstock.merge.merger import Merger, delete_entries, inserted_rows
+from penstock.merge.merger import Merger
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
@@ -107,7 +107,7 @@ def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, in
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
         rows, at = share.take(order[part]), None if places is None else places[part]
-        deletes = delete_entries(append.merger, rows)
+        deletes = append.merger.is_delete_entry(rows)
         if (fresh := fresh_rows(rows)).any():
             _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
         if deletes.any():
@@ -118,11 +118,11 @@ def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, in
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
     for part in row_group_parts(inserts):
         rows = share.take(part)
-        deletes = delete_entries(append.merger, rows)
+        deletes = append.merger.is_delete_entry(rows)
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None)
             rows = rows.filter(pa.array(~deletes))
-        writer.write(plain(inserted_rows(append.merger, rows.drop_columns([KEY]))), rows[KEY], are_updates=False)
+        writer.write(append.merger.to_stored(rows.drop_columns([KEY])), rows[KEY], are_updates=False)
     if left.any():
         gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)

@@ -13,7 +13,7 @@ from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError, Unsupported
 from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
 from penstock.merge.change_streams import WithOperation
-from penstock.merge.merger import LatestCommit, LatestOrdering
+from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import NonDefaults
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN, avro_of_arrow, avro_text
@@ -37,11 +37,11 @@ def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **propert
 
 
 def test_the_payload_is_the_tables_and_overwrites_where_it_names_none() -> None:
-    assert rules().merger == LatestCommit()
+    assert rules().merger == OverwriteWithLatest()
     named = {"hoodie__compaction__payload__class": f"{MODEL}DefaultHoodieRecordPayload", "hoodie__table__precombine__field": "ts"}
-    assert rules(**named).merger == LatestOrdering("ts")
+    assert rules(**named).merger == EventTimeOrdering("ts")
     ignored = {"hoodie.datasource.write.payload.class": f"{MODEL}EmptyHoodieRecordPayload"}
-    assert rules(ignored, **named).merger == LatestOrdering("ts")
+    assert rules(ignored, **named).merger == EventTimeOrdering("ts")
 
 
 def test_a_payload_that_is_not_known_is_refused() -> None:
@@ -56,7 +56,7 @@ def test_log_records_are_ordered_by_a_column_of_the_table_and_only_with_our_payl
     assert rules(hoodie__table__precombine__field="gone").ordering is None
     inside = rules(hoodie__table__precombine__field="s.at", hoodie__compaction__payload__class=payload)
     assert inside.ordering is None
-    assert inside.merger == LatestOrdering("s.at")
+    assert inside.merger == EventTimeOrdering("s.at")
     assert rules(hoodie__table__precombine__field="s.at", hoodie__compaction__payload__class="penstock.masked").ordering == "s.at"
     assert rules(hoodie__table__precombine__field="s.no", hoodie__compaction__payload__class="penstock.masked").ordering is None
 
@@ -77,7 +77,7 @@ def test_rows_have_the_meta_columns_and_the_sixth_one_where_the_table_has_it() -
     more = avro_text(avro_of_arrow(pa.schema([(OPERATION_COLUMN, pa.string()), *COLUMNS]), "t"))
     found = rules(schema=more)
     assert found.arrow.names == [*META_COLUMNS, OPERATION_COLUMN, "id", "ts", "s"]
-    assert found.merger == WithOperation(LatestCommit())
+    assert found.merger == WithOperation(OverwriteWithLatest())
 
 
 def test_defaults_of_columns_are_told_to_the_payload_that_asks_for_them() -> None:

@@ -17,7 +17,8 @@ from penstock.filegroup.names import base_file_name, log_file_name, log_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.formats.log import avro_block, delete_block, parquet_block
 from penstock.formats.log.deletes import deletes_of
-from penstock.merge.merger import LatestCommit, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import OverwriteWithLatest
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
 from penstock.storage import MemoryStorage
 
@@ -92,4 +93,4 @@ class Slice:
 def rules_of(merger: Merger | None = None, **more: Any) -> MergeRules:
     """Rules that see all instants from 00 to 99 and order log records by `ts`."""
     given = {"times": ALL_TIMES, "ordering": "ts", "memory_bytes": 1 << 30, "spill_folder": "/nowhere", "schema": AVRO, **more}
-    return MergeRules(merger=merger or LatestCommit(), **given)
+    return MergeRules(merger=merger or OverwriteWithLatest(), **given)

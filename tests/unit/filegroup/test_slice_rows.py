@@ -18,13 +18,14 @@ from penstock.filegroup.names import log_file_name
 from penstock.filegroup.slice_rows import MergeCounts, read_merged_rows
 from penstock.formats.log import avro_block, rollback_block
 from penstock.merge.aggregate import Aggregate
-from penstock.merge.merger import AlwaysDelete, CommitTime, EventTime, LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete, CommitTimeOrdering, EventTimeAvro, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import PartialUpdate
 from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
 from penstock.storage import LocalStorage
 from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rows, rules_of
 
-LATEST, ORDERED = LatestCommit(), LatestOrdering("ts")
+LATEST, ORDERED = OverwriteWithLatest(), EventTimeOrdering("ts")
 
 
 def events(*given: Any) -> list[bytes]:
@@ -94,8 +95,8 @@ WITH_THE_BASE = [
     (ORDERED, "an older row marked as deleted does not", [(0, 4, True)], 10),
     (ORDERED, "a newer row marked as deleted removes it", [(0, 6, True)], None),
     (ORDERED, "an older row after a delete does not replace it", [None, (1, 4)], 10),
-    (EventTime("ts"), "an older row marked as deleted removes it", [(0, 4, True)], None),
-    (CommitTime(), "the last row replaces it", [(1, 9), (2, 1)], 2),
+    (EventTimeAvro("ts"), "an older row marked as deleted removes it", [(0, 4, True)], None),
+    (CommitTimeOrdering(), "the last row replaces it", [(1, 9), (2, 1)], 2),
     (AlwaysDelete(), "everything removes it", [(1, 9)], None),
 ]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.pair import newest_of_each
-from penstock.merge.kernels.runs import FRESH, Folding
-from penstock.merge.merger import Building, Merger, changed_rows, ignores_ordering
+from penstock.merge.kernels.runs import FRESH
+from penstock.merge.merger import Merger
 
 Row = dict[str, Any]
 
@@ -24,15 +24,14 @@ def meet(
     stored, incoming = pa.Table.from_pylist(list(old), schema=schema), pa.Table.from_pylist(list(new), schema=schema)
     if fresh:
         incoming = incoming.append_column(FRESH, pa.array(fresh))
-    needed = [n for n in schema.names if n in {path.split(".")[0] for path in merger.needs}]
-    choices = merger.resolve(stored.select(needed), incoming)
-    rows = changed_rows(merger, choices, stored, np.arange(len(old)), incoming)
+    merged = merger.merge(stored, np.arange(len(old)), incoming)
+    rows = merged.rows(merged.choices)
     assert rows.schema == schema
     rows.validate(full=True)
     changed = iter(rows.to_pylist())
     return [
         None if choice == Choice.DELETE else row if choice == Choice.KEEP_OLD else next(changed)
-        for choice, row in zip(choices, stored.to_pylist(), strict=True)
+        for choice, row in zip(merged.choices, stored.to_pylist(), strict=True)
     ]
 
 
@@ -45,8 +44,8 @@ def meet_one(merger: Merger, old: Row, new: Row, schema: pa.Schema) -> Row | Non
 def insert(merger: Merger, new: Sequence[Row], schema: pa.Schema) -> list[Row]:
     """What is stored of rows that meet nobody."""
     rows = pa.Table.from_pylist(list(new), schema=schema)
-    rows = rows.filter(pa.array(~merger.is_delete(rows)))
-    return list((merger.insert(rows) if isinstance(merger, Building) else rows).to_pylist())
+    _, stored = merger.insert(rows)
+    return list(stored.to_pylist())
 
 
 def combine(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> dict[str, Row]:
@@ -57,10 +56,10 @@ def combine(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: st
 def combine_fresh(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> list[tuple[Row, bool]]:
     """The rows of a batch, and whether each must not take anything from what is stored."""
     table = pa.Table.from_pylist(list(rows), schema=schema)
-    if ignores_ordering(merger):
+    if merger.ignores_ordering:
         ordering = None
     keys, values = table["k"].combine_chunks(), table[ordering].combine_chunks() if ordering else None
-    if not isinstance(merger, Folding):
+    if not merger.folds:
         return [(row, False) for row in table.take(pa.array(newest_of_each(keys, values, ordering or ""))).to_pylist()]
     batch = fold_batch(merger, table, keys, values, ordering or "")
     found = batch.apply(table)

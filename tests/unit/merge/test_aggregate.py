@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import fold_log
-from penstock.merge.merger import DELETE_FLAG, Merger, delete_entries
+from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
 from tests.unit.merge.meeting import Row, combine, combine_fresh, combine_two, insert, log_of, meet, meet_one, replay
 
@@ -266,8 +267,8 @@ def test_a_history_is_the_same_however_versions_come_together(versions: list[tup
 def test_rows_that_cannot_be_joined_do_not_get_into_a_log(merger: Merger, message: str) -> None:
     rows = pa.Table.from_pylist([row(1)], schema=SCHEMA)
     with pytest.raises(SchemaError, match=message):
-        delete_entries(merger, rows)
-    assert not delete_entries(ALL, pa.Table.from_pylist([row(1, deleted=True)], schema=SCHEMA)).any()
+        merger.is_delete_entry(rows)
+    assert not ALL.is_delete_entry(pa.Table.from_pylist([row(1, deleted=True)], schema=SCHEMA)).any()
 
 
 def test_a_column_that_cannot_hold_versions_is_refused() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
 from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.goldengate import ogg_merger
-from penstock.merge.merger import DELETE_FLAG
 from tests.unit.merge.meeting import Row, combine, insert, meet, meet_one, replay
 
 NAMES = pa.list_(pa.field("element", pa.string()))

@@ -13,7 +13,10 @@ import pytest
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.choice import Choice
-from penstock.merge.merger import DELETE_FLAG, AlwaysDelete, LatestCommit, LatestOrdering, Merger, is_newer
+from penstock.merge.deletes import DELETE_FLAG
+from penstock.merge.kernels.ordering import is_newer
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.payloads import PAYLOADS, merger_of
 
 MODEL = "org.apache.hudi.common.model."
@@ -80,29 +83,29 @@ def test_an_empty_payload_deletes_whatever_the_ordering(stored: int | None) -> N
 
 
 def test_without_an_ordering_field_the_default_payload_takes_the_incoming_row() -> None:
-    assert merger_of(DEFAULT, None) == LatestCommit()
+    assert merger_of(DEFAULT, None) == OverwriteWithLatest()
 
 
 def test_a_stored_row_from_before_the_ordering_column_gives_way() -> None:
     old = pa.table({"v": ["x"]})
-    assert decide(LatestOrdering("ts"), old, one(1)) == Choice.TAKE_NEW
-    assert decide(LatestOrdering("ts"), old, one(1, deleted=True)) == Choice.DELETE
+    assert decide(EventTimeOrdering("ts"), old, one(1)) == Choice.TAKE_NEW
+    assert decide(EventTimeOrdering("ts"), old, one(1, deleted=True)) == Choice.DELETE
 
 
 def test_an_incoming_row_without_the_ordering_column_wins() -> None:
-    assert decide(LatestOrdering("ts"), one(5), pa.table({"v": ["x"]})) == Choice.TAKE_NEW
+    assert decide(EventTimeOrdering("ts"), one(5), pa.table({"v": ["x"]})) == Choice.TAKE_NEW
 
 
 def test_an_incoming_null_beside_a_stored_value_is_refused_by_name() -> None:
     with pytest.raises(SchemaError, match=r"Ordering value is null in column 'ts'"):
-        decide(LatestOrdering("ts"), one(5), one(None))
+        decide(EventTimeOrdering("ts"), one(5), one(None))
 
 
 def test_the_ordering_field_may_lie_inside_structs() -> None:
     def nested(value: int | None, *, there: bool = True) -> pa.Table:
         return pa.table({"meta": pa.array([{"at": {"ms": value}} if there else None])})
 
-    merger = LatestOrdering("meta.at.ms")
+    merger = EventTimeOrdering("meta.at.ms")
     assert merger.needs == ("meta.at.ms",)
     assert decide(merger, nested(20), nested(10)) == Choice.KEEP_OLD
     assert decide(merger, nested(10), nested(20)) == Choice.TAKE_NEW
@@ -127,7 +130,7 @@ def test_the_ordering_field_may_lie_inside_structs() -> None:
     ],
 )
 def test_ordering_values_of_every_type_compare(less: Any, greater: Any, kind: pa.DataType) -> None:
-    merger = LatestOrdering("ts")
+    merger = EventTimeOrdering("ts")
     assert decide(merger, one(greater, kind=kind), one(less, kind=kind)) == Choice.KEEP_OLD
     assert decide(merger, one(less, kind=kind), one(greater, kind=kind)) == Choice.TAKE_NEW
     assert decide(merger, one(greater, kind=kind), one(greater, kind=kind)) == Choice.TAKE_NEW
@@ -135,23 +138,23 @@ def test_ordering_values_of_every_type_compare(less: Any, greater: Any, kind: pa
 
 def test_ordering_values_of_types_that_do_not_compare_are_refused() -> None:
     with pytest.raises(SchemaError, match=r"ordering column 'ts' is string in the table and int64 in the rows"):
-        decide(LatestOrdering("ts"), one("a", kind=pa.string()), one(1))
+        decide(EventTimeOrdering("ts"), one("a", kind=pa.string()), one(1))
 
 
 def test_many_pairs_are_decided_at_once() -> None:
     old = pa.table({"ts": [5, 5, None, 5, 9]})
     new = pa.table({"ts": [4, 5, 1, 6, 1], DELETE_FLAG: [None, False, True, True, True]})
     keep, take, delete = Choice.KEEP_OLD, Choice.TAKE_NEW, Choice.DELETE
-    assert LatestOrdering("ts").resolve(old, new).tolist() == [keep, take, delete, delete, keep]
-    assert LatestCommit().resolve(old, new).tolist() == [take, take, delete, delete, delete]
+    assert EventTimeOrdering("ts").resolve(old, new).tolist() == [keep, take, delete, delete, keep]
+    assert OverwriteWithLatest().resolve(old, new).tolist() == [take, take, delete, delete, delete]
     assert AlwaysDelete().resolve(old, new).tolist() == [delete] * 5
 
 
 def test_a_row_that_is_inserted_is_a_delete_only_by_its_flag_or_its_payload() -> None:
     new = pa.table({"ts": [1, 2, 3], DELETE_FLAG: [True, None, False]})
-    assert LatestCommit().is_delete(new).tolist() == [True, False, False]
-    assert LatestOrdering("ts").is_delete(new).tolist() == [True, False, False]
-    assert LatestOrdering("ts").is_delete(new.drop_columns([DELETE_FLAG])).tolist() == [False] * 3
+    assert OverwriteWithLatest().is_delete(new).tolist() == [True, False, False]
+    assert EventTimeOrdering("ts").is_delete(new).tolist() == [True, False, False]
+    assert EventTimeOrdering("ts").is_delete(new.drop_columns([DELETE_FLAG])).tolist() == [False] * 3
     assert AlwaysDelete().is_delete(new).tolist() == [True] * 3
 
 

@@ -11,18 +11,11 @@ import pytest
 
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.change_streams import UNAVAILABLE, WithOperation, operation_deletes
+from penstock.merge.deletes import DELETE_FLAG, DeleteMarker
 from penstock.merge.kernels.fold import fold_log
-from penstock.merge.kernels.runs import Folding, Runs
-from penstock.merge.merger import (
-    DELETE_FLAG,
-    Building,
-    CommitTime,
-    DeleteMarker,
-    LatestCommit,
-    LatestOrdering,
-    Merger,
-    delete_entries,
-)
+from penstock.merge.kernels.runs import Runs
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.payloads import PAYLOADS, READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
 from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
 
@@ -80,7 +73,7 @@ def test_payloads_that_choose_keep_one_of_the_rows(
 ) -> None:
     old, new = row(e, "E", 1), row(i, "I", 2, deleted)
     assert met(name, old, new) == {"E": old, "I": new, None: None}[stays]
-    assert not isinstance(payload(name), Building)
+    assert not payload(name).builds
 
 
 # Among the rows of a batch, and of a log.
@@ -108,7 +101,7 @@ def test_in_a_batch_or_log_the_greater_ordering_value_stays(
 
 @pytest.mark.parametrize(("e", "i"), [(1, 2), (1, 1), (2, 1)])
 @pytest.mark.parametrize(
-    "merger", [merger_of(f"{MODEL}HoodieAvroPayload", "ts"), WithOperation(CommitTime())], ids=["avro", "operation"]
+    "merger", [merger_of(f"{MODEL}HoodieAvroPayload", "ts"), WithOperation(CommitTimeOrdering())], ids=["avro", "operation"]
 )
 def test_where_ordering_is_ignored_the_last_row_of_a_batch_or_log_stays(merger: Merger, e: int, i: int) -> None:
     assert combine_two(merger, row(e, "E"), row(i, "I"), SCHEMA) == row(i, "I")
@@ -303,7 +296,7 @@ def test_partial_updates_fill_what_is_null(old: Row, new: Row, merged: Row | Non
 def test_ordering_values_of_two_types_do_not_compare_in_a_partial_update() -> None:
     merger = payload("PartialUpdateAvroPayload")
     old, new = pa.table({"ts": pa.array([9], pa.int32()), "a": ["E"]}), pa.table({"ts": pa.array([1], pa.int64()), "a": ["I"]})
-    assert isinstance(merger, Building)
+    assert merger.builds
     assert merger.build(old, new).to_pylist() == [{"ts": 1, "a": "I"}]
 
 
@@ -314,7 +307,7 @@ def test_meta_columns_of_a_late_partial_row_are_its_own(name: str, ts: int, a: s
     merger = payload(name)
     old = pa.table({"_hoodie_commit_time": ["1"], "ts": [2], "a": ["E"], "b": [1]})
     new = pa.table({"_hoodie_commit_time": ["2"], "ts": [1], "a": ["I"], "b": pa.array([None], pa.int64())})
-    assert isinstance(merger, Building)
+    assert merger.builds
     assert merger.build(old, new).to_pylist() == [{"_hoodie_commit_time": "2", "ts": ts, "a": a, "b": 1}]
 
 
@@ -322,7 +315,7 @@ def test_a_column_that_stored_rows_lack_is_null_there() -> None:
     old, new = pa.table({"ts": [2]}), pa.table({"ts": [1], "a": ["I"], "b": pa.array([None], pa.int32())})
     for name in ("PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload"):
         merger = payload(name)
-        assert isinstance(merger, Building)
+        assert merger.builds
         assert merger.build(old, new).to_pylist()[0]["a"] == "I"
 
 
@@ -520,7 +513,7 @@ def test_debezium_rows_without_their_meta_columns_are_refused_by_name() -> None:
         with pytest.raises(SchemaError, match=r"needs the column '_change_operation_type'"):
             insert(payload(name), [row(2)], SCHEMA)
         with pytest.raises(SchemaError, match=rf"{column} cannot be null in insert record"):
-            delete_entries(payload(name), pa.Table.from_pylist([row(2)], schema=SCHEMA))
+            payload(name).is_delete_entry(pa.Table.from_pylist([row(2)], schema=SCHEMA))
     for merger, new, schema in (("MySql", mysql(None, "u", "I"), MYSQL), ("Postgres", postgres(None, "u", "I"), POSTGRES)):
         with pytest.raises(SchemaError, match=r"cannot be null in insert record"):
             meet_one(payload(f"debezium.{merger}DebeziumAvroPayload"), new, new, schema)
@@ -567,7 +560,7 @@ def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
     merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
     rows = pa.table({"ts": [1, 2], "_hoodie_operation": ["D", "U"], DELETE_FLAG: [False, True]})
     assert merger.is_delete(rows).tolist() == [True, True]
-    assert delete_entries(merger, rows).tolist() == [False, True]
+    assert merger.is_delete_entry(rows).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("flagged", [False, True], ids=["operation-alone", "beside-a-flag"])
@@ -595,8 +588,8 @@ def test_mergers_of_ours_take_an_operation_for_a_delete_as_they_take_a_flag(name
 
 def test_an_operation_does_not_bring_back_an_ordering_that_is_ignored() -> None:
     runs = Runs(pa.table({"ts": [2, 1]}), np.array([0]), np.array([1, 0]))
-    assert WithOperation(CommitTime()).fold(runs).rows.to_pylist() == [{"ts": 1}]
-    assert WithOperation(LatestCommit()).fold(runs).rows.to_pylist() == [{"ts": 2}]
+    assert WithOperation(CommitTimeOrdering()).fold(runs).rows.to_pylist() == [{"ts": 1}]
+    assert WithOperation(OverwriteWithLatest()).fold(runs).rows.to_pylist() == [{"ts": 2}]
 
 
 def test_unknown_operations_are_refused() -> None:
@@ -617,11 +610,11 @@ def test_merge_modes_order_by_commit_or_by_event_time(e: int, i: int, commit_tim
 
 
 def test_merge_modes_by_name() -> None:
-    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings("ts")) == CommitTime()
-    assert merger_of_mode("EVENT_TIME_ORDERING", PayloadSettings(None)) == LatestCommit()
+    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings("ts")) == CommitTimeOrdering()
+    assert merger_of_mode("EVENT_TIME_ORDERING", PayloadSettings(None)) == OverwriteWithLatest()
     custom = merger_of_mode("CUSTOM", PayloadSettings("ts"), f"{MODEL}DefaultHoodieRecordPayload")
-    assert custom == LatestOrdering("ts")
-    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings(operation=True)) == WithOperation(CommitTime())
+    assert custom == EventTimeOrdering("ts")
+    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings(operation=True)) == WithOperation(CommitTimeOrdering())
     with pytest.raises(OptionError, match=r"CUSTOM does not say how rows are merged"):
         merger_of_mode("CUSTOM", PayloadSettings("ts"))
     with pytest.raises(OptionError, match=r"merge\.mode='NEWEST' is not known; known modes: COMMIT_TIME"):
@@ -630,8 +623,8 @@ def test_merge_modes_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload"])
 def test_payloads_that_choose_the_newest_need_neither_building_nor_folding(name: str) -> None:
-    assert not isinstance(payload(name), Building)
-    assert not isinstance(payload(name), Folding)
+    assert not payload(name).builds
+    assert not payload(name).folds
 
 
 def test_penstocks_own_mergers_take_their_options() -> None:

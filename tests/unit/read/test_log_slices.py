@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from penstock.formats.log import avro_block
-from penstock.merge.merger import LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.read.log_slices import _touched
 from tests.unit.filegroup.slices import AVRO, Slice, rows, rules_of
 
@@ -17,7 +18,7 @@ def slice_with(position: int) -> Slice:
     return Slice().base(*((str(i), 1, 1) for i in range(10))).log(block, of="02")
 
 
-@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["logs win", "rows are compared"])
+@pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["logs win", "rows are compared"])
 def test_positions_beyond_all_bounds_take_no_memory_and_are_not_believed(merger: Merger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.read.log_slices._LEAST_BYTES", 0)
     for position, is_believed in ((9, True), (1 << 60, False)):

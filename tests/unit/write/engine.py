@@ -22,7 +22,8 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.parquet import BloomSettings
 from penstock.index import Index
 from penstock.index.lookup import Pruning
-from penstock.merge.merger import LatestCommit, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import OverwriteWithLatest
 from penstock.spread.run import run_tasks
 from penstock.storage import LocalStorage, Storage
 from penstock.timeline.commit_file import WriteStat
@@ -117,7 +118,7 @@ class Engine:
     schema: pa.Schema = TRIPS
     index: Index = SIMPLE
     sizing: Sizing = ROOMY
-    merger: Merger = field(default_factory=LatestCommit)
+    merger: Merger = field(default_factory=OverwriteWithLatest)
     ordering: str | None = "ts"
     memory: int = 1 << 30
     path: str | None = "city"

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
 from penstock.merge.column_mask import Masked
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.blend import blend, complete_rows, filled_from
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.pair import newest_of_each, ranks
-from penstock.merge.merger import DELETE_FLAG, CommitTime, FirstValue, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, FirstValue
 from penstock.merge.partial import NonDefaults, PartialUpdate
 from penstock.merge.payloads import merger_of
 from tests.unit.merge.meeting import Row, combine, log_of, meet, replay, rows_of
@@ -132,7 +134,7 @@ def newest(older: Row, newer: Row) -> Row:
 
 @pytest.mark.parametrize(
     ("merger", "merge"),
-    [(LatestOrdering("ts"), newest), (PartialUpdate("ts"), lambda e, i: combined_partially(e, i, True))],
+    [(EventTimeOrdering("ts"), newest), (PartialUpdate("ts"), lambda e, i: combined_partially(e, i, True))],
     ids=["newest", "partial"],
 )
 @settings(deadline=None, max_examples=200)
@@ -141,7 +143,9 @@ def test_a_log_says_what_the_model_says(merger: Merger, merge: Any, records: lis
     assert replay(merger, records, SCHEMA) == model_log(records, merge)
 
 
-@pytest.mark.parametrize("merger", [LatestOrdering("ts"), PartialUpdate("ts"), CommitTime()], ids=["newest", "partial", "last"])
+@pytest.mark.parametrize(
+    "merger", [EventTimeOrdering("ts"), PartialUpdate("ts"), CommitTimeOrdering()], ids=["newest", "partial", "last"]
+)
 @settings(deadline=None)
 @given(records=RECORDS, cut=st.integers(0, 24))
 def test_a_log_may_be_folded_part_by_part(merger: Merger, records: list[tuple[str, Row | None, Any]], cut: int) -> None:
@@ -176,8 +180,8 @@ def test_picking_by_folding_is_picking_by_positions(rows: list[Row]) -> None:
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     at = newest_of_each(table["k"].combine_chunks(), table["ts"], "ts")
     assert plain == {row["k"]: row for row in table.take(pa.array(at)).to_pylist()}
-    assert replay(LatestOrdering("ts"), [(row["k"], row, row["ts"]) for row in rows], SCHEMA) == plain
-    assert combine(CommitTime(), rows, SCHEMA) == {row["k"]: row for row in rows}
+    assert replay(EventTimeOrdering("ts"), [(row["k"], row, row["ts"]) for row in rows], SCHEMA) == plain
+    assert combine(CommitTimeOrdering(), rows, SCHEMA) == {row["k"]: row for row in rows}
 
 
 def test_a_batch_of_single_rows_is_left_alone() -> None:
@@ -244,7 +248,7 @@ def test_ranks_of_whole_numbers_compare_as_they_do(values: list[int | None], kin
 def test_a_log_in_which_no_key_comes_twice_stays_as_it_is() -> None:
     rows = pa.table({"id": ["a", "b", "c"], "ts": [3, 1, None]})
     records = LogRecords(rows["id"].combine_chunks(), rows, np.array([False, False, True]), rows["ts"].combine_chunks())
-    found = fold_log(LatestOrdering("ts"), records, "ts")
+    found = fold_log(EventTimeOrdering("ts"), records, "ts")
     assert found.rows.equals(rows)
     assert found.empty.tolist() == [False, False, True]
     assert found.rows["ts"].chunk(0).buffers()[1].address == rows["ts"].chunk(0).buffers()[1].address, "nothing is copied"

@@ -15,10 +15,9 @@ import pytest
 from penstock import registry
 from penstock.errors import OptionError, PayloadError
 from penstock.merge.choice import Choice
+from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
-from penstock.merge.kernels.meet import meet, new_rows
 from penstock.merge.kernels.runs import FRESH, MADE
-from penstock.merge.merger import DELETE_FLAG
 from penstock.merge.payloads import PayloadSettings, merger_of
 from penstock.merge.user.merger import Own, own_merger
 from penstock.registry import Kind, Registered
@@ -54,7 +53,7 @@ BOTH = pytest.mark.parametrize("merger", [made(add), made(add_columns, Kind.MERG
 
 
 def meeting(merger: Own, old: pa.Table, new: pa.Table) -> tuple[list[int], list[dict[str, Any]]]:
-    found = meet(merger, old, np.arange(old.num_rows), new)
+    found = merger.merge(old, np.arange(old.num_rows), new)
     return found.choices.tolist(), found.rows(found.choices).to_pylist()
 
 
@@ -82,9 +81,9 @@ def test_deletes_do_not_reach_the_function_and_what_follows_one_begins_anew(merg
 
 
 def test_a_new_row_goes_through_a_payload_and_past_a_merger() -> None:
-    kept, found = new_rows(made(add), rows(("a", -1), ("b", 1)))
+    kept, found = made(add).insert(rows(("a", -1), ("b", 1)))
     assert (kept.tolist(), found.to_pylist()) == ([False, True], [{"id": "b", "n": 1}])
-    kept, found = new_rows(made(add_columns, Kind.MERGER), rows(("a", -1), ("b", 1)))
+    kept, found = made(add_columns, Kind.MERGER).insert(rows(("a", -1), ("b", 1)))
     assert (kept.tolist(), found.num_rows) == ([True, True], 2)
 
 
@@ -120,7 +119,7 @@ def test_any_run_folds_as_rows_one_after_the_other(seed: int) -> None:
 def test_a_row_that_was_made_in_another_partition_does_not_begin_anew() -> None:
     stamped = made(lambda old, new: None if new["id"] == "d" else {**new, "n": 0})
     new = rows(("a", 1), ("b", 2), ("c", 3), ("d", 4)).append_column(MADE, pa.array([False, True, False, False]))
-    kept, stored = new_rows(stamped, new)
+    kept, stored = stamped.insert(new)
     assert kept.tolist() == [True, True, True, False]
     assert stored.to_pylist() == [{"id": "a", "n": 0}, {"id": "b", "n": 2}, {"id": "c", "n": 0}]
 

@@ -14,7 +14,8 @@ from penstock.filegroup.model import LogFile
 from penstock.filegroup.names import log_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.log import BlockType, rollback_block
-from penstock.merge.merger import LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import PartialUpdate
 from penstock.schema import avro_text
 from penstock.services.log_compaction.run import JoinTask, join_slice
@@ -55,7 +56,9 @@ def changed() -> Slice:
     return of
 
 
-@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts"), PartialUpdate("ts")], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "merger", [OverwriteWithLatest(), EventTimeOrdering("ts"), PartialUpdate("ts")], ids=lambda m: type(m).__name__
+)
 def test_a_joined_log_says_the_same(merger: Merger) -> None:
     of = changed()
     before = of.merged(rules_of(merger)).to_pylist()

@@ -20,7 +20,8 @@ from penstock.errors import SchemaError
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import footer_of
 from penstock.index import Index
-from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
 from tests.kit.model import Model, Row
@@ -63,7 +64,7 @@ def check(engine: Engine, model: Model) -> None:
 
 
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
-@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
+@pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
     "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
 )
@@ -79,7 +80,7 @@ def test_any_history_gives_what_a_dictionary_gives(
     memory: int,
 ) -> None:
     engine = Engine(tmp_path_factory.mktemp("t"), DELETABLE, index, sizing, merger, memory=memory)
-    model = Model(index.is_global, index.moves, isinstance(merger, LatestOrdering))
+    model = Model(index.is_global, index.moves, isinstance(merger, EventTimeOrdering))
     for operation, rows in history:
         batch = table_of(DELETABLE, *rows)
         if operation == "upsert":
@@ -185,7 +186,7 @@ def test_deletes_of_unknown_keys_in_an_upsert_are_counted_where_they_go(tmp_path
 
 
 def test_an_empty_payload_deletes_known_keys_and_drops_unknown_ones(tmp_path: Path) -> None:
-    engine = filled(tmp_path, sizing=ROOMY, merger=LatestCommit())
+    engine = filled(tmp_path, sizing=ROOMY, merger=OverwriteWithLatest())
     engine.merger, engine.ordering = AlwaysDelete(), None
     engine.write(trips(("a", "x", None, ""), ("q", "x", 1, ""), ("q", "new", 1, "")))
     assert counts(engine.stats) == [("x", 5, 0, 2, 1)]
@@ -222,7 +223,7 @@ def test_without_moves_a_row_is_updated_where_it_is_and_its_column_may_contradic
 
 
 def test_a_late_row_does_not_move_its_key_but_has_it_written_anew(tmp_path: Path, anywhere: Index) -> None:
-    engine = filled(tmp_path, anywhere, merger=LatestOrdering("ts"))
+    engine = filled(tmp_path, anywhere, merger=EventTimeOrdering("ts"))
     engine.write(trips(("a", "y", 5, "late"), ("b", "y", 20, "moved")))
     assert ("x", "a", 10, "a", "x", "002") in engine.snapshot(PATH, "id", "ts", "v", "city", TIME)
     assert [p for p, i in engine.snapshot(PATH, "id") if i == "b"] == ["y"]
@@ -230,7 +231,7 @@ def test_a_late_row_does_not_move_its_key_but_has_it_written_anew(tmp_path: Path
 
 
 def test_a_late_row_in_its_own_partition_leaves_everything_as_it_was(tmp_path: Path, anywhere: Index) -> None:
-    engine = filled(tmp_path, anywhere, merger=LatestOrdering("ts"))
+    engine = filled(tmp_path, anywhere, merger=EventTimeOrdering("ts"))
     engine.write(trips(("a", "x", 5, "late")))
     assert ("x", "a", 10, "a", "001") in engine.snapshot(PATH, "id", "ts", "v", TIME)
     assert counts(engine.stats) == [("x", 2, 0, 0, 0)]
@@ -238,7 +239,7 @@ def test_a_late_row_in_its_own_partition_leaves_everything_as_it_was(tmp_path: P
 
 @pytest.mark.parametrize(("ts", "gone"), [(20, True), (10, True), (5, False)])
 def test_a_delete_that_names_another_partition_finds_its_row(tmp_path: Path, anywhere: Index, ts: int, gone: bool) -> None:
-    engine = Engine(tmp_path, DELETABLE, anywhere, TIGHT, LatestOrdering("ts"))
+    engine = Engine(tmp_path, DELETABLE, anywhere, TIGHT, EventTimeOrdering("ts"))
     engine.write(table_of(DELETABLE, ("a", "x", 10, "old", None), ("b", "x", 10, "old", None)))
     engine.write(table_of(DELETABLE, ("a", "y", ts, None, True)))
     expected = [("x", "b", "001")] if gone else [("x", "a", "001"), ("x", "b", "001")]
@@ -287,7 +288,7 @@ def test_a_move_with_an_ordering_column_that_old_files_lack_goes_through(tmp_pat
     narrow = pa.schema([("id", pa.string()), ("city", pa.string())])
     engine = Engine(tmp_path, narrow, anywhere, ordering=None)
     engine.write(table_of(narrow, ("a", "x"), ("b", "x")))
-    engine.schema, engine.merger, engine.ordering = trips().schema, LatestOrdering("ts"), "ts"
+    engine.schema, engine.merger, engine.ordering = trips().schema, EventTimeOrdering("ts"), "ts"
     engine.write(trips(("a", "y", 1, "moved")))
     assert engine.snapshot(PATH, "id", "v") == [("x", "b", None), ("y", "a", "moved")]
 

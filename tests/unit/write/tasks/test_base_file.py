@@ -23,7 +23,8 @@ from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import BloomSettings, footer_of
 from penstock.merge.choice import Fate
-from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.task_rows import load_share
@@ -63,7 +64,7 @@ class Case:
     ) -> WriteStat:
         staging, pieces = stage_pieces(self.settings, new)
         share = load_share(share_settings(staging, ordering), pieces)
-        merge = FileMerge("c", self.base, merger or LatestCommit(), hits)
+        merge = FileMerge("c", self.base, merger or OverwriteWithLatest(), hits)
         self.merged = merge_file(TaskOutput(self.settings, 3, "3-0-0"), merge, share, inserts)
         self.stat = self.merged.stat
         self.new = base_of(self.settings, self.stat)
@@ -134,7 +135,7 @@ def test_a_delete_of_an_unknown_key_counts_as_delete_and_as_insert(deletable: Ca
 
 def test_a_row_that_the_merger_keeps_is_not_counted_and_keeps_its_meta_columns(case: Case) -> None:
     new = trips(("a", "c", 5, "late"), ("b", "c", 10, "equal"), ("c", "c", 11, "newer"))
-    stat = case.merge(new, LatestOrdering("ts"))
+    stat = case.merge(new, EventTimeOrdering("ts"))
     assert counts(stat) == (4, 2, 0, 0)
     assert case.values("id", "v", TIME) == [
         ("a", "a old", "001"),
@@ -146,7 +147,7 @@ def test_a_row_that_the_merger_keeps_is_not_counted_and_keeps_its_meta_columns(c
 
 def test_a_key_that_is_there_several_times_is_updated_each_time(tmp_path: Path) -> None:
     case = Case(tmp_path, trips(("k", "c", 1, "1"), ("l", "c", 1, "l"), ("k", "c", 2, "2"), ("k", "c", 9, "9")))
-    stat = case.merge(trips(("k", "c", 5, "new")), LatestOrdering("ts"))
+    stat = case.merge(trips(("k", "c", 5, "new")), EventTimeOrdering("ts"))
     assert case.values("id", "v", SEQNO) == [
         ("k", "new", "002_3_0"),
         ("l", "l", "001_7_1"),
@@ -215,7 +216,7 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
     staging, pieces = stage_pieces(deletable.settings, new)
     output = TaskOutput(deletable.settings, 3, "3-0-0")
     share = load_share(share_settings(staging, None), pieces)
-    stat = merge_file(output, FileMerge("c", deletable.base, LatestCommit()), share, 1_000).stat
+    stat = merge_file(output, FileMerge("c", deletable.base, OverwriteWithLatest()), share, 1_000).stat
     output.finish()
     name = (stat.path or "").rpartition("/")[2]
     found = {note: find_key_changes(storage, folder, note, [name, "of a lost attempt"]) for note in KeyChange}
@@ -230,7 +231,7 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
 def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:
     staging, pieces = stage_pieces(case.settings, trips(("x", "c", 1, "x")))
     output = TaskOutput(case.settings, 3, "3-0-0")
-    merge_file(output, FileMerge("c", case.base, LatestCommit()), load_share(share_settings(staging), pieces), 1)
+    merge_file(output, FileMerge("c", case.base, OverwriteWithLatest()), load_share(share_settings(staging), pieces), 1)
     assert output.take_rows(1) == 5
 
 
@@ -324,7 +325,7 @@ def test_an_ordering_column_that_was_promoted_still_decides(tmp_path: Path) -> N
     before = pa.schema([("id", pa.string()), ("ts", pa.int32())])
     after = pa.schema([("id", pa.string()), ("ts", pa.int64())])
     case = Case(tmp_path, table_of(before, ("a", 10), ("b", 10)), after)
-    case.merge(table_of(after, ("a", 9), ("b", 1 << 40)), LatestOrdering("ts"))
+    case.merge(table_of(after, ("a", 9), ("b", 1 << 40)), EventTimeOrdering("ts"))
     assert case.values("id", "ts") == [("a", 10), ("b", 1 << 40)]
 
 
@@ -332,14 +333,14 @@ def test_an_ordering_column_that_the_old_file_lacks_lets_the_incoming_row_win(tm
     before = pa.schema([("id", pa.string())])
     after = pa.schema([("id", pa.string()), ("ts", pa.int64())])
     case = Case(tmp_path, table_of(before, ("a",), ("b",)), after)
-    assert counts(case.merge(table_of(after, ("a", 1)), LatestOrdering("ts"))) == (2, 1, 0, 0)
+    assert counts(case.merge(table_of(after, ("a", 1)), EventTimeOrdering("ts"))) == (2, 1, 0, 0)
 
 
 def test_a_nested_ordering_field_decides_against_storage(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("meta", pa.struct([("at", pa.int64())])), ("v", pa.string())])
     case = Case(tmp_path, table_of(schema, ("a", {"at": 5}, "old"), ("b", {"at": 5}, "old"), ("c", None, "old")))
     new = table_of(schema, ("a", {"at": 4}, "new"), ("b", {"at": 6}, "new"), ("c", {"at": 1}, "new"))
-    case.merge(new, LatestOrdering("meta.at"))
+    case.merge(new, EventTimeOrdering("meta.at"))
     assert case.values("id", "v") == [("a", "old"), ("b", "new"), ("c", "new")]
 
 

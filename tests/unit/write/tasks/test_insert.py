@@ -12,7 +12,7 @@ from penstock.errors import StorageError
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import FileSettings
-from penstock.merge.merger import LatestCommit, LatestOrdering
+from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import InsertBucket
@@ -38,7 +38,7 @@ def store(folder: Path, new: pa.Table, base: BaseFile | None = None, *, by_key: 
     staging, pieces = stage_pieces(settings, new)
     bucket = InsertBucket("c", tuple(pieces), FileSlice("c", base.file_id, base.instant, base) if base else None)
     share = share_settings(staging, None) if by_key else None
-    return stats_of([store_bucket(StoreTask(bucket, settings, staging, task.get("merger", LatestCommit()), share))])
+    return stats_of([store_bucket(StoreTask(bucket, settings, staging, task.get("merger", OverwriteWithLatest()), share))])
 
 
 def old_base(folder: Path) -> BaseFile:
@@ -70,7 +70,7 @@ def test_where_duplicates_are_not_allowed_they_are_merged_by_key_and_the_last_on
 
 def test_merging_by_key_goes_by_the_payload(tmp_path: Path) -> None:
     new = trips(("a", "c", 1, "late"), ("b", "c", 11, "newer"))
-    (stat,) = store(tmp_path, new, old_base(tmp_path), by_key=True, merger=LatestOrdering("ts"))
+    (stat,) = store(tmp_path, new, old_base(tmp_path), by_key=True, merger=EventTimeOrdering("ts"))
     assert values(tmp_path, stat, "id", "v") == [("a", "a old"), ("b", "newer")]
 
 
@@ -100,7 +100,7 @@ def test_a_full_file_is_followed_by_another_and_sequence_numbers_go_on(tmp_path:
     monkeypatch.setattr(filegroup_write, "ROW_GROUP_ROWS", 10)
     settings = settings_at(tmp_path, TRIPS, "002", max_file_bytes=2_000)
     staging, pieces = stage_pieces(settings, trips(*((f"k{n:03}", "c", n, "x" * 50) for n in range(60))))
-    found = stats_of([store_bucket(StoreTask(InsertBucket("c", tuple(pieces)), settings, staging, LatestCommit()))])
+    found = stats_of([store_bucket(StoreTask(InsertBucket("c", tuple(pieces)), settings, staging, OverwriteWithLatest()))])
     assert len(found) > 1
     assert sum(s.num_inserts for s in found) == 60
     assert [s.file_id.rsplit("-", 1)[1] for s in found] == [str(i) for i in range(len(found))]

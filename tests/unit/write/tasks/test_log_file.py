@@ -22,7 +22,8 @@ from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from penstock.index import Index
-from penstock.merge.merger import AlwaysDelete, LatestCommit, LatestOrdering, Merger
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import open_table
@@ -91,7 +92,7 @@ class MergeOnRead(Engine):
         return self.stats
 
     def merging(self) -> MergeRules:
-        merger = LatestCommit() if isinstance(self.merger, AlwaysDelete) else self.merger
+        merger = OverwriteWithLatest() if isinstance(self.merger, AlwaysDelete) else self.merger
         times = CommittedTimes(frozenset(f"{n:03}" for n in range(1, self.instant + 1)))
         return MergeRules(merger, AVRO, times, "ts", 1 << 30, str(self.folder))
 
@@ -156,7 +157,7 @@ def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
-@pytest.mark.parametrize("merger", [LatestCommit(), LatestOrdering("ts")], ids=["overwrite", "default"])
+@pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
     "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
 )
@@ -180,7 +181,7 @@ def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
     """In logs the ordering value decides, whatever the payload, so that only such histories have one meaning."""
     folder = tmp_path_factory.mktemp("t")
     engine = MergeOnRead(folder, DELETABLE, index, sizing, merger, memory=memory, logs=LogSettings(kind))
-    model = Model(index.is_global, index.moves, isinstance(merger, LatestOrdering))
+    model = Model(index.is_global, index.moves, isinstance(merger, EventTimeOrdering))
     for number, (operation, given_rows) in enumerate(history):
         rows = [(k, p, 1 + ts + 4 * number, v, gone) for k, p, ts, v, gone in given_rows]
         if operation == "upsert":
@@ -206,7 +207,7 @@ def test_updates_and_deletes_go_to_logs_and_no_base_file_is_rewritten(tmp_path: 
 
 
 def test_a_batch_is_reduced_to_one_row_of_a_key_but_not_merged_with_the_base_row(tmp_path: Path) -> None:
-    engine = filled(tmp_path, merger=LatestOrdering("ts"))
+    engine = filled(tmp_path, merger=EventTimeOrdering("ts"))
     upsert(engine, ("a", "x", 3, "late", False), ("a", "x", 2, "later", False))
     (log,) = engine.log_files["x", engine.stats[0].file_id]
     content = Path(log.path).read_bytes()
@@ -277,7 +278,7 @@ def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) ->
 
 
 def test_a_row_moves_only_if_it_is_newer_than_what_its_log_says(tmp_path: Path) -> None:
-    engine = filled(tmp_path, GLOBAL_SIMPLE, merger=LatestOrdering("ts"))
+    engine = filled(tmp_path, GLOBAL_SIMPLE, merger=EventTimeOrdering("ts"))
     upsert(engine, ("a", "x", 30, "newer", False))
     assert upsert(engine, ("a", "z", 20, "late", False)) == []
     assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "newer")]
@@ -385,7 +386,7 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
     staging, pieces = stage_pieces(settings, rows, path="city")
     base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
     for target in (FileSlice("x", "f-0", "001", base), None):
-        task = StoreTask(InsertBucket("x", tuple(pieces), target), settings, staging, LatestCommit(), logs=INTO_LOGS)
+        task = StoreTask(InsertBucket("x", tuple(pieces), target), settings, staging, OverwriteWithLatest(), logs=INTO_LOGS)
         (stat,) = stats_of([store_bucket(task)])
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")

@@ -1,0 +1,122 @@
+"""Mergers that choose one of two rows whole: the one that comes later, or the one with the greater ordering value.
+
+Each class names the Hudi payload or merge mode that it implements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import DeleteMarker, delete_flags
+from penstock.merge.kernels.gather import take_rows
+from penstock.merge.kernels.ordering import is_as_new, is_newer
+from penstock.merge.kernels.runs import Flags, Folded, Runs
+from penstock.merge.merger import Merger
+
+
+@dataclass(frozen=True)
+class OverwriteWithLatest(Merger):
+    """OverwriteWithLatestAvroPayload: the incoming row always replaces the stored one.
+
+    Among the rows of a batch or log the one with the greatest ordering value wins.
+    """
+
+    marker: DeleteMarker | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return _marker_columns(self.marker)
+
+    def is_delete(self, new: pa.Table) -> Flags:
+        return _deletes(new, self.marker)
+
+
+@dataclass(frozen=True)
+class CommitTimeOrdering(OverwriteWithLatest):
+    """COMMIT_TIME_ORDERING and HoodieAvroPayload: the last row wins, also among the rows of a batch or log."""
+
+    ignores_ordering = True
+
+
+@dataclass(frozen=True)
+class EventTimeOrdering(Merger):
+    """EVENT_TIME_ORDERING and DefaultHoodieRecordPayload: the greater ordering value wins, the incoming row among equals.
+
+    A stored row without an ordering value loses, also one that was written before the table had the ordering column.
+    """
+
+    ordering: str
+    marker: DeleteMarker | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.ordering,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return _marker_columns(self.marker)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
+        return np.where(is_newer(old, new, self.ordering), Choice.KEEP_OLD, taken)
+
+    def is_delete(self, new: pa.Table) -> Flags:
+        return _deletes(new, self.marker)
+
+
+@dataclass(frozen=True)
+class FirstValue(EventTimeOrdering):
+    """FirstValueAvroPayload: the greater ordering value wins, the earlier row among equals."""
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        choices = super().resolve(old, new)
+        return np.where(is_as_new(old, new, self.ordering), Choice.KEEP_OLD, choices)
+
+    def fold(self, runs: Runs) -> Folded:
+        if runs.ranks is None:
+            return Folded(take_rows(runs.rows, runs.starts))
+        # lexsort is stable, so the first row of each run is the earliest one among those with the greatest ordering value.
+        newest_first = np.lexsort((-runs.ranks, runs.run_of))
+        return Folded(take_rows(runs.rows, newest_first[runs.starts]))
+
+
+@dataclass(frozen=True)
+class EventTimeAvro(Merger):
+    """EventTimeAvroPayload: the greater ordering value wins, the incoming row among equals; a delete always deletes."""
+
+    ordering: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.ordering,)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        deletes = self.is_delete(new)
+        # Deletes are not compared, so they may lack an ordering value.
+        kept = np.where(is_newer(old, new, self.ordering, ~deletes), Choice.KEEP_OLD, Choice.TAKE_NEW)
+        return np.where(deletes, Choice.DELETE, kept)
+
+
+@dataclass(frozen=True)
+class AlwaysDelete(Merger):
+    """EmptyHoodieRecordPayload, and the delete operation: every incoming key is deleted, whatever its ordering value."""
+
+    ignores_ordering = True
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        return np.full(new.num_rows, Choice.DELETE, np.int8)
+
+    def is_delete(self, new: pa.Table) -> Flags:
+        return np.ones(new.num_rows, np.bool_)
+
+
+def _deletes(rows: pa.Table, marker: DeleteMarker | None) -> Flags:
+    return marker.marks(rows) if marker else delete_flags(rows)
+
+
+def _marker_columns(marker: DeleteMarker | None) -> tuple[str, ...]:
+    return (marker.column,) if marker else ()
