@@ -12,6 +12,7 @@ from penstock import clock
 from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.storage import Storage, join, open_storage
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER, load_timeline, read_schema
@@ -132,7 +133,9 @@ class TableState:
 
 
 #: Operations that move rows and never change the schema; their commits need not carry one.
-KEEPS_SCHEMA = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
+KEEPS_SCHEMA = frozenset(
+    operation.stored for operation in (Operation.COMPACT, Operation.CLUSTER, Operation.LOG_COMPACT, Operation.INDEX)
+)
 
 
 def table_schema(table: TableState, as_of: str | None = None) -> str | None:

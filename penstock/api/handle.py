@@ -11,6 +11,7 @@ import penstock
 from penstock import options as o
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
+from penstock.options.operation import Operation
 from penstock.storage import open_storage
 from penstock.table import TableState, open_table, table_exists
 
@@ -32,11 +33,11 @@ class Opened:
         """The session that reads and runs tasks."""
         return self._spark or session_of(None)
 
-    def _given(self, operation: str, options: Mapping[str, object] | None) -> dict[str, object]:
+    def _given(self, operation: Operation, options: Mapping[str, object] | None) -> dict[str, object]:
         """All options of a write. Raises TableNotFound, because a write would make the table anew."""
         if not table_exists(*open_storage(self.path)):
             raise TableNotFound(f"there is no table at {self.path} any more; make it with Table.create")
-        return {**self.options, **own_options(options, {}), o.OPERATION.key: operation}
+        return {**self.options, **own_options(options, {}), o.OPERATION.key: operation.value}
 
 
 def session_of(spark: SparkSession | None) -> SparkSession:

@@ -14,6 +14,7 @@ from penstock import options as o
 from penstock.api.handle import Opened, own_options
 from penstock.api.report import Column, Commit, Report, number
 from penstock.door.write import write
+from penstock.options.operation import Operation
 from penstock.write.explain.merge_plan import KeyMerge, explain_merge
 from penstock.write.explain.write_plan import WritePlan, explain_write
 
@@ -66,7 +67,7 @@ class WritingVerbs(Opened):
             >>> table.insert(trips).rows_inserted
             3
         """
-        return self._write("insert", rows, options)
+        return self._write(Operation.INSERT, rows, options)
 
     def bulk_insert(
         self, rows: DataFrame, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None
@@ -80,7 +81,7 @@ class WritingVerbs(Opened):
             >>> table.bulk_insert(trips, sort_mode="GLOBAL_SORT").operation
             'bulk_insert'
         """
-        return self._write("bulk_insert", rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
+        return self._write(Operation.BULK_INSERT, rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
 
     def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Update rows whose keys the table has, insert the others.
@@ -89,7 +90,7 @@ class WritingVerbs(Opened):
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
             3
         """
-        return self._write("upsert", rows, options, self._unordered(options))
+        return self._write(Operation.UPSERT, rows, options, self._unordered(options))
 
     def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Remove rows by key. Keys that the table does not have are ignored.
@@ -103,7 +104,7 @@ class WritingVerbs(Opened):
             >>> table.read().count()
             2
         """
-        return self._write("delete", keys, options)
+        return self._write(Operation.DELETE, keys, options)
 
     def insert_overwrite(
         self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
@@ -119,7 +120,7 @@ class WritingVerbs(Opened):
             >>> [row.id for row in table.read().orderBy("id").collect()]
             ['a', 'c']
         """
-        return self._write("insert_overwrite_table" if whole_table else "insert_overwrite", rows, options)
+        return self._write(Operation.INSERT_OVERWRITE_TABLE if whole_table else Operation.INSERT_OVERWRITE, rows, options)
 
     def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
         """Take whole partitions out of the table, without looking at their rows.
@@ -137,7 +138,7 @@ class WritingVerbs(Opened):
             1
         """
         rows = self._reader().range(0)
-        return self._write("delete_partition", rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
+        return self._write(Operation.DELETE_PARTITION, rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
 
     def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
         """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
@@ -147,7 +148,7 @@ class WritingVerbs(Opened):
             >>> [(group.partition_path, group.rows_changed, group.rows_new) for group in plan.groups]
             [('berlin', 1, 0)]
         """
-        return explain_write(rows, self.path, {**self._given("upsert", options), **self._unordered(options)})
+        return explain_write(rows, self.path, {**self._given(Operation.UPSERT, options), **self._unordered(options)})
 
     def explain_merge(
         self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
@@ -163,11 +164,15 @@ class WritingVerbs(Opened):
             >>> plan[0].outcome.value, plan[0].why
             ('keep', 'ts of the stored row is greater: 1 > 0')
         """
-        given = {**self._given("upsert", options), **self._unordered(options)}
+        given = {**self._given(Operation.UPSERT, options), **self._unordered(options)}
         return MergePlan(explain_merge(rows, self.path, given, keys), self._state().config.name)
 
     def _write(
-        self, operation: str, rows: DataFrame, options: Mapping[str, object] | None, more: Mapping[str, object] | None = None
+        self,
+        operation: Operation,
+        rows: DataFrame,
+        options: Mapping[str, object] | None,
+        more: Mapping[str, object] | None = None,
     ) -> Commit:
         """Run one operation of the pipeline. The verb decides which; the table has to be there."""
         given = {**self._given(operation, options), **(more or {})}

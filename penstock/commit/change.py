@@ -23,6 +23,7 @@ from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
 from penstock.merge.kernels.event_time import EventTimes
+from penstock.options.operation import Operation
 from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
@@ -84,7 +85,7 @@ class Change:
         self,
         stats: Sequence[WriteStat],
         *,
-        operation: str,
+        operation: Operation,
         schema: str,
         extra: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
@@ -102,7 +103,7 @@ class Change:
         self,
         stats: Sequence[WriteStat],
         *,
-        operation: str,
+        operation: Operation,
         schema: str,
         extra: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
@@ -122,7 +123,7 @@ class Change:
         """
         metadata = CommitMetadata(
             stats=tuple(stats),
-            operation=operation,
+            operation=operation.stored,
             extra={**(extra or {}), **_ages(stats), "schema": schema},
             replaced=replaced,
             compacted=compacted,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from penstock import options as o
 from penstock.commit.change import begin
 from penstock.hooks import PublishedCommit
+from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
 from penstock.services.ttl import expired_partitions
@@ -24,7 +25,7 @@ from penstock.write.replace import groups_in, renew_rings, requested_content
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OPERATION, _NAME = "DELETE_PARTITION", "end of old partitions"
+_NAME = "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
@@ -40,9 +41,11 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
         schema = table_schema(table) or ""
         replaced = groups_in(table, paths)
-        change.start(replace(insert_profile(_OPERATION, []), replaced=replaced))
+        change.start(replace(insert_profile(Operation.DELETE_PARTITION, []), replaced=replaced))
         if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
         renew_rings(table, change.time, paths)
-        return change.complete([], operation=_OPERATION, schema=schema, extra=extra, replaced=replaced, spark=spark)
+        return change.complete(
+            [], operation=Operation.DELETE_PARTITION, schema=schema, extra=extra, replaced=replaced, spark=spark
+        )

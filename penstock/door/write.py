@@ -21,6 +21,7 @@ from penstock.errors import CommitUnknown, OptionError, StorageError, TableExist
 from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
 from penstock.index import index_of
 from penstock.options import Options, read_options
+from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.schedule import unschedule_clustering
@@ -67,7 +68,7 @@ def write(
     _check_mode(options, save_mode, exists, base_path)
     if not exists:
         commit, table = _create(spark, incoming, storage, base_path, options)
-    elif save_mode == "overwrite" and options[o.OPERATION] != "insert_overwrite_table":
+    elif save_mode == "overwrite" and options[o.OPERATION] is not Operation.INSERT_OVERWRITE_TABLE:
         commit, table = _overwrite(spark, incoming, storage, base_path, options)
     else:
         commit, table = _append(spark, incoming, path, options)
@@ -144,8 +145,8 @@ def _save_mode(mode: str | None) -> str:
 
 def _check_mode(options: Options, mode: str, exists: bool, base_path: str) -> None:
     operation = options[o.OPERATION]
-    if operation in ("delete", "delete_partition"):
+    if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
         if mode != "append":
-            raise OptionError(f"Append is the only save mode applicable for {operation.upper()} operation; use mode('append')")
+            raise OptionError(f"Append is the only save mode applicable for {operation.stored} operation; use mode('append')")
         if not exists:
             raise TableNotFound(f"hoodie table at {base_path} does not exist; there is nothing to delete from")

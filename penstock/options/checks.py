@@ -17,6 +17,7 @@ from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
 from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
 from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
+from penstock.options.operation import Operation
 from penstock.options.option import Option, Options, to_raw, words
 from penstock.options.table import (
     POPULATE_META_FIELDS,
@@ -95,7 +96,7 @@ def _generated_keys(options: Options) -> str | None:
 
 
 def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
-    if options[OPERATION] != "bulk_insert" or not options[INSERT_DROP_DUPLICATES] or not options[ROW_WRITER_ENABLE]:
+    if options[OPERATION] is not Operation.BULK_INSERT or not options[INSERT_DROP_DUPLICATES] or not options[ROW_WRITER_ENABLE]:
         return None
     return (
         f"{INSERT_DROP_DUPLICATES.key}=true does not work with {OPERATION.key}=bulk_insert: "
@@ -105,7 +106,7 @@ def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
 
 def _sort_mode(options: Options) -> str | None:
     mode = options[BULK_INSERT_SORT_MODE]
-    if options[OPERATION] != "bulk_insert" or mode == "NONE" or options[POPULATE_META_FIELDS]:
+    if options[OPERATION] is not Operation.BULK_INSERT or mode == "NONE" or options[POPULATE_META_FIELDS]:
         return None
     return f"{BULK_INSERT_SORT_MODE.key}={mode} sorts by meta columns and needs {POPULATE_META_FIELDS.key}=true"
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, text, word
 
 _WAITS: Final = "SQL statements on Hudi tables"
 
 SQL_INSERT_OPERATION: Final = Option(
     "hoodie.spark.sql.insert.into.operation",
-    word,
-    "insert",
+    Operation,
+    Operation.INSERT,
     "What INSERT INTO does.",
-    allowed=("insert", "upsert", "bulk_insert"),
+    allowed=spellings(Operation.INSERT, Operation.UPSERT, Operation.BULK_INSERT),
     waits_for=_WAITS,
 )
 SQL_OPTIMIZED_WRITES: Final = Option(

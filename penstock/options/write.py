@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
 from penstock.registry import is_registered
 
@@ -48,27 +49,35 @@ BASE_PATH: Final[Option[str | None]] = Option(
 )
 OPERATION: Final = Option(
     "hoodie.datasource.write.operation",
-    word,
-    "upsert",
+    Operation,
+    Operation.UPSERT,
     "What the write does. Without it and without a record key, `bulk_insert`.",
-    allowed=(
-        "upsert",
-        "insert",
-        "bulk_insert",
-        "delete",
-        "insert_overwrite",
-        "insert_overwrite_table",
-        "delete_partition",
-        "upsert_prepped",
-        "insert_prepped",
-        "bulk_insert_prepped",
-        "delete_prepped",
-        "bootstrap",
-        "cluster",
-        "compact",
-        "alter_schema",
+    allowed=spellings(
+        Operation.UPSERT,
+        Operation.INSERT,
+        Operation.BULK_INSERT,
+        Operation.DELETE,
+        Operation.INSERT_OVERWRITE,
+        Operation.INSERT_OVERWRITE_TABLE,
+        Operation.DELETE_PARTITION,
+        Operation.UPSERT_PREPPED,
+        Operation.INSERT_PREPPED,
+        Operation.BULK_INSERT_PREPPED,
+        Operation.DELETE_PREPPED,
+        Operation.BOOTSTRAP,
+        Operation.CLUSTER,
+        Operation.COMPACT,
+        Operation.ALTER_SCHEMA,
     ),
-    supported=("bulk_insert", "insert", "upsert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
+    supported=spellings(
+        Operation.BULK_INSERT,
+        Operation.INSERT,
+        Operation.UPSERT,
+        Operation.DELETE,
+        Operation.INSERT_OVERWRITE,
+        Operation.INSERT_OVERWRITE_TABLE,
+        Operation.DELETE_PARTITION,
+    ),
     instead="use one of upsert, insert, bulk_insert, delete, insert_overwrite, insert_overwrite_table and delete_partition",
 )
 TABLE_TYPE: Final = Option(
@@ -366,7 +375,7 @@ BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
     word,
     None,
     "Internal: the overwrite that a bulk insert carries out.",
-    allowed=("insert_overwrite", "insert_overwrite_table"),
+    allowed=spellings(Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE),
     supported=(),
     instead="leave it out; the engine sets it",
 )

@@ -13,9 +13,9 @@ from typing import Any
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.container import read_container, write_container
+from penstock.options.operation import Operation
 
 _RECORD = "HoodieRequestedReplaceMetadata"
-OPERATION = "CLUSTER"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ClusteringPlan:
 def write_clustering(plan: ClusteringPlan, base_path: str) -> bytes:
     """The content of the requested file, as Hudi 0.14 and 0.15 write it."""
     record = {
-        "operationType": OPERATION,
+        "operationType": Operation.CLUSTER.stored,
         "clusteringPlan": {
             "inputGroups": [_record_of(group, base_path) for group in plan.groups],
             "strategy": {"strategyClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1},
@@ -108,7 +108,7 @@ def read_clustering(content: bytes, file_name: str) -> ClusteringPlan | None:
         return None
     try:
         record = read_container(content)
-        if record.get("operationType") != OPERATION:
+        if record.get("operationType") != Operation.CLUSTER.stored:
             return None
         return _plan_of(record.get("clusteringPlan") or {})
     except (CorruptFile, KeyError, TypeError, AttributeError) as e:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.errors import CorruptFile
+from penstock.options.operation import Operation
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class CommitMetadata:
     """The content of a completed (or, as workload profile, inflight) commit, delta commit or replace commit."""
 
     stats: tuple[WriteStat, ...] = ()
-    operation: str = "UNKNOWN"
+    #: The operation as the file spells it (`Operation.stored`); another release of Hudi may name one that is not an `Operation`.
+    operation: str = Operation.UNKNOWN.stored
     extra: Mapping[str, str] = field(default_factory=dict)
     compacted: bool = False
     replaced: Mapping[str, tuple[str, ...]] | None = None
@@ -189,7 +191,7 @@ def _parsed(data: bytes, file_name: str) -> Any:
 
 
 def _operation(content: Mapping[str, Any]) -> str:
-    return content.get("operationType") or "UNKNOWN"
+    return content.get("operationType") or Operation.UNKNOWN.stored
 
 
 def _extra(content: Mapping[str, Any]) -> dict[str, str]:
@@ -203,11 +205,13 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
     return WriteStat(**known, log={k: stat[k] for k in _LOG_FIELDS if k in stat})
 
 
-def workload_profile(operation: str, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]) -> CommitMetadata:
+def workload_profile(
+    operation: Operation, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
+) -> CommitMetadata:
     """What a write is about to do, for the inflight file.
 
     Args:
-        operation: Hudi's name of the operation.
+        operation: the operation.
         inserts: new rows per partition path.
         updates: (partition path, file id, base instant, rows) per touched file group.
     """
@@ -216,4 +220,4 @@ def workload_profile(operation: str, inserts: Mapping[str, int], updates: Iterab
         WriteStat(file_id=file_id, partition_path=p, path=None, prev_commit=base, num_update_writes=n)
         for p, file_id, base, n in updates
     ]
-    return CommitMetadata(stats=tuple(stats), operation=operation)
+    return CommitMetadata(stats=tuple(stats), operation=operation.stored)

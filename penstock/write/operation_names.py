@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.hooks import PublishedCommit
+from penstock.options.operation import Operation
 from penstock.write.context import Write
 from penstock.write.operations import bulk_insert, delete, insert, upsert
 from penstock.write.replace import delete_partition, insert_overwrite, insert_overwrite_table
 
-OPERATIONS: Mapping[str, Callable[[Write], PublishedCommit]] = {
-    "bulk_insert": bulk_insert,
-    "insert": insert,
-    "upsert": upsert,
-    "delete": delete,
-    "insert_overwrite": insert_overwrite,
-    "insert_overwrite_table": insert_overwrite_table,
-    "delete_partition": delete_partition,
+OPERATIONS: Mapping[Operation, Callable[[Write], PublishedCommit]] = {
+    Operation.BULK_INSERT: bulk_insert,
+    Operation.INSERT: insert,
+    Operation.UPSERT: upsert,
+    Operation.DELETE: delete,
+    Operation.INSERT_OVERWRITE: insert_overwrite,
+    Operation.INSERT_OVERWRITE_TABLE: insert_overwrite_table,
+    Operation.DELETE_PARTITION: delete_partition,
 }

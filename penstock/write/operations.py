@@ -14,6 +14,7 @@ from penstock.index.consistent_hashing import HashRings, save_rings
 from penstock.index.in_memory import remember
 from penstock.merge.merger import Merger
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.progress import StageNotes, Tasks
 from penstock.spread.run import run_tasks
 from penstock.table import TableState
@@ -50,7 +51,7 @@ from penstock.write.tell import Telling
 def bulk_insert(write: Write) -> PublishedCommit:
     """Write all rows to new file groups, as fast as they come; or into buckets, where the index has them."""
     if write.index.buckets:
-        return _into_buckets(write, "BULK_INSERT")
+        return _into_buckets(write, Operation.BULK_INSERT)
     with begin(write.table, action_of(write.table)) as change:
         arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
         change.start()
@@ -58,7 +59,7 @@ def bulk_insert(write: Write) -> PublishedCommit:
         with write.stages.run("store", "writing new file groups") as notes:
             stats = stats_of(run_over_incoming(write.spark, arranged, kernel))
             note_stats(notes, stats)
-        return complete(write, change, stats, "BULK_INSERT")
+        return complete(write, change, stats, Operation.BULK_INSERT)
 
 
 def insert(write: Write) -> PublishedCommit:
@@ -67,9 +68,9 @@ def insert(write: Write) -> PublishedCommit:
     Where duplicates are to be dropped, rows whose key the table has are left out.
     """
     if write.options[o.INSERT_DROP_DUPLICATES]:
-        return _merge(write, "INSERT")
+        return _merge(write, Operation.INSERT)
     if write.index.buckets:
-        return _into_buckets(write, "INSERT")
+        return _into_buckets(write, Operation.INSERT)
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, action_of(write.table)) as change:
@@ -77,22 +78,22 @@ def insert(write: Write) -> PublishedCommit:
         write = write.as_of_now()
         with write.stages.run("assign", "filling small files"):
             buckets = assign(write, pieces, change.time)
-        change.start(insert_profile("INSERT", buckets))
+        change.start(insert_profile(Operation.INSERT, buckets))
         stats = store(write, change, staging, buckets)
-        return complete(write, change, stats, "INSERT")
+        return complete(write, change, stats, Operation.INSERT)
 
 
 def upsert(write: Write) -> PublishedCommit:
     """Insert new keys and merge known ones."""
-    return _merge(write, "UPSERT")
+    return _merge(write, Operation.UPSERT)
 
 
 def delete(write: Write) -> PublishedCommit:
     """Remove rows by key; keys that are not in the table are ignored."""
-    return _merge(write, "DELETE")
+    return _merge(write, Operation.DELETE)
 
 
-def _merge(write: Write, operation: str) -> PublishedCommit:
+def _merge(write: Write, operation: Operation) -> PublishedCommit:
     check_keys_are_stored(write, write.settings.operation)
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
@@ -100,7 +101,7 @@ def _merge(write: Write, operation: str) -> PublishedCommit:
         return _store_work(write, change, staging, pieces, operation)
 
 
-def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> PublishedCommit:
+def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation) -> PublishedCommit:
     """Locate the keys of staged rows, write every file group that is touched, and publish."""
     staged, write = write.index.buckets, write.as_of_now()
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
@@ -121,7 +122,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
-def _into_buckets(write: Write, operation: str) -> PublishedCommit:
+def _into_buckets(write: Write, operation: Operation) -> PublishedCommit:
     """Add rows to the buckets of their keys, without looking for these."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, action_of(write.table)) as change:
@@ -178,7 +179,7 @@ def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[InsertBu
     return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 
-def insert_profile(operation: str, buckets: Sequence[InsertBucket]) -> CommitMetadata:
+def insert_profile(operation: Operation, buckets: Sequence[InsertBucket]) -> CommitMetadata:
     """The workload profile of a write without updates."""
     inserts: dict[str, int] = {}
     for bucket in buckets:
@@ -210,7 +211,7 @@ def complete(
     write: Write,
     change: Change,
     stats: Sequence[WriteStat],
-    operation: str,
+    operation: Operation,
     more: Mapping[str, str] | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
 ) -> PublishedCommit:
@@ -222,7 +223,7 @@ def complete(
     """
     if not stats and not any((replaced or {}).values()) and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
-        return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation))
+        return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored))
     telling = Telling(write.spark, write.table, write.index, change.time)
     if telling.index.entries is not None:
         with write.stages.run("index", "telling the index of new keys") as notes:

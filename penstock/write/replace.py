@@ -20,6 +20,7 @@ from penstock.formats.avro.container import write_container
 from penstock.hooks import PublishedCommit
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, save_changed
+from penstock.options.operation import Operation
 from penstock.spread.run import run_tasks
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
@@ -38,12 +39,12 @@ Replaced = dict[str, tuple[str, ...]]
 
 def insert_overwrite(write: Write) -> PublishedCommit:
     """Put the rows in the place of all rows of their partitions, or of the partitions that the options name."""
-    return _overwrite(write, "INSERT_OVERWRITE")
+    return _overwrite(write, Operation.INSERT_OVERWRITE)
 
 
 def insert_overwrite_table(write: Write) -> PublishedCommit:
     """Put the rows in the place of all rows of the table, which stays the same table with its history."""
-    return _overwrite(write, "INSERT_OVERWRITE_TABLE")
+    return _overwrite(write, Operation.INSERT_OVERWRITE_TABLE)
 
 
 def delete_partition(write: Write) -> PublishedCommit:
@@ -53,23 +54,23 @@ def delete_partition(write: Write) -> PublishedCommit:
         with write.stages.run("assign", "finding the partitions"):
             paths = _partitions_to_delete(write, table)
             _check_nothing_planned(table, paths)
-        change.start(insert_profile("DELETE_PARTITION", []))
+        change.start(insert_profile(Operation.DELETE_PARTITION, []))
         renew_rings(table, change.time, paths)
-        return complete(write, change, [], "DELETE_PARTITION", replaced=groups_in(table, paths))
+        return complete(write, change, [], Operation.DELETE_PARTITION, replaced=groups_in(table, paths))
 
 
-def _overwrite(write: Write, operation: str) -> PublishedCommit:
+def _overwrite(write: Write, operation: Operation) -> PublishedCommit:
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         staging, pieces = stage_inserts(write, change)
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
         table = reload_timeline(write.table)
-        paths = _overwritten(write, {piece.path for piece in pieces}) if operation == "INSERT_OVERWRITE" else None
+        paths = _overwritten(write, {piece.path for piece in pieces}) if operation is Operation.INSERT_OVERWRITE else None
         replaced = groups_in(table, paths)
         settle_updates(table, change, {(path, file_id) for path, ids in replaced.items() for file_id in ids}, write.unschedule)
         return complete(write, change, stats, operation, replaced=replaced)
 
 
-def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> list[WriteStat]:
+def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation) -> list[WriteStat]:
     """All rows to base files of new file groups."""
     with write.stages.run("assign", "opening new file groups"):
         buckets = assign_inserts(pieces, {}, sizing_of(write.table, write.options))
@@ -77,7 +78,9 @@ def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piec
     return store(write, change, staging, buckets, base_files_alone=True)
 
 
-def _store_buckets(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: str) -> list[WriteStat]:
+def _store_buckets(
+    write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation
+) -> list[WriteStat]:
     """The same where the index says which bucket a row belongs to."""
     if isinstance(write.index.buckets, HashRings):
         raise Unsupported(

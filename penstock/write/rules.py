@@ -29,6 +29,7 @@ from penstock.merge.payloads import (
     unknown_payload,
 )
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.registry import registered
 from penstock.schema import column_defaults, has_operation
 from penstock.storage import temporary_folder
@@ -62,9 +63,9 @@ def check_ordering_column(write: Write) -> None:
 
 def combines(write: Write) -> bool:
     """Whether the batch is reduced to the newest row of each key; otherwise the last one counts."""
-    if write.settings.operation == "upsert":
+    if write.settings.operation is Operation.UPSERT:
         return write.options[o.COMBINE_BEFORE_UPSERT]
-    return write.settings.operation == "insert"
+    return write.settings.operation is Operation.INSERT
 
 
 def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
@@ -86,10 +87,10 @@ def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
         ordering=settings.ordering_field if combines(write) and not merger.ignores_ordering else None,
         logs=log_settings(write.table, write.options, compared_in_logs(write.table, merging)),
         merging=merging,
-        drops_unknown=settings.operation == "delete",
-        drops_known=settings.operation == "insert" and write.options[o.INSERT_DROP_DUPLICATES],
+        drops_unknown=settings.operation is Operation.DELETE,
+        drops_known=settings.operation is Operation.INSERT and write.options[o.INSERT_DROP_DUPLICATES],
         adds=adds(write),
-        logs_first=index.sees_logs and settings.operation != "bulk_insert",
+        logs_first=index.sees_logs and settings.operation is not Operation.BULK_INSERT,
     )
 
 
@@ -111,13 +112,15 @@ def compared_in_logs(table: TableState, merging: MergeRules | None) -> str | Non
 
 def adds(write: Write) -> bool:
     """Whether an insert leaves stored rows of its keys alone."""
-    inserts = write.settings.operation in ("insert", "bulk_insert") and not write.options[o.INSERT_DROP_DUPLICATES]
-    return inserts and (write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.operation == "bulk_insert")
+    operation = write.settings.operation
+    if operation not in (Operation.INSERT, Operation.BULK_INSERT) or write.options[o.INSERT_DROP_DUPLICATES]:
+        return False
+    return operation is Operation.BULK_INSERT or write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]
 
 
 def merger_for(write: Write) -> Merger:
     """What happens when a row meets its stored version."""
-    if write.settings.operation == "delete":
+    if write.settings.operation is Operation.DELETE:
         return AlwaysDelete()
     payload = write.settings.payload_class
     if not is_known(payload) and write.table.is_merge_on_read:

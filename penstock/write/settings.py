@@ -15,6 +15,7 @@ from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator
 from penstock.keys.names import SQL, class_named
 from penstock.options import Option, Options
+from penstock.options.operation import Operation
 from penstock.options.option import to_raw
 from penstock.table import TableConfig
 
@@ -26,7 +27,7 @@ _WITHOUT_META = ("Simple", "Nonpartitioned", "Complex")
 class WriteSettings:
     """One write, fully decided."""
 
-    operation: str
+    operation: Operation
     table_name: str
     keys: KeySettings
     ordering_field: str | None
@@ -150,22 +151,22 @@ def _own_merger(options: Options, name: str) -> str:
     return name
 
 
-def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> str:
+def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
     """The operation as Hudi deduces it."""
     if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
-        return "bulk_insert"
+        return Operation.BULK_INSERT
     operation = options[o.OPERATION]
-    if operation == "upsert" and options[o.INSERT_DROP_DUPLICATES]:
-        return "insert"
+    if operation is Operation.UPSERT and options[o.INSERT_DROP_DUPLICATES]:
+        return Operation.INSERT
     return operation
 
 
 def _check(settings: WriteSettings) -> None:
     options = settings.options
     o.check_combinations(options)
-    if settings.auto_keys and settings.operation in ("upsert", "delete"):
+    if settings.auto_keys and settings.operation in (Operation.UPSERT, Operation.DELETE):
         raise Unsupported(
-            f"operation {settings.operation!r} needs record keys: set {o.RECORD_KEY_FIELD.key}, or use insert or bulk_insert"
+            f"operation '{settings.operation}' needs record keys: set {o.RECORD_KEY_FIELD.key}, or use insert or bulk_insert"
         )
     if not options[o.POPULATE_META_FIELDS]:
         generator = infer_generator(settings.keys).rpartition(".")[2]

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.container import read_container
+from penstock.options.operation import Operation
 from penstock.timeline.instant import Action, Instant, State, format_time
 
 #: Of a write stat, what Avro's one has too; the others are dropped, as Hudi drops them.
@@ -89,12 +90,12 @@ def _commit(content: bytes) -> dict[str, Any]:
     parsed: Mapping[str, Any] = json.loads(content) if content else {}
     stats = parsed.get("partitionToWriteStats") or {}
     extra = {key: value for key, value in (parsed.get("extraMetadata") or {}).items() if value is not None}
-    operation = "COMPACT" if parsed.get("compacted") else parsed.get("operationType")
+    operation = Operation.COMPACT.stored if parsed.get("compacted") else parsed.get("operationType")
     return {
         "partitionToWriteStats": {path: [_stat(one) for one in its] for path, its in stats.items()},
         "extraMetadata": {**extra, _ROLLING_STAT: ""},
         "version": 1,
-        "operationType": operation or "UNKNOWN",
+        "operationType": operation or Operation.UNKNOWN.stored,
     }
 
 

@@ -30,6 +30,7 @@ from penstock.filegroup.view import latest_merged_slices
 from penstock.index import index_of
 from penstock.index.consistent_hashing import save_changed
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.options.option import LONG_MAX
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro
@@ -45,7 +46,7 @@ from penstock.services.planned import writes_before
 from penstock.spread.run import cores, run_tasks
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline
-from penstock.timeline.clustering_plan import OPERATION, ClusteringPlan, ClusteringSlice
+from penstock.timeline.clustering_plan import ClusteringPlan, ClusteringSlice
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
 from penstock.timeline.store import instant_path, read_metadata
@@ -143,7 +144,9 @@ def _run(
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     tell_before(table, index, change.time, stats, run)
     extra = {"penstock.stages": stages.to_text()}
-    commit = change.prepare(stats, operation=OPERATION, schema=schema, extra=extra, replaced=replaced_by(plan), spark=spark)
+    commit = change.prepare(
+        stats, operation=Operation.CLUSTER, schema=schema, extra=extra, replaced=replaced_by(plan), spark=spark
+    )
     check_untouched(table, change.time, plan)
     published = change.publish(commit, spark=spark)
     tell_after(table, index, stats)

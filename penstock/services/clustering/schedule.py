@@ -25,6 +25,7 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.index.consistent_hashing import HashRings, drop_changed
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, arrow_of_avro
 from penstock.services.clustering.index_entries import check_movable
@@ -35,7 +36,7 @@ from penstock.services.clustering.row_order import Layout, Ordering, check_order
 from penstock.services.compaction.run import start_over
 from penstock.services.planned import plan_beside_writers
 from penstock.table import TableState, reload_timeline, table_schema
-from penstock.timeline.clustering_plan import OPERATION, ClusteringGroup, ClusteringPlan, write_clustering
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, write_clustering
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, read_schema
 
@@ -91,7 +92,7 @@ def commits_since(table: TableState) -> int:
 def _is_clustering(table: TableState, instant: Instant) -> bool:
     if not instant.is_completed:
         return clustering_of(table, instant) is not None
-    return read_schema(table.storage, table.base_path, instant)[0] == OPERATION
+    return read_schema(table.storage, table.base_path, instant)[0] == Operation.CLUSTER.stored
 
 
 def make_plan(table: TableState) -> ClusteringPlan:

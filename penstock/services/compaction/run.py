@@ -35,6 +35,7 @@ from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_r
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.avro.container import read_container
 from penstock.formats.cast import fit
+from penstock.options.operation import Operation
 from penstock.progress import Stages, Tasks
 from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
 from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule
@@ -125,7 +126,7 @@ def _run(spark: SparkSession, table: TableState, change: Change, plan: Compactio
         stats = [WriteStat(**stat) for found in results for stat in found]
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     extra = {**plan.extra, "penstock.stages": stages.to_text()}
-    commit = change.complete(stats, operation="COMPACT", schema=schema, extra=extra, compacted=True, spark=spark)
+    commit = change.complete(stats, operation=Operation.COMPACT, schema=schema, extra=extra, compacted=True, spark=spark)
     return Compacted(change.time, commit.metadata)
 
 

@@ -35,6 +35,7 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import avro_block, delete_block, parquet_block
 from penstock.formats.log.deletes import deletes_of
 from penstock.merge.kernels.gather import Positions
+from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.compaction.plan import operation_of, slices_with_logs
 from penstock.services.compaction.run import (
@@ -117,7 +118,7 @@ def run_joins(spark: SparkSession, table: TableState, time: str, stages: Stages)
             notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
         extra = {"penstock.stages": stages.to_text()}
         schema = schema_of(table)
-        commit = change.prepare(stats, operation="LOG_COMPACT", schema=schema, extra=extra, compacted=True, spark=spark)
+        commit = change.prepare(stats, operation=Operation.LOG_COMPACT, schema=schema, extra=extra, compacted=True, spark=spark)
         if _others_wrote(table, change):
             change.abandon()
             return None

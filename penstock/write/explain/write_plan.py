@@ -19,6 +19,7 @@ from penstock.commit.change import Change
 from penstock.errors import OptionError
 from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
+from penstock.options.operation import Operation
 from penstock.progress import Stages, human_bytes, table_text
 from penstock.spread.run import run_tasks
 from penstock.storage import join, open_storage
@@ -126,7 +127,7 @@ def dry_run(
     if table is not None:
         check_against_table(given, table.config, base_path)
     settings = resolve(given, table.config if table else None, frozenset(incoming.columns))
-    if settings.operation == "bulk_insert":
+    if settings.operation is Operation.BULK_INSERT:
         raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
     prepared = prepare(incoming, settings, table_schema(table) if table else None)
     state = table or state_of_new(storage, base_path, settings)
@@ -147,13 +148,13 @@ def _unschedule_nothing(table: TableState, time: str) -> None:
 def _explain(write: Write, staging: Staging) -> WritePlan:
     buckets = write.index.buckets
     pieces = stage(write.spark, write.prepared, staging, buckets=buckets)
-    if write.settings.operation == "insert" and buckets is None:
+    if write.settings.operation is Operation.INSERT and buckets is None:
         rewrites = insert_ratio(write.table, write.options) is None
         return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
     nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
-    work = plan(write, rules, pieces, write.settings.operation.upper(), run, apart=True)
+    work = plan(write, rules, pieces, write.settings.operation, run, apart=True)
     if buckets is not None:
         return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
@@ -191,7 +192,7 @@ def _of_bucket_task(task: BucketTask) -> GroupPlan:
 
 def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: TaskPlan | None = None) -> WritePlan:
     return WritePlan(
-        operation=write.settings.operation,
+        operation=write.settings.operation.value,
         index=work.index if work else write.options[o.INDEX_TYPE],
         rows_incoming=sum(p.rows for p in pieces),
         bytes_incoming=sum(p.size_bytes for p in pieces),

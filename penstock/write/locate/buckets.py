@@ -22,6 +22,7 @@ from penstock.index.consistent_hashing import HashRings
 from penstock.index.lookup import Keys, key_range, look_up, may_hold
 from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
+from penstock.options.operation import Operation
 from penstock.timeline.commit_file import WriteStat, workload_profile
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, write_new_rows
@@ -63,7 +64,12 @@ class BucketTask:
 
 
 def plan_buckets(
-    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], operation: str, *, checks_keys: bool
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    slices: Mapping[str, Sequence[FileSlice]],
+    operation: Operation,
+    *,
+    checks_keys: bool,
 ) -> TaskPlan:
     """A task for every bucket that rows come to."""
     buckets = rules.index.buckets

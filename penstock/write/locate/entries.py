@@ -28,10 +28,10 @@ from penstock.merge.choice import Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
+from penstock.options.operation import Operation
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState
-from penstock.timeline.clustering_plan import OPERATION
 from penstock.timeline.instant import Action, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
@@ -130,7 +130,7 @@ def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Se
     done = table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED) if gone else ()
     for instant in done:
         metadata = read_metadata(table.storage, table.base_path, instant)
-        if metadata.operation != OPERATION:
+        if metadata.operation != Operation.CLUSTER.stored:
             continue
         for path, file_id in gone & {(path, file_id) for path, ids in (metadata.replaced or {}).items() for file_id in ids}:
             raise OptionError(

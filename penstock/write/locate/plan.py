@@ -13,6 +13,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import Index
 from penstock.index.in_memory import check_remembered
+from penstock.options.operation import Operation
 from penstock.table import TableState
 from penstock.write.context import Write
 from penstock.write.locate.buckets import plan_buckets
@@ -27,7 +28,13 @@ from penstock.write.tasks.log_file import appendable_slices
 
 
 def plan(
-    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool = False
+    write: Write,
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    operation: Operation,
+    run: Callable[..., Any],
+    *,
+    apart: bool = False,
 ) -> TaskPlan:
     """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
     if write.options[o.PENSTOCK_INDEX] == "off":
@@ -49,7 +56,7 @@ def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
 
 
 def _plan(
-    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: Operation, run: Callable[..., Any], *, apart: bool
 ) -> TaskPlan:
     """The same by the index as it was asked for."""
     if rules.index.entries is not None:
@@ -68,7 +75,7 @@ def _plan_located(
     rules: UpsertRules,
     pieces: Sequence[Piece],
     slices: dict[str, list[FileSlice]],
-    operation: str,
+    operation: Operation,
     run: Callable[..., Any],
     *,
     apart: bool,
@@ -79,7 +86,7 @@ def _plan_located(
 
 
 def _plan_asked(
-    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: str, run: Callable[..., Any], *, apart: bool
+    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: Operation, run: Callable[..., Any], *, apart: bool
 ) -> TaskPlan:
     """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
     index = rules.index

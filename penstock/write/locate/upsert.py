@@ -28,6 +28,7 @@ from penstock.index.lookup import Keys, look_up, may_hold
 from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
+from penstock.options.operation import Operation
 from penstock.storage import join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.write.locate.assign import Sizing, small_files
@@ -228,7 +229,7 @@ def plan_work(
     rules: UpsertRules,
     pieces: Sequence[Piece],
     slices: Mapping[str, Sequence[FileSlice]],
-    operation: str,
+    operation: Operation,
     run: Any,
     *,
     apart: bool = False,

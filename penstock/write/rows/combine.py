@@ -26,6 +26,7 @@ from penstock.merge.kernels.gather import column_at, take_rows
 from penstock.merge.kernels.pair import check_ordering, flat
 from penstock.merge.kernels.runs import GONE
 from penstock.merge.merger import Merger
+from penstock.options.operation import Operation
 from penstock.write.rows.crossing import Layout, as_stored, keys_of, paths_of
 from penstock.write.rows.schema import Prepared, quoted
 from penstock.write.settings import WriteSettings
@@ -57,7 +58,7 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
     checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
     if merger.ignores_ordering:
         checked = F.lit(0)
-    arrival = F.col(_ARRIVAL) * (-1 if settings.operation == "bulk_insert" else 1)
+    arrival = F.col(_ARRIVAL) * (-1 if settings.operation is Operation.BULK_INSERT else 1)
     keys = [F.col(quoted(layout.key))]
     if layout.path is not None and not index_of(options).is_global:
         keys.append(_path_of(layout, F.col(quoted(layout.path))))
@@ -85,7 +86,8 @@ def wants_one_row(prepared: Prepared, settings: WriteSettings) -> bool:
         SchemaError: they are, and lack the ordering column.
     """
     options, ordering = settings.options, settings.ordering_field
-    drops = options[o.INSERT_DROP_DUPLICATES] and not settings.operation.startswith("insert_overwrite")
+    overwrites = settings.operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
+    drops = options[o.INSERT_DROP_DUPLICATES] and not overwrites
     if not (options[o.COMBINE_BEFORE_INSERT] or drops) or prepared.layout.key is None:
         return False
     if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:

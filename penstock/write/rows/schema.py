@@ -24,6 +24,7 @@ from penstock.errors import SchemaError
 from penstock.filegroup.meta_columns import RESERVED_NAMES
 from penstock.keys import KeyColumns, key_generator
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.schema import (
     META_COLUMNS,
     arrow_for_storage,
@@ -71,11 +72,11 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     check_names(incoming.columns)
     incoming = _without_meta(incoming)
     struct = incoming.schema
-    if settings.operation == "delete_partition" and table_schema is not None:
+    if settings.operation is Operation.DELETE_PARTITION and table_schema is not None:
         return _prepare_partitions(incoming, settings, json.loads(table_schema))
     check_columns(struct)
     columns = key_generator(settings.keys).columns(struct)
-    if settings.operation == "delete" and table_schema is not None:
+    if settings.operation is Operation.DELETE and table_schema is not None:
         return _prepare_keys(incoming, columns, settings, json.loads(table_schema))
     avro = writer_schema(struct, settings, table_schema)
     kept = stored_schema(avro, settings)

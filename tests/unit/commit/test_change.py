@@ -12,6 +12,7 @@ from penstock.commit.change import Change
 from penstock.errors import WriteConflict
 from penstock.filegroup.markers import open_write, seal
 from penstock.options import read_options
+from penstock.options.operation import Operation
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
@@ -48,20 +49,20 @@ def files(of: Change) -> list[str]:
 )
 def test_log_files_are_published_on_top_of_what_is_on_the_timeline_or_was_archived(base: str) -> None:
     of = change(base)
-    of.complete([LOG], operation="UPSERT", schema="{}")
+    of.complete([LOG], operation=Operation.UPSERT, schema="{}")
     assert "5.deltacommit" in files(of)
 
 
 def test_log_files_on_top_of_a_compaction_that_was_taken_off_are_not_published() -> None:
     of = change("2.deltacommit")
     with pytest.raises(WriteConflict, match="compaction 3 of /t was unscheduled during this write. Run it again"):
-        of.complete([LOG], operation="UPSERT", schema="{}")
+        of.complete([LOG], operation=Operation.UPSERT, schema="{}")
     assert "5.deltacommit" not in files(of)
 
 
 def test_log_files_of_a_new_file_group_need_no_base() -> None:
     of = change("2.deltacommit")
-    of.complete([WriteStat("f", "p", "p/.f_5.log.1_0-0-0")], operation="UPSERT", schema="{}")
+    of.complete([WriteStat("f", "p", "p/.f_5.log.1_0-0-0")], operation=Operation.UPSERT, schema="{}")
     assert "5.deltacommit" in files(of)
 
 
@@ -81,7 +82,7 @@ def test_what_a_replace_commit_has_taken_meanwhile_or_is_about_to_take_is_not_ch
     of.table.storage.write_new(f"/t/.hoodie/4.replacecommit{state}", taken)
     told = r"4\.replacecommit.* takes file group f of partition 'p'.*Run it again"
     with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=told):
-        of.complete(stats, operation="UPSERT", schema="{}")
+        of.complete(stats, operation=Operation.UPSERT, schema="{}")
     assert ("5.commit" in files(of)) is (stats is OTHERS)
 
 
@@ -95,7 +96,7 @@ def test_file_groups_that_another_replace_commit_has_taken_meanwhile_are_not_rep
     of.table.storage.write_new("/t/.hoodie/4.replacecommit", taken)
     hits = "f" in replaced["p"]
     with pytest.raises(WriteConflict, match="takes file group f of partition 'p'") if hits else nullcontext():
-        of.complete([], operation="INSERT_OVERWRITE", schema="{}", replaced=replaced)
+        of.complete([], operation=Operation.INSERT_OVERWRITE, schema="{}", replaced=replaced)
     assert ("5.replacecommit" in files(of)) is not hits
 
 
@@ -106,7 +107,7 @@ def test_who_gives_no_sign_of_life_and_would_take_what_is_changed_cannot_go_on()
     taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
     storage.write_new("/t/.hoodie/4.replacecommit.inflight", taken)
     open_write(storage, "/t", "4")
-    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
     assert "5.commit" in files(of)
     assert not seal(storage, "/t", "4")  # was done
 
@@ -115,14 +116,14 @@ def test_who_gives_no_sign_of_life_and_would_take_what_is_changed_cannot_go_on()
 def test_a_replace_commit_under_way_that_says_nothing_is_in_nobodys_way(content: bytes) -> None:
     of = change("3.commit", action=Action.COMMIT)
     of.table.storage.write_new("/t/.hoodie/4.replacecommit.inflight", content)
-    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
     assert "5.commit" in files(of)
 
 
 def test_a_replace_commit_from_before_the_write_is_not_looked_at() -> None:
     of = change("3.commit", "4.replacecommit", action=Action.COMMIT)
     of.table.storage.replace("/t/.hoodie/4.replacecommit", b"torn")
-    of.complete([CHANGED], operation="UPSERT", schema="{}")
+    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
     assert "5.commit" in files(of)
 
 
@@ -142,6 +143,6 @@ def test_a_run_that_was_rolled_back_meanwhile_is_not_published() -> None:
     of = change(action=Action.COMPACTION, sign=SIGN)
     of.table.storage.delete(SIGN)  # and begun again by somebody else: all the rest is there
     with pytest.raises(WriteConflict, match=r"took the run of 5\.compaction\.requested for dead"):
-        of.complete([], operation="COMPACT", schema="{}", compacted=True)
+        of.complete([], operation=Operation.COMPACT, schema="{}", compacted=True)
     of.abandon()
     assert files(of) == ["5.compaction.inflight", "5.compaction.requested"]

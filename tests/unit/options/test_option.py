@@ -30,6 +30,7 @@ from penstock.options import (
     Option,
     Options,
 )
+from penstock.options.operation import Operation
 from penstock.options.option import fraction, number, to_raw, whole
 
 SOME = Options({SMALL_FILE_LIMIT.key: "0", RECORD_KEY_FIELD.key: " id, st.f ", "_hello": "world", "path": "/t"})
@@ -50,7 +51,7 @@ SOME = Options({SMALL_FILE_LIMIT.key: "0", RECORD_KEY_FIELD.key: " id, st.f ", "
         (READ_EQUALS, "", ()),
         (TABLE_NAME, " trips ", "trips"),
         (TIMESTAMP_INPUT_FORMAT, " yyyy", " yyyy"),
-        (OPERATION, "Bulk_Insert", "bulk_insert"),
+        (OPERATION, "Bulk_Insert", Operation.BULK_INSERT),
         (TABLE_TYPE, "copy_on_write", "COPY_ON_WRITE"),
         (PAYLOAD_CLASS, "DefaultHoodieRecordPayload", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"),
         (PAYLOAD_CLASS, "debezium.MySqlDebeziumAvroPayload", "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"),

@@ -13,6 +13,7 @@ from penstock.door.expire import expire_partitions
 from penstock.errors import OptionError, WriteConflict
 from penstock.filegroup.names import base_file_name, log_file_name
 from penstock.options import read_options
+from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.ttl import expired_partitions
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
@@ -123,7 +124,7 @@ def test_a_write_that_began_after_the_last_look_gives_way_to_partitions_that_go(
                 if not first:
                     super().write_new(path, data)
                 with pytest.raises(WriteConflict, match=r"takes file group g-0 of partition 'old' out of.*Run it again"):
-                    change.complete([stat], operation="UPSERT", schema="{}")
+                    change.complete([stat], operation=Operation.UPSERT, schema="{}")
                 change.abandon()
             return super().write_new(path, data) if first else None
 

@@ -24,6 +24,7 @@ from penstock.index import Index
 from penstock.index.lookup import Pruning
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import OverwriteWithLatest
+from penstock.options.operation import Operation
 from penstock.spread.run import run_tasks
 from penstock.storage import LocalStorage, Storage
 from penstock.timeline.commit_file import WriteStat
@@ -134,7 +135,9 @@ class Engine:
         """Where it is."""
         return LocalStorage()
 
-    def write(self, rows: pa.Table, *, operation: str = "UPSERT", batches: int = 1, **rules: Any) -> list[WriteStat]:
+    def write(
+        self, rows: pa.Table, *, operation: Operation = Operation.UPSERT, batches: int = 1, **rules: Any
+    ) -> list[WriteStat]:
         """One write; the rows come in as many batches."""
         self.instant += 1
         settings = settings_at(self.folder, self.schema, f"{self.instant:03}")

@@ -22,6 +22,7 @@ from penstock.formats.parquet import footer_of
 from penstock.index import Index
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
+from penstock.options.operation import Operation
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
 from tests.kit.model import Model, Row
@@ -88,7 +89,7 @@ def test_any_history_gives_what_a_dictionary_gives(
             model.upsert(rows)
         else:
             engine.ordering, engine.merger = None, AlwaysDelete()
-            engine.write(batch, operation="DELETE", batches=batches, drops_unknown=True)
+            engine.write(batch, operation=Operation.DELETE, batches=batches, drops_unknown=True)
             engine.ordering, engine.merger = "ts", merger
             model.delete(rows)
         check(engine, model)
@@ -303,7 +304,7 @@ def test_rows_whose_key_is_known_are_dropped(tmp_path: Path, index: Index, sizin
     known = ("a", "x", 30, "p"), ("a", "y", 20, "q"), ("b", "y", 30, "s")
     engine.write(
         trips(*known, ("n", "x", 3, "p"), ("n", "x", 9, "q"), ("n", "x", 9, "r")),
-        operation="INSERT",
+        operation=Operation.INSERT,
         drops_known=True,
     )
     rows = [(p, i, v) for p, i, v in engine.snapshot(PATH, "id", "v") if i in "abn"]
@@ -315,7 +316,7 @@ def test_rows_whose_key_is_known_are_dropped(tmp_path: Path, index: Index, sizin
 
 def test_an_insert_of_known_keys_alone_touches_no_file(tmp_path: Path) -> None:
     engine = filled(tmp_path)
-    assert engine.write(trips(("a", "x", 30, "p")), operation="INSERT", drops_known=True) == []
+    assert engine.write(trips(("a", "x", 30, "p")), operation=Operation.INSERT, drops_known=True) == []
 
 
 # --- odd batches

@@ -24,6 +24,7 @@ from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from penstock.index import Index
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
+from penstock.options.operation import Operation
 from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import open_table
@@ -65,7 +66,7 @@ class MergeOnRead(Engine):
     #: File groups that wait for a compaction, with its instant.
     compactions: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def write(self, rows: Any, *, operation: str = "UPSERT", batches: int = 1, **rules: Any) -> list[WriteStat]:
+    def write(self, rows: Any, *, operation: Operation = Operation.UPSERT, batches: int = 1, **rules: Any) -> list[WriteStat]:
         self.instant += 1
         file_settings = replace(settings_at(self.folder, self.schema, f"{self.instant:03}"), avro_schema=avro_text(AVRO))
         size = max(1, -(-rows.num_rows // batches))
@@ -144,7 +145,7 @@ def delete(engine: MergeOnRead, *keys: tuple[str, str]) -> list[tuple[Any, ...]]
     ordering, merger = engine.ordering, engine.merger
     engine.ordering, engine.merger = None, AlwaysDelete()
     stats = engine.write(
-        table_of(DELETABLE, *((k, p, None, None, None) for k, p in keys)), operation="DELETE", drops_unknown=True
+        table_of(DELETABLE, *((k, p, None, None, None) for k, p in keys)), operation=Operation.DELETE, drops_unknown=True
     )
     engine.ordering, engine.merger = ordering, merger
     return counts(stats)

@@ -1,0 +1,45 @@
+"""The operations: what a write or a table service does to the rows of a table."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Operation(str, Enum):
+    """One operation. Its value is the spelling of options and reports; `stored` is the spelling in commit files.
+
+    The members are those of Hudi 0.14 and 0.15. Penstock runs some of them; the others occur in tables that Hudi writes.
+    """
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
+    #: The `_prepped` operations take rows that already carry their location.
+    UPSERT_PREPPED = "upsert_prepped"
+    INSERT_PREPPED = "insert_prepped"
+    BULK_INSERT_PREPPED = "bulk_insert_prepped"
+    DELETE_PREPPED = "delete_prepped"
+    BOOTSTRAP = "bootstrap"
+    CLUSTER = "cluster"
+    COMPACT = "compact"
+    LOG_COMPACT = "log_compact"
+    INDEX = "index"
+    ALTER_SCHEMA = "alter_schema"
+    UNKNOWN = "unknown"
+
+    @property
+    def stored(self) -> str:
+        """The spelling in the `operationType` field of commit files and plans."""
+        return self.value.upper()
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def spellings(*operations: Operation) -> tuple[str, ...]:
+    """Return the operations as options spell them."""
+    return tuple(operation.value for operation in operations)
