@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.avro import block as avro_columns
-from penstock.formats.avro.block import decode_block, encode_block, record_places
-from penstock.formats.avro.layout import plan_of
+from penstock.formats.avro.block import decode_avro_content, encode_avro_content, find_records
+from penstock.formats.avro.layout import compile_layout
 from penstock.formats.avro.rows import decode_rows
-from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
+from penstock.schema import META_COLUMNS, arrow_to_avro, with_meta_columns
 
 SIZES = (1, 10, 30, 100, 1_000, 10_000, 100_000)
 MOST_OF_OTHERS = 10_000
@@ -44,9 +44,9 @@ def main() -> None:
 
 def line(kind: str, rows: pa.Table) -> str:
     """One line of the table."""
-    schema = with_meta_columns(avro_of_arrow(rows.schema, "bench"))
-    rows = avro_columns.fit(rows, plan_of(schema).schema)
-    content = encode_block(rows, schema)
+    schema = with_meta_columns(arrow_to_avro(rows.schema, "bench"))
+    rows = avro_columns.fit_to_schema(rows, compile_layout(schema).schema)
+    content = encode_avro_content(rows, schema)
     writer, raw = fastavro.parse_schema(dict(schema)), rows.to_pylist(maps_as_pydicts="strict")
     assert bytes(content) == encode_by_rows(raw, writer)
     assert by_rows(content, schema).equals(rows)
@@ -57,7 +57,7 @@ def line(kind: str, rows: pa.Table) -> str:
         best(lambda: by_columns(content, schema)),
         best(lambda: by_columns(content, schema, KEY_AND_ORDERING)),
         best(lambda: encode_by_rows(rows.to_pylist(maps_as_pydicts="strict"), writer)),
-        best(lambda: encode_block(rows, schema)),
+        best(lambda: encode_avro_content(rows, schema)),
     ]
     r, c, two, er, ec = (f"{seconds / count * 1e6:.2f}" for seconds in times)
     return f"{kind:8}{count:9,}{content.size // count:8,}  {r:>8}{c:>9}{two:>11}  {er:>8}{ec:>9}"
@@ -65,15 +65,15 @@ def line(kind: str, rows: pa.Table) -> str:
 
 def by_rows(content: Any, schema: Mapping[str, Any]) -> pa.Table:
     """Decode record by record, whatever the size."""
-    plan = plan_of(schema)
-    return decode_rows(pa.py_buffer(content), *record_places(content), plan, plan.schema)
+    layout = compile_layout(schema)
+    return decode_rows(pa.py_buffer(content), *find_records(content), layout, layout.schema)
 
 
 def by_columns(content: Any, schema: Mapping[str, Any], columns: list[str] | None = None) -> pa.Table:
     """Decode by columns, whatever the size."""
     fewest, avro_columns.FEWEST_FOR_COLUMNS = avro_columns.FEWEST_FOR_COLUMNS, 0
     try:
-        return decode_block(content, schema, columns=columns)
+        return decode_avro_content(content, schema, columns=columns)
     finally:
         avro_columns.FEWEST_FOR_COLUMNS = fewest
 

@@ -81,7 +81,7 @@ PARTS = (
     ("penstock.formats.parquet", "KeyFooter.add", "bloom filter"),
     ("penstock.formats.parquet", "KeyFooter.metadata", "bloom filter"),
     ("penstock.formats.parquet", "repetitive_columns", "choose dictionaries"),
-    ("penstock.filegroup.base_read", "fit", "fit to schema"),
+    ("penstock.filegroup.base_read", "fit_to_schema", "fit to schema"),
     ("penstock.write.locate.upsert", "load_share", "load share"),
     ("penstock.write.locate.upsert", "whole_share", "load share"),
     ("penstock.write.locate.tag", "load_share", "load share"),

@@ -30,7 +30,7 @@ class StageTime:
 
 
 @dataclass(frozen=True)
-class Tasks:
+class TaskProgress:
     """The tasks of a stage: how many there are, and how many of them have begun, which is asked now and then."""
 
     total: int
@@ -52,7 +52,7 @@ class Stages:
         self._around = around or (lambda _: nullcontext())
 
     @contextmanager
-    def run(self, name: str, doing: str, tasks: Tasks | None = None) -> Iterator[StageNotes]:
+    def run(self, name: str, doing: str, tasks: TaskProgress | None = None) -> Iterator[StageNotes]:
         """One stage; the block may note how many rows and bytes it was about."""
         notes, started = StageNotes(), clock.monotonic_s()
         if self._display:
@@ -91,7 +91,7 @@ class _Display:
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def begin(self, doing: str, tasks: Tasks | None) -> None:
+    def begin(self, doing: str, tasks: TaskProgress | None) -> None:
         line = f"[bold]{self._title}[/bold]  {doing}"
         self._status = self._console.status(line)
         self._status.start()
@@ -100,7 +100,7 @@ class _Display:
             self._watcher = threading.Thread(target=self._watch, args=(line, tasks), daemon=True)
             self._watcher.start()
 
-    def _watch(self, line: str, tasks: Tasks) -> None:
+    def _watch(self, line: str, tasks: TaskProgress) -> None:
         while not self._over.wait(_LOOK_EVERY_S):
             with suppress(Exception):  # a look that fails must not disturb the work
                 self._status.update(f"{line}  {min(tasks.begun(), tasks.total)} of {tasks.total}")
@@ -119,7 +119,7 @@ def _somebody_looks() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def human_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """A number of bytes as people read it."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(count) < 1000 or unit == "TB":
@@ -128,7 +128,7 @@ def human_bytes(count: float) -> str:
     raise AssertionError
 
 
-def table_text(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
+def format_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
     """A table as text, as it would look in a terminal."""
     from rich.console import Console
     from rich.table import Table

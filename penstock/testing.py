@@ -22,7 +22,7 @@ from penstock.merge.kernels.gather import take_rows
 from penstock.merge.kernels.runs import FRESH, GONE, Flags
 from penstock.merge.payloads import unknown_payload
 from penstock.merge.user.merger import Own, own_merger
-from penstock.progress import table_text
+from penstock.progress import format_table
 from penstock.registry import Kind, Registered, registered, registered_as
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
@@ -49,7 +49,7 @@ class CounterExample:
     def __str__(self) -> str:
         names = list(dict.fromkeys(name for row in self.rows.values() if row for name in row))
         cells = [[side, *(_shown(row, name) for name in names)] for side, row in self.rows.items()]
-        return f"not {self.law}: {LAWS[self.law]}\n" + table_text("", ["", *names], cells)
+        return f"not {self.law}: {LAWS[self.law]}\n" + format_table("", ["", *names], cells)
 
 
 @dataclass(frozen=True)

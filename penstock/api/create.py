@@ -13,7 +13,7 @@ from penstock import options as o
 from penstock.errors import SchemaError
 from penstock.keys import key_generator
 from penstock.options import read_options
-from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, spark_of_avro
+from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, avro_to_spark
 from penstock.write.rows.schema import check_columns, check_names, stored_schema, writer_schema
 from penstock.write.settings import WriteSettings, resolve
 
@@ -46,6 +46,6 @@ def _struct(spark: SparkSession, schema: Columns, name: str) -> StructType:
     if isinstance(schema, StructType):
         return schema
     if isinstance(schema, pa.Schema):
-        return StructType.fromJson(spark_of_avro(avro_of_arrow(schema, name)))
+        return StructType.fromJson(avro_to_spark(arrow_to_avro(schema, name)))
     found = spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema.schema
     return StructType([f for f in found if f.name not in META_COLUMNS])

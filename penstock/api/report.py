@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
-from penstock.progress import human_bytes
+from penstock.progress import format_bytes
 from penstock.timeline.commit_file import CommitMetadata
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Commit:
     def __repr__(self) -> str:
         counts = {"inserted": self.rows_inserted, "updated": self.rows_updated, "deleted": self.rows_deleted}
         rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
-        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {human_bytes(self.bytes_written)}"
+        files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {format_bytes(self.bytes_written)}"
         took = "" if self.seconds is None else f", {self.seconds:.2f} s"
         return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
 
@@ -185,7 +185,7 @@ def size(name: str) -> Callable[[Any], str]:
 
     def text(entry: Any) -> str:
         value = getattr(entry, name)
-        return "" if value is None else human_bytes(value)
+        return "" if value is None else format_bytes(value)
 
     return text
 

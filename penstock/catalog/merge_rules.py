@@ -20,8 +20,8 @@ from penstock.merge.payloads import (
     own_settings,
     unknown_payload,
 )
-from penstock.schema import arrow_of_avro, column_defaults, has_operation, with_meta_columns, with_operation
-from penstock.schema.avro import AvroRecord, record_of
+from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
+from penstock.schema.avro import AvroRecord, parse_avro
 from penstock.storage import temporary_folder
 from penstock.table import TableState
 
@@ -47,12 +47,12 @@ def build_merge_rules(
         OptionError: the table names a payload that is not known; register it first.
         Unsupported: the table does not keep record keys in its files, and they cannot be told from a column either.
     """
-    options, keeps_operation = table.options, has_operation(schema) or table.options[o.ALLOW_OPERATION_FIELD]
+    options, keeps_operation = table.options, has_operation_column(schema) or table.options[o.ALLOW_OPERATION_FIELD]
     ordering = ordering_field(table)
     settings = PayloadSettings(
         ordering=ordering,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
-        defaults=column_defaults(record_of(schema)),
+        defaults=column_defaults(parse_avro(schema)),
         operation=keeps_operation,
         own=own_settings({**options.raw, **table.config.raw}),
         fixed=(*table.config.record_key_fields, *table.config.partition_fields),
@@ -77,7 +77,7 @@ def _key_column(table: TableState, schema: str) -> str:
     """The column that holds record keys: the meta column or, where that is not filled, the one that keys are made of."""
     if table.config.populate_meta_fields:
         return KEY_COLUMN
-    fields, arrow = table.config.record_key_fields, arrow_of_avro(schema)
+    fields, arrow = table.config.record_key_fields, avro_to_arrow(schema)
     if len(fields) == 1 and fields[0] in arrow.names and _is_its_own_key(arrow.field(fields[0]).type):
         return fields[0]
     raise Unsupported(
@@ -107,11 +107,11 @@ def event_time_column(table: TableState, payload: str | None = None) -> str | No
 
 def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
     """Whether rows have this ordering column; only payloads of ours look into structs for it."""
-    if ordering in (column["name"] for column in record_of(schema)["fields"]):
+    if ordering in (column["name"] for column in parse_avro(schema)["fields"]):
         return True
-    return payload in READY and column_at(arrow_of_avro(schema).empty_table(), ordering) is not None
+    return payload in READY and column_at(avro_to_arrow(schema).empty_table(), ordering) is not None
 
 
 def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:
     """The schema with the meta columns in front, the sixth one too where rows have it."""
-    return with_meta_columns(with_operation(schema) if keeps_operation else schema)
+    return with_meta_columns(with_operation_column(schema) if keeps_operation else schema)

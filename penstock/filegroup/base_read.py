@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.storage import Storage
 
@@ -63,4 +63,4 @@ def _read_row_group(file: pq.ParquetFile, path: str, group: int, columns: list[s
         table = file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowInvalid, OSError) as e:
         raise CorruptFile(f"base file {path} is damaged in row group {group}: {e}") from e
-    return fit(table, target)
+    return fit_to_schema(table, target)

@@ -23,7 +23,7 @@ from penstock.filegroup.meta_columns import (
     stamp_rows,
 )
 from penstock.filegroup.task_output import TaskOutput
-from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, footer_of, open_writer
+from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, open_writer, read_footer
 from penstock.merge.kernels.event_time import EventTimes, event_times
 from penstock.schema import META_COLUMNS
 from penstock.storage.os_errors import convert_os_errors
@@ -45,7 +45,7 @@ class BaseFileWriter:
         self._task = output.task
         self._times = EventTimes()
         bloom = settings.bloom if settings.populate_meta else None
-        self._footer = KeyFooter(bloom, footer_of(old), old.metadata.num_rows) if old else KeyFooter(bloom)
+        self._footer = KeyFooter(bloom, read_footer(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         #: Memory that rows not yet written take.

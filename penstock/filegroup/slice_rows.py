@@ -38,7 +38,7 @@ from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import Positions, take_rows, top_column
 from penstock.merge.kernels.pair import positions_in
 from penstock.merge.merger import Merger
-from penstock.schema import arrow_of_avro
+from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 
@@ -66,7 +66,7 @@ class MergeRules:
     @property
     def arrow(self) -> pa.Schema:
         """The columns as they come out."""
-        return arrow_of_avro(self.schema)
+        return avro_to_arrow(self.schema)
 
     @property
     def lets_logs_win(self) -> bool:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from penstock.errors import SchemaError
 
 
-def fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table's columns by name, in the schema's order and types; nulls where it has no such column."""
     if table.schema.equals(schema):
         return table

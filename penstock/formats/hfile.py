@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.avro.decode import Places
+from penstock.formats.avro.decode import Offsets
 
 _TRAILER_SIZE = 4096
 _TRAILER_MAGIC = b'TRABLK"$'
@@ -30,10 +30,10 @@ class Cells:
     """All cells of a file, in order: places in `data`, which holds the blocks uncompressed."""
 
     data: pa.Buffer
-    key_starts: Places
-    key_ends: Places
-    value_starts: Places
-    value_ends: Places
+    key_starts: Offsets
+    key_ends: Offsets
+    value_starts: Offsets
+    value_ends: Offsets
 
     def keys(self) -> list[bytes]:
         view = memoryview(self.data)

@@ -103,7 +103,7 @@ class KeyFooter:
             self.add(keys)
 
     def _widen(self, keys: pa.ChunkedArray) -> None:
-        low, high = key_range(keys)
+        low, high = min_max_keys(keys)
         self._low = low if self._low is None else min(self._low, low, key=java_order)
         self._high = high if self._high is None else max(self._high, high, key=java_order)
 
@@ -120,7 +120,7 @@ class KeyFooter:
         found = {}
         if self._settings is not None:
             if self._bloom is None:
-                self._build(fitting_entries(self._count, self._settings.entries))
+                self._build(choose_entries(self._count, self._settings.entries))
             assert self._bloom is not None
             found[FOOTER_BLOOM] = self._bloom.to_text()
             if self._bloom.type_code != "SIMPLE":
@@ -137,7 +137,7 @@ def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
 
 
-def key_range(keys: pa.ChunkedArray) -> tuple[str, str]:
+def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
     """The least and the greatest key, in Java's order."""
     bounds = pc.min_max(keys)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
@@ -152,7 +152,7 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def orders_alike(text: str) -> bool:
+def has_java_order(text: str) -> bool:
     """Whether a text compares with every other one in Java as it does in UTF-8."""
     return not text or max(text) < "\ue000"
 
@@ -169,7 +169,7 @@ def _holds_high_bytes(keys: pa.Array) -> bool:
 _LEAST_ENTRIES = 1_000
 
 
-def fitting_entries(keys: int, configured: int) -> int:
+def choose_entries(keys: int, configured: int) -> int:
     """How many entries a filter for a file of this many keys is sized for: room to double, never above the setting."""
     wanted = _LEAST_ENTRIES
     while wanted < keys * 2:
@@ -177,7 +177,7 @@ def fitting_entries(keys: int, configured: int) -> int:
     return min(configured, wanted)
 
 
-def footer_of(file: pq.ParquetFile) -> Mapping[str, str]:
+def read_footer(file: pq.ParquetFile) -> Mapping[str, str]:
     """The footer's text entries."""
     raw = file.metadata.metadata or {}
     return {k.decode(): v.decode("utf-8", "replace") for k, v in raw.items()}

@@ -28,8 +28,8 @@ from penstock.formats.parquet import (
     FOOTER_BLOOM_TYPE,
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
-    footer_of,
-    orders_alike,
+    has_java_order,
+    read_footer,
 )
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.kernels.pair import positions_in
@@ -75,7 +75,7 @@ class Keys:
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
-        if not (orders_alike(low) and orders_alike(high)):
+        if not (has_java_order(low) and has_java_order(high)):
             return None
         if self._order is None and self._mostly_between(low, high):
             return None
@@ -171,7 +171,7 @@ def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> 
 
 def key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
     """The least and the greatest key of a file, as its footer says; None if it does not."""
-    footer = footer_of(open_base_file(storage, base.path))
+    footer = read_footer(open_base_file(storage, base.path))
     if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
         return None
     return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]
@@ -181,7 +181,7 @@ def _candidates(file: pq.ParquetFile, keys: Keys, pruning: Pruning) -> Positions
     """Positions of the keys that the footer does not rule out, or None for all of them."""
     if not (pruning.ranges or pruning.blooms):
         return None
-    footer = footer_of(file)
+    footer = read_footer(file)
     chosen: Positions | None = None
     if file.metadata.num_rows == 0:
         return np.empty(0, np.int64)

@@ -31,13 +31,13 @@ from penstock.filegroup.log.scan import positions_touched
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, known_rows, read_log_rows, read_merged_rows, read_touched_rows
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 from penstock.merge.kernels.gather import Positions
 from penstock.read.commit_time_filter import changed_rows
 from penstock.read.meta_columns import Thin, handed_over, restored, thin_rows, thinned
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
-from penstock.schema import META_COLUMNS, arrow_of_spark
+from penstock.schema import META_COLUMNS, spark_to_arrow
 from penstock.spread.run import cores
 from penstock.storage import Storage
 from penstock.timeline.history import InstantRange
@@ -183,7 +183,7 @@ def _frame(
     table = reading.plan.table
     handed = StructType([StructField(f.name, StringType()) if f.name in folders.places else f for f in stored])
     how = thinned(handed, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
-    arrow = arrow_of_spark(stored.jsonValue())
+    arrow = spark_to_arrow(stored.jsonValue())
     work = _Work(table.storage, tuple(large_first), rules, arrow, rows_of, how, folders, reading.plan.changes)
     parts = _parts(spark, len(slices), _bytes(slices, rows_of))
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(handed, how))
@@ -220,7 +220,7 @@ def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
     try:
         for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
             wanted = changed_rows(rows, work.changes) if work.changes else rows
-            placed = work.folders.with_texts(fit(wanted, work.schema), slice_.partition_path)
+            placed = work.folders.with_texts(fit_to_schema(wanted, work.schema), slice_.partition_path)
             yield from thin_rows(placed, work.thin).to_batches()
     except PenstockError as e:
         place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"

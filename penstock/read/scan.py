@@ -31,7 +31,7 @@ from penstock.read.partition_values import SCHEME, PartitionColumns, path_column
 from penstock.read.plan import QueryPlan
 from penstock.read.skip_rows import leave_out
 from penstock.read.widened_types import older_types
-from penstock.schema import META_COLUMNS, spark_of_avro
+from penstock.schema import META_COLUMNS, avro_to_spark
 from penstock.spread.run import is_connect
 from penstock.table import TableState
 
@@ -136,7 +136,7 @@ def table_struct(plan: QueryPlan) -> StructType:
     meta = [StructField(name, StringType()) for name in META_COLUMNS]
     if plan.schema is None:
         return StructType(meta)
-    struct = StructType.fromJson(spark_of_avro(json.loads(plan.schema)))
+    struct = StructType.fromJson(avro_to_spark(json.loads(plan.schema)))
     fields = [f for f in struct if f.name not in META_COLUMNS]
     if plan.table.config.drop_partition_columns:
         names = {f.name for f in fields}

@@ -17,7 +17,7 @@ from penstock.errors import CorruptFile, SchemaError
 from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.model import FileSlice
 from penstock.read.plan import QueryPlan
-from penstock.schema import META_COLUMNS, avro_of_arrow, spark_of_avro
+from penstock.schema import META_COLUMNS, arrow_to_avro, avro_to_spark
 from penstock.timeline.store import read_schema
 
 
@@ -69,13 +69,13 @@ def _stored(plan: QueryPlan, slice_: FileSlice, schema: StructType) -> StructTyp
 
 
 def _struct(avro: str) -> StructType:
-    return StructType.fromJson(spark_of_avro(json.loads(avro)))
+    return StructType.fromJson(avro_to_spark(json.loads(avro)))
 
 
 def _struct_of_file(plan: QueryPlan, slice_: FileSlice) -> StructType:
     assert slice_.base_file is not None
     file = open_base_file(plan.table.storage, slice_.base_file.path)
-    return StructType.fromJson(spark_of_avro(avro_of_arrow(file.schema_arrow, plan.table.config.name)))
+    return StructType.fromJson(avro_to_spark(arrow_to_avro(file.schema_arrow, plan.table.config.name)))
 
 
 def differs(stored: DataType, asked: DataType) -> bool:

@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.schema.arrow import arrow_of_struct, struct_of_arrow
-from penstock.schema.avro import Avro, AvroRecord, avro_of_struct, record_of, struct_of_avro
+from penstock.schema.arrow import arrow_to_struct, struct_to_arrow
+from penstock.schema.avro import Avro, AvroRecord, avro_to_struct, parse_avro, struct_to_avro
 from penstock.schema.evolution import Merge
 from penstock.schema.model import all_nullable, checked, nameless
-from penstock.schema.spark import SparkStruct, spark_of_struct, struct_of_spark
+from penstock.schema.spark import SparkStruct, spark_to_struct, struct_to_spark
 
 META_COLUMNS: tuple[str, ...] = (
     "_hoodie_commit_time",
@@ -38,54 +38,54 @@ OPERATION_COLUMN = "_hoodie_operation"  # a sixth one, in tables that keep chang
 _UNNAMED = "topLevelRecord"
 
 
-def avro_of_arrow(schema: pa.Schema, table_name: str) -> AvroRecord:
+def arrow_to_avro(schema: pa.Schema, table_name: str) -> AvroRecord:
     """The Avro schema of a table with these columns.
 
     Raises:
         SchemaError: a column has a name or a type that a Hudi table cannot hold, or a name stands twice.
     """
-    name, namespace = names_of_record(table_name)
-    return avro_of_struct(checked(struct_of_arrow(schema)), f"{namespace}.{name}")
+    name, namespace = record_names(table_name)
+    return struct_to_avro(checked(arrow_to_struct(schema)), f"{namespace}.{name}")
 
 
-def arrow_of_avro(avro: Avro) -> pa.Schema:
+def avro_to_arrow(avro: Avro) -> pa.Schema:
     """The Arrow schema in which the kernels hold rows of this table.
 
     Raises:
         SchemaError: it is no Avro schema of a record, or has a type that a table cannot have.
     """
-    return pa.schema(arrow_of_struct(struct_of_avro(avro)))
+    return pa.schema(struct_to_arrow(avro_to_struct(avro)))
 
 
-def avro_of_spark(struct: Mapping[str, Any], table_name: str) -> AvroRecord:
+def spark_to_avro(struct: Mapping[str, Any], table_name: str) -> AvroRecord:
     """The Avro schema of a table with the columns of this Spark struct (``DataFrame.schema.jsonValue()``).
 
     Raises:
-        SchemaError: as for `avro_of_arrow`.
+        SchemaError: as for `arrow_to_avro`.
     """
-    name, namespace = names_of_record(table_name)
-    return avro_of_struct(checked(struct_of_spark(struct)), f"{namespace}.{name}")
+    name, namespace = record_names(table_name)
+    return struct_to_avro(checked(spark_to_struct(struct)), f"{namespace}.{name}")
 
 
-def spark_of_avro(avro: Avro) -> SparkStruct:
+def avro_to_spark(avro: Avro) -> SparkStruct:
     """The JSON form of the Spark struct of this table, for ``StructType.fromJson``.
 
     Raises:
-        SchemaError: as for `arrow_of_avro`.
+        SchemaError: as for `avro_to_arrow`.
     """
-    return spark_of_struct(struct_of_avro(avro))
+    return struct_to_spark(avro_to_struct(avro))
 
 
-def arrow_of_spark(struct: Mapping[str, Any]) -> pa.Schema:
+def spark_to_arrow(struct: Mapping[str, Any]) -> pa.Schema:
     """The Arrow schema in which rows with these columns are handed to Spark.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
     """
-    return pa.schema(arrow_of_struct(struct_of_spark(struct)))
+    return pa.schema(struct_to_arrow(spark_to_struct(struct)))
 
 
-def arrow_for_storage(schema: pa.Schema) -> pa.Schema:
+def with_storage_types(schema: pa.Schema) -> pa.Schema:
     """The same columns as base files hold them, so that every reader understands them.
 
     Everything is nullable, small integers are 32 bits wide, timestamps are in microseconds (milliseconds stay) and in
@@ -94,10 +94,10 @@ def arrow_for_storage(schema: pa.Schema) -> pa.Schema:
     Raises:
         SchemaError: a column has a type that a table cannot have.
     """
-    return pa.schema(arrow_of_struct(all_nullable(struct_of_arrow(schema))))
+    return pa.schema(struct_to_arrow(all_nullable(arrow_to_struct(schema))))
 
 
-def names_of_record(table_name: str) -> tuple[str, str]:
+def record_names(table_name: str) -> tuple[str, str]:
     """Name and namespace of the Avro record of a table; characters that Avro does not know become ``__``."""
     name = re.sub(r"[^A-Za-z0-9_]", "__", re.sub(r"^[^A-Za-z_]", "__", table_name))
     return f"{name}_record", f"hoodie.{name}"
@@ -107,34 +107,34 @@ def with_meta_columns(avro: Avro) -> AvroRecord:
     """The schema of the files: the five meta columns first, then the operation column, if there is one."""
     bare = without_meta_columns(avro)
     meta = [_meta_column(name) for name in META_COLUMNS]
-    return {**bare, "fields": [*meta, *([_meta_column(OPERATION_COLUMN)] if has_operation(avro) else []), *bare["fields"]]}
+    return {**bare, "fields": [*meta, *([_meta_column(OPERATION_COLUMN)] if has_operation_column(avro) else []), *bare["fields"]]}
 
 
 def _meta_column(name: str) -> AvroRecord:
     return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
 
 
-def with_operation(avro: Avro) -> AvroRecord:
+def with_operation_column(avro: Avro) -> AvroRecord:
     """The schema of a table that keeps what was done to each row: with the operation column, in front of the others."""
     bare = without_meta_columns(avro)
     return {**bare, "fields": [_meta_column(OPERATION_COLUMN), *bare["fields"]]}
 
 
-def has_operation(avro: Avro) -> bool:
+def has_operation_column(avro: Avro) -> bool:
     """Whether rows of this schema have the operation column."""
-    return any(column["name"] == OPERATION_COLUMN for column in record_of(avro)["fields"])
+    return any(column["name"] == OPERATION_COLUMN for column in parse_avro(avro)["fields"])
 
 
 def without_meta_columns(avro: Avro) -> AvroRecord:
     """The schema of the table: what the user wrote, without any meta column."""
-    record = record_of(avro)
+    record = parse_avro(avro)
     kept = [column for column in record["fields"] if column["name"] not in (*META_COLUMNS, OPERATION_COLUMN)]
     return {**record, "fields": kept}
 
 
 def avro_text(avro: Avro) -> str:
     """The schema as Hudi writes it into commits, footers and properties: JSON without spaces."""
-    return json.dumps(record_of(avro), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(parse_avro(avro), separators=(",", ":"), ensure_ascii=False)
 
 
 def with_meta_columns_text(avro: Avro) -> str:
@@ -166,11 +166,11 @@ def evolve(
     Raises:
         SchemaError: columns are missing or have types that do not fit; the message lists all of them and what helps.
     """
-    named = struct_of_avro(without_meta_columns(incoming))
+    named = avro_to_struct(without_meta_columns(incoming))
     rows = checked(nameless(named))
     if table is None:
-        return avro_of_struct(rows, named.full_name or _UNNAMED)
-    old = struct_of_avro(without_meta_columns(table))
+        return struct_to_avro(rows, named.full_name or _UNNAMED)
+    old = avro_to_struct(without_meta_columns(table))
     fills_by_option = set_null_for_missing and not allow_drop and not validate
     merge = Merge(
         fills=reconcile or fills_by_option,
@@ -179,7 +179,7 @@ def evolve(
     )
     merged = merge.structs(old, rows)
     merge.raise_if_unfit()
-    return avro_of_struct(merged, old.full_name or _UNNAMED)
+    return struct_to_avro(merged, old.full_name or _UNNAMED)
 
 
 def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

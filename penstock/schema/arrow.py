@@ -16,7 +16,7 @@ MAP_KEYS = "column {} is a map with keys of type {}; a table can hold maps from 
 NO_TYPE = "column {} has the type {}, which a Hudi table cannot hold: cast it to another one, or leave it out"
 
 
-def struct_of_arrow(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
+def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
     """The columns of an Arrow schema or struct.
 
     Raises:
@@ -25,7 +25,7 @@ def struct_of_arrow(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
     return Struct(tuple(Field(f.name, _type_of(f.type, (*path, f.name)), f.nullable) for f in fields))
 
 
-def arrow_of_struct(struct: Struct) -> list[pa.Field[Any]]:
+def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
     """The columns as Arrow fields."""
     return [pa.field(column.name, _arrow_of(column.type), column.nullable) for column in struct.fields]
 
@@ -61,7 +61,7 @@ def _type_of(kind: Any, path: Path) -> Type:
         milliseconds, micros = (m.MILLIS, m.MICROS) if kind.tz else (m.LOCAL_MILLIS, m.LOCAL_MICROS)
         return milliseconds if kind.unit == "ms" else micros
     if pt.is_struct(kind):
-        return struct_of_arrow([kind.field(at) for at in range(kind.num_fields)], path)
+        return arrow_to_struct([kind.field(at) for at in range(kind.num_fields)], path)
     if pt.is_map(kind):
         if _type_of(kind.key_type, (*path, "key")) != m.STRING:
             raise SchemaError(MAP_KEYS.format(dotted(path), kind.key_type))
@@ -106,4 +106,4 @@ def _arrow_of(kind: Type) -> pa.DataType:
             values: Any = pa.field("value", _arrow_of(value), nullable)  # the stubs know types only
             return pa.map_(pa.string(), values)
         case Struct():
-            return pa.struct(arrow_of_struct(kind))
+            return pa.struct(struct_to_arrow(kind))

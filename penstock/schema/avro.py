@@ -43,7 +43,7 @@ _CARRIER = {  # of each logical type
 }
 
 
-def record_of(avro: Avro) -> AvroRecord:
+def parse_avro(avro: Avro) -> AvroRecord:
     """The schema as a dict.
 
     Raises:
@@ -58,19 +58,19 @@ def record_of(avro: Avro) -> AvroRecord:
     return dict(record)
 
 
-def struct_of_avro(avro: Avro) -> Struct:
+def avro_to_struct(avro: Avro) -> Struct:
     """The columns of an Avro record.
 
     Raises:
         SchemaError: it is no Avro schema, or has a type that a table cannot have.
     """
     try:
-        return _Reader().record(record_of(avro), "", ())
+        return _Reader().record(parse_avro(avro), "", ())
     except (KeyError, TypeError, AttributeError) as cause:
         raise SchemaError(f"not an Avro schema: {cause!r}") from cause
 
 
-def avro_of_struct(struct: Struct, full_name: str) -> AvroRecord:
+def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
     """The Avro record of this full name with these columns."""
     return _Writer().record(replace(struct, full_name=full_name), full_name)
 

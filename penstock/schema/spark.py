@@ -40,7 +40,7 @@ _SPARK: dict[Type, str] = {
 }
 
 
-def struct_of_spark(struct: Mapping[str, Any], path: Path = ()) -> Struct:
+def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
     """The columns of a Spark struct.
 
     Raises:
@@ -54,7 +54,7 @@ def struct_of_spark(struct: Mapping[str, Any], path: Path = ()) -> Struct:
     return Struct(tuple(fields))
 
 
-def spark_of_struct(struct: Struct) -> SparkStruct:
+def struct_to_spark(struct: Struct) -> SparkStruct:
     """The JSON of the Spark struct with these columns."""
     return {"type": "struct", "fields": [_spark_field(column) for column in struct.fields]}
 
@@ -64,7 +64,7 @@ def _type_of(kind: Any, path: Path) -> Type:
         case str():
             return _simple_of(kind, path)
         case {"type": "struct"}:
-            return struct_of_spark(kind, path)
+            return spark_to_struct(kind, path)
         case {"type": "array"}:
             return List(_type_of(kind["elementType"], (*path, "element")), kind["containsNull"])
         case {"type": "map", "keyType": key}:
@@ -108,4 +108,4 @@ def _spark_of(kind: Type) -> Any:
                 "valueContainsNull": nullable,
             }
         case Struct():
-            return spark_of_struct(kind)
+            return struct_to_spark(kind)

@@ -15,7 +15,7 @@ from penstock import options as o
 from penstock.catalog.listing import merged_slices
 from penstock.catalog.pending import pending_clusterings
 from penstock.filegroup.model import FileSlice
-from penstock.progress import human_bytes
+from penstock.progress import format_bytes
 from penstock.services.clean.retention import policy_of
 from penstock.table import TableState
 from penstock.timeline.archive import archive_files
@@ -62,7 +62,7 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     small, count = sum(size < limit for size in sizes), len(sizes)
     is_bad = count >= _FILES_TO_MATTER and small > count * _SMALL_SHARE
     text = (
-        f"run cluster(), write more rows at once, or choose coarser partitions: files below {human_bytes(limit)} cost a read "
+        f"run cluster(), write more rows at once, or choose coarser partitions: files below {format_bytes(limit)} cost a read "
         "more than they give"
     )
     return Finding("small files", f"{small:,} of {count:,}", text if is_bad else "")
@@ -88,7 +88,7 @@ def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     bases = sum(one.base_bytes for one in slices)
     share = f" ({logs / bases:.0%})" if bases else ""
     is_bad = logs > bases * _LOG_RATIO and logs > 0
-    text = f"{human_bytes(logs)} to {human_bytes(bases)}{share}"
+    text = f"{format_bytes(logs)} to {format_bytes(bases)}{share}"
     return Finding("log to base size", text, "run compact(): every read merges these logs" if is_bad else "")
 
 
@@ -133,7 +133,7 @@ def _last_clean(table: TableState, now: datetime) -> Finding:
 def _timeline(table: TableState) -> Finding:
     active = len(table.timeline.instants)
     files = archive_files(table.storage, table.base_path, table.config.archive_folder)
-    archived = f"{len(files):,} archive files, {human_bytes(sum(f.size_bytes for f in files))}" if files else "nothing archived"
+    archived = f"{len(files):,} archive files, {format_bytes(sum(f.size_bytes for f in files))}" if files else "nothing archived"
     is_bad = len(table.timeline.writes) > 2 * table.options[o.KEEP_MAX_COMMITS]
     held = "; delete savepoints that nobody needs" if table.timeline.of(Action.SAVEPOINT) else ""
     return Finding(

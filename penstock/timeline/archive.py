@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro.block import BLOCK_VERSION, record_places
+from penstock.formats.avro.block import BLOCK_VERSION, find_records
 from penstock.formats.avro.container import SCHEMAS, decode_record, encode_record
-from penstock.formats.log import BlockType, HeaderKey, open_log, read_content, scan_blocks, write_block
+from penstock.formats.log import BlockType, HeaderKey, encode_block, open_log, read_content, scan_blocks
 from penstock.schema import avro_text
 from penstock.storage import FileInfo, Storage, join
 
@@ -60,7 +60,7 @@ def _block(entries: Sequence[Entry]) -> bytes:
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
-    return write_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: avro_text(SCHEMAS[ENTRY])}, content)
+    return encode_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: avro_text(SCHEMAS[ENTRY])}, content)
 
 
 def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
@@ -74,7 +74,7 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
         if block.type is not BlockType.AVRO_DATA:
             raise CorruptFile(f"{block.place}: a block of type {block.type.name} in the archived timeline")
         data, schema = memoryview(read_content(log, block)), block.header[HeaderKey.SCHEMA]
-        starts, ends = record_places(data)
+        starts, ends = find_records(data)
         for start, end in zip(starts, ends, strict=True):
             yield decode_record(bytes(data[int(start) : int(end)]), schema)
 

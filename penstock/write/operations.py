@@ -15,7 +15,7 @@ from penstock.index.in_memory import remember
 from penstock.merge.merger import Merger
 from penstock.options import Options
 from penstock.options.operation import Operation
-from penstock.progress import StageNotes, Tasks
+from penstock.progress import StageNotes, TaskProgress
 from penstock.spread.run import run_tasks
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
@@ -148,9 +148,9 @@ def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bo
     return staging, pieces
 
 
-def files_begun(write: Write, change: Change, total: int) -> Tasks:
+def files_begun(write: Write, change: Change, total: int) -> TaskProgress:
     """Tasks of a stage that writes files: each announces its file when it begins."""
-    return Tasks(total, lambda: len(read_markers(write.table.storage, write.table.base_path, change.time)))
+    return TaskProgress(total, lambda: len(read_markers(write.table.storage, write.table.base_path, change.time)))
 
 
 def note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:

@@ -31,7 +31,7 @@ from penstock.merge.payloads import (
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.registry import registered
-from penstock.schema import column_defaults, has_operation
+from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.write.context import Write
@@ -156,7 +156,7 @@ def payload_settings(write: Write) -> PayloadSettings:
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro)),
-        operation=has_operation(write.prepared.avro),
+        operation=has_operation_column(write.prepared.avro),
         own=own_settings(options.raw),
         fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
         timeout_s=options[o.PAYLOAD_TIMEOUT],

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, log_file_name, partition_metafile
-from penstock.formats.log import avro_block, delete_block, parquet_block
-from penstock.formats.log.deletes import deletes_of
-from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
+from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
+from penstock.formats.log.deletes import build_deletes
+from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import write_config
 from penstock.timeline.commit_file import CommitMetadata, write_commit
@@ -63,24 +63,24 @@ class HandMade:
 
     def rows(self, number: int, city: str, *rows: tuple[Any, ...], parquet: bool = False) -> bytes:
         """A block of rows."""
-        write = parquet_block if parquet else avro_block
+        write = encode_parquet_block if parquet else encode_avro_block
         return write(self._rows(number, city, rows), instant=at(number), schema=self._avro)
 
     def deletes(self, number: int, city: str, *keys: str, ordering: pa.Array | None = None) -> bytes:
         """A block of deleted keys."""
-        gone = deletes_of(pa.array(keys), pa.array([city] * len(keys)), ordering)
-        return delete_block(gone, instant=at(number), schema=self._avro)
+        gone = build_deletes(pa.array(keys), pa.array([city] * len(keys)), ordering)
+        return encode_delete_block(gone, instant=at(number), schema=self._avro)
 
     def instant(self, number: int, action: str = "deltacommit", **more: Any) -> HandMade:
         """A file of the timeline: `deltacommit`, `commit`, `deltacommit.inflight`, `compaction.requested`, …"""
-        schema = {"schema": avro_text(avro_of_arrow(self.columns, "trips"))}
+        schema = {"schema": avro_text(arrow_to_avro(self.columns, "trips"))}
         content = write_commit(CommitMetadata(operation="UPSERT", extra=schema, **more)) if "." not in action else b""
         (self.path / ".hoodie" / f"{at(number)}.{action}").write_bytes(content)
         return self
 
     @property
     def _avro(self) -> str:
-        return avro_text(with_meta_columns(avro_of_arrow(self.columns, "trips")))
+        return avro_text(with_meta_columns(arrow_to_avro(self.columns, "trips")))
 
     def _rows(self, number: int, city: str, rows: tuple[tuple[Any, ...], ...]) -> pa.Table:
         meta = {

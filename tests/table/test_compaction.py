@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock.errors import CommitUnknown, CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
-from penstock.formats.log import rollback_block, scan_blocks
+from penstock.formats.log import encode_rollback_block, scan_blocks
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.run import compact, run_plan
@@ -602,7 +602,7 @@ def test_all_log_files_of_a_slice_are_compacted_whether_the_plan_knows_them_or_n
     made = HandMade(tmp_path / "t").base(1, "x", ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "x", 1, 1.0))
     made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(1, "x", 2, made.rows(4, "x", ("b", "x", 4, 4.0)))
     made.log(1, "x", 3, made.rows(5, "x", ("c", "x", 5, 5.0)))
-    made.log(1, "x", 4, rollback_block(instant=at(6), target_instant=at(4)))
+    made.log(1, "x", 4, encode_rollback_block(instant=at(6), target_instant=at(4)))
     named = tuple(f".x-0_{at(1)}.log.{version}_0-0-0" for version in (1, 2))
     operation = CompactionOperation("x", "x-0", at(1), f"x-0_0-0-0_{at(1)}.parquet", named, {"TOTAL_LOG_FILES_SIZE": 1.0})
     (made.path / ".hoodie" / f"{at(7)}.compaction.requested").write_bytes(write_plan(CompactionPlan((operation,))))

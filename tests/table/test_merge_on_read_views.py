@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.log import rollback_block, scan_blocks
+from penstock.formats.log import encode_rollback_block, scan_blocks
 from penstock.read import log_slices as merged
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
@@ -77,7 +77,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     made.instant(2)
     made.instant(3, "compaction.requested")
     made.log(1, "berlin", 2, made.rows(4, "berlin", ("b", "berlin", 9, -1.0), ("x", "berlin", 9, -1.0)))
-    made.log(1, "berlin", 3, rollback_block(instant=at(5), target_instant=at(4)))
+    made.log(1, "berlin", 3, encode_rollback_block(instant=at(5), target_instant=at(4)))
     made.log(3, "rome", 1, made.rows(6, "rome", ("g", "rome", 3, 71.0), ("i", "rome", 3, 9.0)), made.deletes(6, "rome", "h"))
     made.log(2, "tokyo", 2, made.deletes(6, "tokyo", "f"), made.rows(6, "tokyo", ("j", "tokyo", 6, 11.0)))
     made.instant(6)

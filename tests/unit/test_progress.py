@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from penstock import progress
-from penstock.progress import Stages, Tasks, human_bytes, table_text
+from penstock.progress import Stages, TaskProgress, format_bytes, format_table
 
 
 def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
@@ -59,7 +59,7 @@ def test_tasks_that_have_begun_are_counted_while_a_stage_runs(monkeypatch: pytes
     stages = Stages("upsert trips", "on")
     assert stages._display is not None
     monkeypatch.setattr("rich.status.Status.update", lambda self, text: shown.append(text))
-    with stages.run("store", "merging", Tasks(4, begun)):
+    with stages.run("store", "merging", TaskProgress(4, begun)):
         assert looked.wait(10)
     assert [text[-6:] for text in shown[:2]] == ["3 of 4", "4 of 4"]
 
@@ -72,7 +72,7 @@ def test_a_look_that_fails_does_not_disturb_the_work(monkeypatch: pytest.MonkeyP
         looked.set()
         raise OSError("gone")
 
-    with Stages("upsert trips", "on").run("store", "merging", Tasks(4, begun)):
+    with Stages("upsert trips", "on").run("store", "merging", TaskProgress(4, begun)):
         assert looked.wait(10)
 
 
@@ -94,9 +94,9 @@ def test_what_is_asked_for_is_open_around_a_stage() -> None:
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (72_000_000, "72.0 MB"), (5e15, "5000 TB")]
 )
 def test_bytes_are_shown_as_people_read_them(count: float, text: str) -> None:
-    assert human_bytes(count) == text
+    assert format_bytes(count) == text
 
 
 def test_a_table_shows_every_cell() -> None:
-    text = table_text("files", ["partition", "rows"], [["berlin", "3"], ["tokyo", "4"]])
+    text = format_table("files", ["partition", "rows"], [["berlin", "3"], ["tokyo", "4"]])
     assert all(cell in text for cell in ("files", "partition", "rows", "berlin", "tokyo", "3", "4"))

@@ -18,16 +18,16 @@ from penstock.errors import SchemaError
 from penstock.formats.properties import read_properties
 from penstock.schema import (
     META_COLUMNS,
-    arrow_for_storage,
-    arrow_of_avro,
-    avro_of_arrow,
-    avro_of_spark,
+    arrow_to_avro,
     avro_text,
+    avro_to_arrow,
+    avro_to_spark,
     evolve,
-    names_of_record,
-    spark_of_avro,
+    record_names,
+    spark_to_avro,
     with_meta_columns,
     with_meta_columns_text,
+    with_storage_types,
     without_meta_columns,
 )
 from tests.unit.golden import NAMES, golden_files
@@ -87,7 +87,7 @@ def base_files(name: str) -> list[pq.ParquetFile]:
 
 def avro(**columns: Any) -> dict[str, Any]:
     """An Avro schema; a type that ends with ! is not nullable."""
-    return avro_of_arrow(pa.schema([_arrow_field(name, kind) for name, kind in columns.items()]), "t")
+    return arrow_to_avro(pa.schema([_arrow_field(name, kind) for name, kind in columns.items()]), "t")
 
 
 def _arrow_field(name: str, kind: Any) -> pa.Field:
@@ -102,7 +102,7 @@ def _arrow_field(name: str, kind: Any) -> pa.Field:
 
 def columns_of(schema: dict[str, Any]) -> dict[str, str]:
     """Column → type as Spark shows it, with ! for not null."""
-    struct = T.StructType.fromJson(spark_of_avro(schema))
+    struct = T.StructType.fromJson(avro_to_spark(schema))
     return {f.name: f.dataType.simpleString() + ("" if f.nullable else "!") for f in struct.fields}
 
 
@@ -114,16 +114,16 @@ def test_a_schema_of_a_commit_comes_back_from_arrow_letter_for_letter(name: str)
     text = commit_schema(name)
     table = json.loads(text)["namespace"].removeprefix("hoodie.")
 
-    assert avro_text(avro_of_arrow(arrow_of_avro(text), table)) == text
+    assert avro_text(arrow_to_avro(avro_to_arrow(text), table)) == text
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_schema_of_a_commit_comes_back_from_spark_letter_for_letter(name: str) -> None:
     text = commit_schema(name)
-    struct = T.StructType.fromJson(spark_of_avro(text))
+    struct = T.StructType.fromJson(avro_to_spark(text))
     table = json.loads(text)["namespace"].removeprefix("hoodie.")
 
-    assert avro_text(avro_of_spark(struct.jsonValue(), table)) == text
+    assert avro_text(spark_to_avro(struct.jsonValue(), table)) == text
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -139,10 +139,10 @@ def test_the_schema_with_meta_columns_is_the_one_in_the_footers(name: str) -> No
 
 @pytest.mark.parametrize("name", TABLES)
 def test_base_files_of_hudi_hold_the_types_of_our_arrow_schema(name: str) -> None:
-    expected = arrow_of_avro(with_meta_columns(commit_schema(name)))
+    expected = avro_to_arrow(with_meta_columns(commit_schema(name)))
 
     for file in base_files(name):
-        stored = arrow_for_storage(file.schema_arrow)
+        stored = with_storage_types(file.schema_arrow)
         assert stored.names == expected.names
         assert [f.type for f in stored] == [f.type for f in expected]
 
@@ -154,7 +154,7 @@ def test_the_schema_of_create_table_with_null_last_is_the_same_schema(name: str)
 
     assert '","null"]' in created
     if name in TABLES:
-        assert arrow_of_avro(created).equals(arrow_of_avro(commit_schema(name)))
+        assert avro_to_arrow(created).equals(avro_to_arrow(commit_schema(name)))
         assert avro_text(evolved(None, created)) == commit_schema(name)
 
 
@@ -177,7 +177,7 @@ def test_fastavro_takes_our_schemas(name: str) -> None:
     ],
 )
 def test_the_record_is_named_after_the_table(table: str, record: str, namespace: str) -> None:
-    assert names_of_record(table) == (record, namespace)
+    assert record_names(table) == (record, namespace)
 
 
 def test_nested_types_are_named_after_their_place() -> None:
@@ -200,7 +200,7 @@ def test_nested_types_are_named_after_their_place() -> None:
 
 @pytest.mark.parametrize("name", ["a", "_", "_1", "größe", "名前", "x٣", "A9_"])
 def test_names_that_avro_takes_pass(name: str) -> None:
-    assert arrow_of_avro(avro(**{name: "int32"})).names == [name]
+    assert avro_to_arrow(avro(**{name: "int32"})).names == [name]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "1a", "a-b", "a`b", 'a"b', "a$", "a²", "😀", "𝒳x", "٣x", "a\n"])
@@ -210,7 +210,7 @@ def test_names_that_avro_refuses_are_refused_by_column(name: str, nested: bool) 
     top = "outer" if nested else name
 
     with pytest.raises(SchemaError, match="Avro") as error:
-        avro_of_arrow(pa.schema([pa.field(top, kind)]), "t")
+        arrow_to_avro(pa.schema([pa.field(top, kind)]), "t")
     assert repr(f"outer.{name}" if nested else name) in str(error.value)
 
 
@@ -223,14 +223,14 @@ def test_columns_that_differ_only_by_case_are_refused() -> None:
 
 def test_a_column_that_stands_twice_is_refused() -> None:
     with pytest.raises(SchemaError, match="'id' stands twice"):
-        avro_of_arrow(pa.schema([pa.field("id", pa.int32())] * 2), "t")
+        arrow_to_avro(pa.schema([pa.field("id", pa.int32())] * 2), "t")
 
 
 # Arrow
 
 
 def test_every_arrow_type_comes_back_from_avro() -> None:
-    assert arrow_of_avro(avro_of_arrow(EVERY_ARROW_TYPE, "t")).equals(EVERY_ARROW_TYPE)
+    assert avro_to_arrow(arrow_to_avro(EVERY_ARROW_TYPE, "t")).equals(EVERY_ARROW_TYPE)
 
 
 def test_every_avro_schema_we_write_is_one_to_fastavro() -> None:
@@ -239,7 +239,7 @@ def test_every_avro_schema_we_write_is_one_to_fastavro() -> None:
         {"long": 2},
     ]
     out = io.BytesIO()
-    fastavro.writer(out, fastavro.parse_schema(avro_of_arrow(EVERY_ARROW_TYPE, "t")), rows)
+    fastavro.writer(out, fastavro.parse_schema(arrow_to_avro(EVERY_ARROW_TYPE, "t")), rows)
 
     assert [row["long"] for row in fastavro.reader(io.BytesIO(out.getvalue()))] == [1, 2]
 
@@ -272,7 +272,7 @@ def test_every_avro_schema_we_write_is_one_to_fastavro() -> None:
     ],
 )
 def test_files_hold_types_that_every_reader_knows(given_type: pa.DataType, stored: pa.DataType) -> None:
-    schema = arrow_for_storage(pa.schema([pa.field("c", given_type, nullable=False)]))
+    schema = with_storage_types(pa.schema([pa.field("c", given_type, nullable=False)]))
 
     assert schema.equals(pa.schema([pa.field("c", stored)]))
     if pa.types.is_list(stored):
@@ -318,16 +318,16 @@ def test_named_types_that_stand_twice_are_found_again_and_written_once() -> None
     }
     address = pa.struct([pa.field("zip", pa.int32(), nullable=False)])
 
-    assert arrow_of_avro(schema).field("work").type == address
-    assert arrow_of_avro(schema).field("others").type.value_type == address
-    assert arrow_of_avro(schema).field("hash2").type == pa.binary(4)
+    assert avro_to_arrow(schema).field("work").type == address
+    assert avro_to_arrow(schema).field("others").type.value_type == address
+    assert avro_to_arrow(schema).field("hash2").type == pa.binary(4)
     result = evolved(schema, avro(more="int32"), reconcile=True)
     assert result["namespace"] == "com.foo"
     assert [f["type"][1] for f in result["fields"][1:3]] == [
         "com.foo.Address",
         {"type": "array", "items": "com.foo.Address"},
     ]
-    assert arrow_of_avro(fastavro.schema.to_parsing_canonical_form(result)).names == [
+    assert avro_to_arrow(fastavro.schema.to_parsing_canonical_form(result)).names == [
         *("home", "work", "others", "hash", "hash2", "more")
     ]
 
@@ -348,7 +348,7 @@ def test_logical_types_enums_and_decimals_in_bytes_are_read() -> None:
         ],
     }
 
-    assert [f.type for f in arrow_of_avro(schema)] == [
+    assert [f.type for f in avro_to_arrow(schema)] == [
         pa.string(),
         pa.decimal128(20, 4),
         pa.timestamp("ms", "UTC"),
@@ -391,7 +391,7 @@ def test_logical_types_enums_and_decimals_in_bytes_are_read() -> None:
 )
 def test_what_is_no_schema_of_a_table_is_a_schema_error(broken: str) -> None:
     with pytest.raises(SchemaError):
-        arrow_of_avro(broken)
+        avro_to_arrow(broken)
 
 
 # Meta columns
@@ -431,7 +431,7 @@ def test_every_spark_type_is_stored_and_comes_back() -> None:
         ]
     )
 
-    assert columns_of(avro_of_spark(struct.jsonValue(), "t")) == {
+    assert columns_of(spark_to_avro(struct.jsonValue(), "t")) == {
         "boolean": "boolean",
         "byte": "int",
         "short": "int!",
@@ -443,17 +443,17 @@ def test_every_spark_type_is_stored_and_comes_back() -> None:
         "array": "array<array<binary>>",
         "map": "map<string,struct<d:date>>",
     }
-    back = T.StructType.fromJson(spark_of_avro(avro_of_spark(struct.jsonValue(), "t")))
+    back = T.StructType.fromJson(avro_to_spark(spark_to_avro(struct.jsonValue(), "t")))
     assert [back["array"], back["map"]] == [struct["array"], struct["map"]]
 
 
 def test_comments_of_columns_are_kept() -> None:
     inner = T.StructType([T.StructField("x", T.IntegerType(), True, {"comment": "inside é", "other": 1})])
     struct = T.StructType([T.StructField("s", inner, True, {"comment": "outside"})])
-    schema = avro_of_spark(struct.jsonValue(), "t")
+    schema = spark_to_avro(struct.jsonValue(), "t")
 
     assert '"doc":"outside"' in avro_text(schema)
-    back = T.StructType.fromJson(spark_of_avro(schema))
+    back = T.StructType.fromJson(avro_to_spark(schema))
     assert back["s"].metadata == {"comment": "outside"}
     assert back["s"].dataType["x"].metadata == {"comment": "inside é"}
 
@@ -471,19 +471,19 @@ def test_comments_of_columns_are_kept() -> None:
 )
 def test_spark_types_that_a_table_cannot_hold_are_refused_by_column(kind: T.DataType) -> None:
     with pytest.raises(SchemaError, match="'c"):
-        avro_of_spark(T.StructType([T.StructField("c", kind)]).jsonValue(), "t")
+        spark_to_avro(T.StructType([T.StructField("c", kind)]).jsonValue(), "t")
 
 
 @pytest.mark.parametrize("kind", ["variant", "interval", "time(6)", "geometry(4326)", {"type": "udt", "class": "x"}])
 def test_newer_spark_types_are_refused_by_column(kind: Any) -> None:
     with pytest.raises(SchemaError, match="'c' has the type"):
-        avro_of_spark({"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True}]}, "t")
+        spark_to_avro({"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True}]}, "t")
 
 
 def test_a_string_with_a_collation_is_a_string() -> None:
     field = {"name": "c", "type": "string collate UNICODE_CI", "nullable": True, "metadata": {}}
 
-    assert columns_of(avro_of_spark({"type": "struct", "fields": [field]}, "t")) == {"c": "string"}
+    assert columns_of(spark_to_avro({"type": "struct", "fields": [field]}, "t")) == {"c": "string"}
 
 
 # Evolution
@@ -496,14 +496,14 @@ def test_the_first_write_makes_the_schema() -> None:
 
 
 def test_the_same_schema_stays_as_it_is() -> None:
-    schema = avro_of_arrow(EVERY_ARROW_TYPE, "t")
+    schema = arrow_to_avro(EVERY_ARROW_TYPE, "t")
 
     assert avro_text(evolved(with_meta_columns(schema), schema)) == avro_text(schema)
 
 
 def test_the_record_keeps_the_name_it_has_in_the_table() -> None:
-    table = avro_of_arrow(pa.schema([_arrow_field("s", {"a": "int32"})]), "old")
-    incoming = avro_of_arrow(pa.schema([_arrow_field("s", {"a": "int32"}), _arrow_field("n", {"b": "int32"})]), "new")
+    table = arrow_to_avro(pa.schema([_arrow_field("s", {"a": "int32"})]), "old")
+    incoming = arrow_to_avro(pa.schema([_arrow_field("s", {"a": "int32"}), _arrow_field("n", {"b": "int32"})]), "new")
 
     result = evolved(table, incoming)
 
@@ -605,7 +605,7 @@ def test_binary_fits_a_column_of_fixed_length() -> None:
     fixed = {"type": "fixed", "name": "Hash", "size": 16}
     table = {"type": "record", "name": "r", "fields": [{"name": "h", "type": fixed}]}
 
-    assert arrow_of_avro(evolved(table, avro(h="binary"))).field("h").type == pa.binary(16)
+    assert avro_to_arrow(evolved(table, avro(h="binary"))).field("h").type == pa.binary(16)
 
 
 def test_missing_columns_are_all_named_with_their_types_and_the_way_out() -> None:
@@ -721,15 +721,15 @@ schemas = struct_types(types).map(lambda kind: pa.schema([kind.field(at) for at 
 @settings(deadline=None)
 @given(schemas)
 def test_any_schema_comes_back_and_is_a_schema_to_others(schema: pa.Schema) -> None:
-    made = avro_of_arrow(schema, "t")
+    made = arrow_to_avro(schema, "t")
 
-    assert arrow_of_avro(avro_text(made)).equals(schema)
+    assert avro_to_arrow(avro_text(made)).equals(schema)
     assert evolved(None, made) == made
     assert evolved(made, made) == made
     fastavro.parse_schema(made)
-    struct = T.StructType.fromJson(spark_of_avro(made))
-    again = spark_of_avro(avro_of_spark(struct.jsonValue(), "t"))
-    assert again == spark_of_avro(made)
+    struct = T.StructType.fromJson(avro_to_spark(made))
+    again = avro_to_spark(spark_to_avro(struct.jsonValue(), "t"))
+    assert again == avro_to_spark(made)
 
 
 @settings(deadline=None)
@@ -739,7 +739,7 @@ def test_what_evolves_has_every_column_of_the_data_and_evolves_no_further(
 ) -> None:
     options = {"set_null_for_missing": fill, "allow_drop": drop, "reconcile": reconcile, "validate": validate}
     try:
-        result = evolved(avro_of_arrow(table, "t"), avro_of_arrow(incoming, "t"), **options)
+        result = evolved(arrow_to_avro(table, "t"), arrow_to_avro(incoming, "t"), **options)
     except SchemaError:
         return
     assert set(columns_of(result)) >= set(incoming.names)

@@ -33,7 +33,7 @@ from penstock.formats.log.large_block import PART_BYTES
 from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import column_at
 from penstock.merge.kernels.pair import flat
-from penstock.schema import arrow_of_avro
+from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 from penstock.timeline.timeline import Timeline
@@ -98,7 +98,7 @@ class LogColumns:
     @property
     def arrow(self) -> pa.Schema:
         """The columns as they come out; each may hold nulls, since a delete has no row."""
-        whole = arrow_of_avro(self.schema)
+        whole = avro_to_arrow(self.schema)
         return pa.schema([field.with_nullable(True) for field in whole if field.name in self.names])
 
 

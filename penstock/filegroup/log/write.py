@@ -25,7 +25,7 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, stamp_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import log_file_name, log_token
 from penstock.filegroup.task_output import TaskOutput
-from penstock.formats.log import avro_block, delete_block, parquet_block
+from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
 from penstock.formats.log.deletes import Deletes
 from penstock.merge.kernels.gather import Positions
 from penstock.schema import META_COLUMNS
@@ -114,7 +114,7 @@ class LogWriter:
             return
         file = self._open or self._next()
         file.counts.deletes += len(deletes)
-        block = delete_block(deletes, instant=self._output.settings.instant, schema=self._schema, positions=positions)
+        block = encode_delete_block(deletes, instant=self._output.settings.instant, schema=self._schema, positions=positions)
         self._append(file, block)
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
@@ -157,9 +157,9 @@ class LogWriter:
         settings = self._output.settings
         said: dict[str, Any] = {"instant": settings.instant, "schema": self._schema, "positions": positions}
         if self._settings.block_format is BlockFormat.PARQUET:
-            block = parquet_block(rows, codec=settings.codec, **said)
+            block = encode_parquet_block(rows, codec=settings.codec, **said)
         else:
-            block = avro_block(rows, **said)
+            block = encode_avro_block(rows, **said)
             self._row_bytes = len(block) / rows.num_rows
         file = self._open or self._next()
         if are_updates:

@@ -15,33 +15,33 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.layout import (
-    Choice,
-    Digits,
-    Entries,
-    Fields,
-    Flag,
-    Items,
-    Maybe,
-    Number,
-    Plain,
-    Plan,
-    Sized,
-    Wire,
-    least_bytes,
-    same_bytes,
+    ArrayNode,
+    AvroLayout,
+    BooleanNode,
+    DecimalNode,
+    EnumNode,
+    FixedNode,
+    IntegerNode,
+    MapNode,
+    Node,
+    RecordNode,
+    SizedNode,
+    UnionNode,
+    constant_size,
+    min_size,
 )
 
 FEWEST_PER_STEP = 16  # lists so uneven that a step of all lists moves fewer than this are better read record by record
 _EMPTY_ITEMS = 1 << 16  # most items in a list whose items take no bytes
 
-Places = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64]
 
 
-class Uneven(Exception):
+class UnevenLists(Exception):
     """Lists of very different lengths: going through them side by side would move few at a time."""
 
 
-class Columns:
+class ColumnDecoder:
     """Decodes values that begin at many places of one buffer at once.
 
     `at` has the beginning of a value for each record, `ends` the end of that record; both grow. A method gives the values
@@ -55,96 +55,96 @@ class Columns:
         self._allow_uneven = allow_uneven
         self._words: Any = self._every(8)
 
-    def record(self, plan: Plan, at: Places, ends: Places, target: pa.Schema) -> list[Any]:
+    def record(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
         """The columns of `target`, of records that begin at `at` and fill the room to `ends`."""
         found = {}
-        for name, wire in zip(plan.record.names, plan.record.fields, strict=True):
+        for name, node in zip(layout.record.names, layout.record.fields, strict=True):
             try:
                 if name in target.names:
-                    found[name], at = self.values(wire, at, ends)
+                    found[name], at = self.values(node, at, ends)
                 else:
-                    at = self.skip(wire, at, ends)
+                    at = self.skip(node, at, ends)
             except CorruptFile as cause:
                 raise CorruptFile(f"column {name!r} of an Avro block: {cause}") from cause
         if not np.array_equal(at, ends):
             raise CorruptFile(f"record {int(np.flatnonzero(at != ends)[0])} of an Avro block does not end where its length says")
         return [found[name] for name in target.names]
 
-    def values(self, wire: Wire, at: Places, ends: Places) -> tuple[Any, Places]:
+    def values(self, node: Node, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
         """The values that begin at these places, and where they end."""
         if not len(at):
-            return pa.array([], wire.arrow), at
-        match wire:
-            case Maybe():
-                return self._union(wire, at, ends)
-            case Sized():
+            return pa.array([], node.arrow), at
+        match node:
+            case UnionNode():
+                return self._union(node, at, ends)
+            case SizedNode():
                 starts, stops = self._sized(at, ends)
-                return self._text(starts, stops, wire.arrow), stops
-            case Number():
-                numbers, stops = self._numbers(wire, at, ends)
-                array = pa.array(numbers).view(wire.arrow)
-                return _checked(array) if pa.types.is_time(wire.arrow) else array, stops
-            case Plain(size=size):
-                return self._plain(wire, at, ends), at + size
-            case Flag():
+                return self._text(starts, stops, node.arrow), stops
+            case IntegerNode():
+                numbers, stops = self._numbers(node, at, ends)
+                array = pa.array(numbers).view(node.arrow)
+                return _checked(array) if pa.types.is_time(node.arrow) else array, stops
+            case FixedNode(size=size):
+                return self._plain(node, at, ends), at + size
+            case BooleanNode():
                 return self._flags(at, ends), at + 1
-            case Digits():
-                starts, stops = self._sized(at, ends) if wire.size is None else self._room(at, wire.size, ends)
-                return self._decimals(starts, stops, wire.arrow), stops
-            case Choice():
-                numbers, stops = self._choices(wire, at, ends)
-                return pa.array(wire.symbols, wire.arrow).take(pa.array(numbers)), stops
-            case Fields():
-                return self._fields(wire, at, ends)
-            case Items(item=item):
+            case DecimalNode():
+                starts, stops = self._sized(at, ends) if node.size is None else self._room(at, node.size, ends)
+                return self._decimals(starts, stops, node.arrow), stops
+            case EnumNode():
+                numbers, stops = self._choices(node, at, ends)
+                return pa.array(node.symbols, node.arrow).take(pa.array(numbers)), stops
+            case RecordNode():
+                return self._fields(node, at, ends)
+            case ArrayNode(item=item):
                 places, item_ends, counts, stops = self._items(item, at, ends)
                 values, _ = self.values(item, places, item_ends)
-                return pa.ListArray.from_arrays(_offsets(counts), values, type=wire.arrow), stops
-            case Entries():
-                return self._entries(wire, at, ends)
+                return pa.ListArray.from_arrays(_offsets(counts), values, type=node.arrow), stops
+            case MapNode():
+                return self._entries(node, at, ends)
 
-    def skip(self, wire: Wire, at: Places, ends: Places) -> Places:
+    def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
         """Where the values that begin at these places end."""
         if not len(at):
             return at
-        if (size := same_bytes(wire)) is not None:
+        if (size := constant_size(node)) is not None:
             return self._room(at, size, ends)[1]
-        match wire:
-            case Sized() | Digits():
+        match node:
+            case SizedNode() | DecimalNode():
                 return self._sized(at, ends)[1]
-            case Number():
-                return self._numbers(wire, at, ends)[1]
-            case Choice():
-                return self._choices(wire, at, ends)[1]
-            case Fields(fields=fields):
+            case IntegerNode():
+                return self._numbers(node, at, ends)[1]
+            case EnumNode():
+                return self._choices(node, at, ends)[1]
+            case RecordNode(fields=fields):
                 for field in fields:
                     at = self.skip(field, at, ends)
                 return at
-            case Maybe(value=value):
-                filled, at = self._branches(wire, at, ends)
+            case UnionNode(value=value):
+                filled, at = self._branches(node, at, ends)
                 if filled.all():
                     return self.skip(value, at, ends)
                 at = at.copy()
                 at[filled] = self.skip(value, at[filled], ends[filled])
                 return at
-            case Items(item=item):
+            case ArrayNode(item=item):
                 return self._items(item, at, ends)[3]
-            case Entries():
-                return self._items(_pair(wire), at, ends)[3]
-        raise AssertionError(wire)
+            case MapNode():
+                return self._items(_pair(node), at, ends)[3]
+        raise AssertionError(node)
 
     def _every(self, size: int) -> npt.NDArray[Any]:
         """The buffer as overlapping runs of `size` bytes, one from every place on."""
         count = max(0, len(self._bytes) - size + 1)
         return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,)) if size else np.empty(len(self._bytes) + 1, "V0")
 
-    def _room(self, at: Places, size: int, ends: Places) -> tuple[Places, Places]:
+    def _room(self, at: Offsets, size: int, ends: Offsets) -> tuple[Offsets, Offsets]:
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
         return at, stops
 
-    def _varints(self, at: Places, ends: Places) -> tuple[npt.NDArray[np.uint64], Places]:
+    def _varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
         """Numbers of seven bits to a byte, low bits first, still zigzag."""
         if (at >= ends).any():
             raise CorruptFile("a value begins past the end of its record")
@@ -164,7 +164,7 @@ class Columns:
         return raw, stops
 
     def _finish_long(
-        self, raw: npt.NDArray[np.uint64], sizes: Places, words: npt.NDArray[np.uint64], long: Any, at: Places, ends: Places
+        self, raw: npt.NDArray[np.uint64], sizes: Offsets, words: npt.NDArray[np.uint64], long: Any, at: Offsets, ends: Offsets
     ) -> None:
         """Put in the numbers of nine or ten bytes."""
         places = at[long] + 8
@@ -179,7 +179,7 @@ class Columns:
         raw[long] = low | ((ninth & _U[0x7F]) << _U[56]) | (tenth << _U[63])
         sizes[long] = np.where(goes_on, 10, 9)
 
-    def _words_at(self, at: Places) -> npt.NDArray[np.uint64]:
+    def _words_at(self, at: Offsets) -> npt.NDArray[np.uint64]:
         """Eight bytes from each place on, as little-endian numbers; zeros past the end of the buffer."""
         last = len(self._bytes) - 8
         if at[-1] <= last:
@@ -187,27 +187,27 @@ class Columns:
         near = np.minimum(at, last)
         return np.asarray(self._words[near].view("<u8"), np.uint64) >> ((at - near) * 8).astype(np.uint64)
 
-    def _signed(self, at: Places, ends: Places) -> tuple[Places, Places]:
+    def _signed(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         raw, stops = self._varints(at, ends)
         return (raw >> _ONE).view(np.int64) ^ -(raw & _ONE).view(np.int64), stops
 
-    def _numbers(self, wire: Number, at: Places, ends: Places) -> tuple[Any, Places]:
+    def _numbers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
         numbers, stops = self._signed(at, ends)
-        if wire.bits == 64:
+        if node.bits == 64:
             return numbers, stops
         small = numbers.astype(np.int32)
         if not np.array_equal(small, numbers):
             raise CorruptFile("an int of more than 32 bits")
         return small, stops
 
-    def _sized(self, at: Places, ends: Places) -> tuple[Places, Places]:
+    def _sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where the bytes behind a length begin and end."""
         lengths, starts = self._signed(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
         return starts, starts + lengths
 
-    def _text(self, starts: Places, stops: Places, kind: Any) -> Any:
+    def _text(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
         """The slices of the buffer from `starts` to `stops`.
 
         Arrow gathers them: of an array over the whole buffer, whose values are the slices and the gaps between them, it takes
@@ -225,27 +225,27 @@ class Columns:
         except pa.ArrowInvalid as cause:
             raise CorruptFile("a text is not UTF-8") from cause
 
-    def _plain(self, wire: Plain, at: Places, ends: Places) -> Any:
-        self._room(at, wire.size, ends)
-        if not wire.size:
-            return pa.array([b""] * len(at), wire.arrow)
-        found = np.ascontiguousarray(self._every(wire.size)[at])
-        return pa.Array.from_buffers(wire.arrow, len(at), [None, pa.py_buffer(found.view(np.uint8))], null_count=0)
+    def _plain(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
+        self._room(at, node.size, ends)
+        if not node.size:
+            return pa.array([b""] * len(at), node.arrow)
+        found = np.ascontiguousarray(self._every(node.size)[at])
+        return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(found.view(np.uint8))], null_count=0)
 
-    def _flags(self, at: Places, ends: Places) -> Any:
+    def _flags(self, at: Offsets, ends: Offsets) -> Any:
         self._room(at, 1, ends)
         found = self._bytes[at]
         if found.max() > 1:
             raise CorruptFile("a boolean is neither 0 nor 1")
         return pa.array(found.astype(bool))
 
-    def _choices(self, wire: Choice, at: Places, ends: Places) -> tuple[Places, Places]:
+    def _choices(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         numbers, stops = self._signed(at, ends)
-        if numbers.min() < 0 or numbers.max() >= len(wire.symbols):
-            raise CorruptFile(f"an enum of {len(wire.symbols)} symbols has a number outside of them")
+        if numbers.min() < 0 or numbers.max() >= len(node.symbols):
+            raise CorruptFile(f"an enum of {len(node.symbols)} symbols has a number outside of them")
         return numbers, stops
 
-    def _decimals(self, starts: Places, stops: Places, kind: Any) -> Any:
+    def _decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
         """Whole numbers, big end first, as Arrow's of sixteen bytes, little end first."""
         sizes = stops - starts
         filled = sizes > 0
@@ -263,46 +263,46 @@ class Columns:
         buffer = pa.py_buffer(np.ascontiguousarray(numbers))
         return _checked(pa.Array.from_buffers(kind, len(starts), [None, buffer], null_count=0))
 
-    def _branches(self, wire: Maybe, at: Places, ends: Places) -> tuple[npt.NDArray[np.bool_], Places]:
+    def _branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
         """Which values are not null, and where they begin."""
         self._room(at, 1, ends)
         branch = self._bytes[at]
-        filled: npt.NDArray[np.bool_] = branch == wire.value_at * 2
-        if not filled.all() and (wire.null_at is None or (branch[~filled] != wire.null_at * 2).any()):
+        filled: npt.NDArray[np.bool_] = branch == node.value_at * 2
+        if not filled.all() and (node.null_at is None or (branch[~filled] != node.null_at * 2).any()):
             raise CorruptFile("a union has a branch that its schema does not have")
         return filled, at + 1
 
-    def _union(self, wire: Maybe, at: Places, ends: Places) -> tuple[Any, Places]:
-        filled, at = self._branches(wire, at, ends)
+    def _union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        filled, at = self._branches(node, at, ends)
         if filled.all():
-            return self.values(wire.value, at, ends)
-        dense, stops = self.values(wire.value, at[filled], ends[filled])
+            return self.values(node.value, at, ends)
+        dense, stops = self.values(node.value, at[filled], ends[filled])
         at[filled] = stops
         return dense.take(pa.array(np.cumsum(filled) - 1, mask=~filled)), at
 
-    def _fields(self, wire: Fields, at: Places, ends: Places) -> tuple[Any, Places]:
-        if not wire.fields:
-            return pa.array([{}] * len(at), wire.arrow), at
+    def _fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        if not node.fields:
+            return pa.array([{}] * len(at), node.arrow), at
         columns = []
-        for field in wire.fields:
+        for field in node.fields:
             column, at = self.values(field, at, ends)
             columns.append(column)
-        return pa.StructArray.from_arrays(columns, fields=list(wire.arrow)), at
+        return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
-    def _entries(self, wire: Entries, at: Places, ends: Places) -> tuple[Any, Places]:
-        places, item_ends, counts, stops = self._items(_pair(wire), at, ends)
-        keys, places = self.values(Sized(pa.string()), places, item_ends)
-        values, _ = self.values(wire.value, places, item_ends)
-        return pa.MapArray.from_arrays(_offsets(counts), keys, values, type=wire.arrow), stops
+    def _entries(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        places, item_ends, counts, stops = self._items(_pair(node), at, ends)
+        keys, places = self.values(SizedNode(pa.string()), places, item_ends)
+        values, _ = self.values(node.value, places, item_ends)
+        return pa.MapArray.from_arrays(_offsets(counts), keys, values, type=node.arrow), stops
 
-    def _items(self, item: Wire, at: Places, ends: Places) -> tuple[Places, Places, Places, Places]:
+    def _items(self, item: Node, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets, Offsets, Offsets]:
         """Where the items of each list begin, the ends of their records, how many each list has, and where the lists end.
 
         All lists are walked side by side: one step finds the next item of every list that has one.
         """
         at, counts = at.copy(), np.zeros(len(at), np.int64)
-        lists: list[Places] = []
-        places: list[Places] = []
+        lists: list[Offsets] = []
+        places: list[Offsets] = []
         open_lists = np.arange(len(at))
         while len(open_lists):
             left, stops = self._signed(at[open_lists], ends[open_lists])
@@ -322,10 +322,10 @@ class Columns:
         return place[order], ends[owner[order]], counts, at
 
     def _walk(
-        self, item: Wire, going: Places, left: Places, at: Places, ends: Places, lists: list[Places], places: list[Places]
+        self, item: Node, going: Offsets, left: Offsets, at: Offsets, ends: Offsets, lists: list[Offsets], places: list[Offsets]
     ) -> None:
         """Step over the items of one run of each list in `going`, noting where they begin; `at` ends up behind them."""
-        if (size := same_bytes(item)) is not None:
+        if (size := constant_size(item)) is not None:
             owner = np.repeat(going, left)
             number = np.arange(len(owner)) - np.repeat(np.cumsum(left) - left, left)
             lists.append(owner)
@@ -340,16 +340,16 @@ class Columns:
             if not left.all():
                 going, left = going[left > 0], left[left > 0]
 
-    def _check_counts(self, item: Wire, counts: Places, room: Places) -> None:
-        least = least_bytes(item)
+    def _check_counts(self, item: Node, counts: Offsets, room: Offsets) -> None:
+        least = min_size(item)
         most = room // least if least else np.full(len(room), _EMPTY_ITEMS)
         if (counts < 0).any() or (counts > most).any():
             raise CorruptFile("a list claims more items than its record has room for")
-        if self._allow_uneven or not len(counts) or same_bytes(item) is not None:
+        if self._allow_uneven or not len(counts) or constant_size(item) is not None:
             return
         longest = int(counts.max())
         if longest > 4 * FEWEST_PER_STEP and counts.sum() < longest * FEWEST_PER_STEP:
-            raise Uneven
+            raise UnevenLists
 
 
 _ONE = np.uint64(1)
@@ -378,12 +378,12 @@ def _checked(array: Any) -> Any:
     return array
 
 
-def _pair(wire: Entries) -> Fields:
+def _pair(node: MapNode) -> RecordNode:
     """A map's entry as a record."""
-    return Fields(None, ("key", "value"), (Sized(pa.string()), wire.value))
+    return RecordNode(None, ("key", "value"), (SizedNode(pa.string()), node.value))
 
 
-def _offsets(counts: Places) -> Any:
+def _offsets(counts: Offsets) -> Any:
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     if offsets[-1] >= 2**31:

@@ -1,8 +1,8 @@
 """Avro records from the columns of an Arrow table: the writing half of `avro_columns`.
 
-Kernel. Every column becomes pieces, one binary value per record: short ones (lengths, numbers, union branches) are put
+Kernel. Every column becomes segments, one binary value per record: short ones (lengths, numbers, union branches) are put
 side by side in a matrix of bytes, of which each row uses as many as it needs; texts stay the arrays they are. Arrow then
-lays the pieces of a record behind one another, for all records in one step.
+lays the segments of a record behind one another, for all records in one step.
 """
 
 from __future__ import annotations
@@ -16,14 +16,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.formats.avro.layout import Choice, Digits, Entries, Fields, Flag, Items, Maybe, Number, Plain, Plan, Sized, Wire
+from penstock.formats.avro.layout import (
+    ArrayNode,
+    AvroLayout,
+    BooleanNode,
+    DecimalNode,
+    EnumNode,
+    FixedNode,
+    IntegerNode,
+    MapNode,
+    Node,
+    RecordNode,
+    SizedNode,
+    UnionNode,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class ShortPiece:
+class ShortSegment:
     """A few bytes per record: row i of `cells`, where `used` says so."""
 
     cells: Bytes
@@ -33,11 +46,11 @@ class ShortPiece:
         return np.count_nonzero(self.used, axis=1)
 
 
-Piece = Any  # a ShortPiece, or a binary array without nulls
+Segment = Any  # a ShortSegment, or a binary array without nulls
 
 
-def encode_records(rows: pa.Table, plan: Plan, *, with_length: bool) -> pa.Buffer:
-    """The records of a table with exactly the columns of the plan, one behind the other.
+def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> pa.Buffer:
+    """The records of a table with exactly the columns of the layout, one behind the other.
 
     `with_length` puts the length of each record before it, in four bytes.
 
@@ -45,78 +58,81 @@ def encode_records(rows: pa.Table, plan: Plan, *, with_length: bool) -> pa.Buffe
         SchemaError: a value is null, or too great, where the schema does not allow it.
     """
     columns = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in rows.columns]
-    pieces: list[Piece] = []
-    for name, wire, column in zip(plan.record.names, plan.record.fields, columns, strict=True):
-        pieces += pieces_of(wire, column, name)
-    pieces = fuse_pieces(pieces)
+    segments: list[Segment] = []
+    for name, node, column in zip(layout.record.names, layout.record.fields, columns, strict=True):
+        segments += encode_values(node, column, name)
+    segments = fuse_segments(segments)
     if with_length:
-        sizes = sum((_sizes(piece) for piece in pieces), np.zeros(rows.num_rows, np.int64))
-        pieces = fuse_pieces([_filled(sizes.astype(">i4").view(np.uint8).reshape(-1, 4)), *pieces])
-    return bytes_of(join_pieces(pieces, rows.num_rows))
+        sizes = sum((_sizes(segment) for segment in segments), np.zeros(rows.num_rows, np.int64))
+        segments = fuse_segments([_filled(sizes.astype(">i4").view(np.uint8).reshape(-1, 4)), *segments])
+    return value_bytes(join_segments(segments, rows.num_rows))
 
 
-def pieces_of(wire: Wire, array: Any, name: str) -> list[Piece]:
-    """The pieces of a column, in their order within a record."""
-    if isinstance(wire, Maybe):
-        return _union(wire, array, name)
+def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
+    """The segments of a column, in their order within a record."""
+    if isinstance(node, UnionNode):
+        return _union(node, array, name)
     if array.null_count:
         raise SchemaError(f"column {name!r} holds null, which its schema does not allow; make the column nullable or fill it")
-    return _values(wire, array, name)
+    return _values(node, array, name)
 
 
-def _union(wire: Maybe, array: Any, name: str) -> list[Piece]:
-    if wire.null_at is None or not array.null_count:
-        branch = np.full((len(array), 1), wire.value_at * 2, np.uint8)
-        return [_filled(branch), *pieces_of(wire.value, array, name)]
+def _union(node: UnionNode, array: Any, name: str) -> list[Segment]:
+    if node.null_at is None or not array.null_count:
+        branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
+        return [_filled(branch), *encode_values(node.value, array, name)]
     filled = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    branch = np.where(filled, wire.value_at * 2, wire.null_at * 2).astype(np.uint8)[:, None]
-    pieces = [spread_piece(piece, filled) for piece in pieces_of(wire.value, array.drop_null(), name)]
-    return [_filled(branch), *pieces]
+    branch = np.where(filled, node.value_at * 2, node.null_at * 2).astype(np.uint8)[:, None]
+    segments = [scatter_segment(segment, filled) for segment in encode_values(node.value, array.drop_null(), name)]
+    return [_filled(branch), *segments]
 
 
-def spread_piece(piece: Piece, filled: Mask) -> Piece:
-    """A piece of the values that are there, with nothing where there is none."""
-    if isinstance(piece, ShortPiece):
-        cells = np.zeros((len(filled), piece.cells.shape[1]), np.uint8)
+def scatter_segment(segment: Segment, filled: Mask) -> Segment:
+    """A segment of the values that are there, with nothing where there is none."""
+    if isinstance(segment, ShortSegment):
+        cells = np.zeros((len(filled), segment.cells.shape[1]), np.uint8)
         used = np.zeros(cells.shape, bool)
-        cells[filled], used[filled] = piece.cells, piece.used
-        return ShortPiece(cells, used)
+        cells[filled], used[filled] = segment.cells, segment.used
+        return ShortSegment(cells, used)
     sizes = np.zeros(len(filled), np.int64)
-    sizes[filled] = _sizes(piece)
-    return _binary(_offsets_of(sizes), bytes_of(piece))
+    sizes[filled] = _sizes(segment)
+    return _binary(_offsets_of(sizes), value_bytes(segment))
 
 
-def _values(wire: Wire, array: Any, name: str) -> list[Piece]:
-    """The pieces of values of which none is null."""
-    match wire:
-        case Sized():
+def _values(node: Node, array: Any, name: str) -> list[Segment]:
+    """The segments of values of which none is null."""
+    match node:
+        case SizedNode():
             return _sized(array)
-        case Number():
+        case IntegerNode():
             return [_varints(_integers(array))]
-        case Plain(size=size):
+        case FixedNode(size=size):
             return [_filled(_raw(array, size))]
-        case Flag():
+        case BooleanNode():
             return [_filled(array.cast(pa.uint8()).to_numpy().reshape(-1, 1))]
-        case Digits(size=size):
+        case DecimalNode(size=size):
             return _decimals(_raw(array, 16), size, name)
-        case Choice(symbols=symbols):
+        case EnumNode(symbols=symbols):
             return [_varints(_choices(array, symbols, name))]
-        case Fields(names=names, fields=fields):
+        case RecordNode(names=names, fields=fields):
             children = zip(names, fields, array.flatten(), strict=True)
-            return [piece for inner, field, child in children for piece in pieces_of(field, child, f"{name}.{inner}")]
-        case Items(item=item):
+            return [segment for inner, field, child in children for segment in encode_values(field, child, f"{name}.{inner}")]
+        case ArrayNode(item=item):
             first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
             child = array.values.slice(first, last - first)
-            return _lists(array, join_pieces(fuse_pieces(pieces_of(item, child, f"{name}.element")), len(child)))
-        case Entries(value=value):
+            return _lists(array, join_segments(fuse_segments(encode_values(item, child, f"{name}.element")), len(child)))
+        case MapNode(value=value):
             first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
             keys, values = (child.slice(first, last - first) for child in (array.keys, array.items))
-            pieces = [*pieces_of(Sized(pa.string()), keys, f"{name}.key"), *pieces_of(value, values, f"{name}.value")]
-            return _lists(array, join_pieces(fuse_pieces(pieces), last - first))
-    raise AssertionError(wire)
+            segments = [
+                *encode_values(SizedNode(pa.string()), keys, f"{name}.key"),
+                *encode_values(value, values, f"{name}.value"),
+            ]
+            return _lists(array, join_segments(fuse_segments(segments), last - first))
+    raise AssertionError(node)
 
 
-def _lists(array: Any, items: Any) -> list[Piece]:
+def _lists(array: Any, items: Any) -> list[Segment]:
     """Lists of items that are encoded already: how many, the items, and the end."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
@@ -127,7 +143,7 @@ def _lists(array: Any, items: Any) -> list[Piece]:
     return [head, body, _filled(np.zeros((len(array), 1), np.uint8))]
 
 
-def _sized(array: Any) -> list[Piece]:
+def _sized(array: Any) -> list[Segment]:
     binary = array if array.type.equals(pa.binary()) else array.view(pa.binary())
     return [_varints(_sizes(binary)), binary]
 
@@ -138,7 +154,7 @@ def _integers(array: Any) -> npt.NDArray[np.int64]:
     return np.asarray(numbers, np.int64)
 
 
-def _varints(numbers: npt.NDArray[np.int64]) -> ShortPiece:
+def _varints(numbers: npt.NDArray[np.int64]) -> ShortSegment:
     """Zigzag, seven bits to a byte, low bits first."""
     raw = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     most = int(raw.max()) if len(raw) else 0
@@ -151,7 +167,7 @@ def _varints(numbers: npt.NDArray[np.int64]) -> ShortPiece:
     used[:, 0] = True
     cells = (groups & np.uint64(0x7F)).astype(np.uint8)
     cells[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
-    return ShortPiece(cells, used)
+    return ShortSegment(cells, used)
 
 
 def _raw(array: Any, size: int) -> Bytes:
@@ -162,7 +178,7 @@ def _raw(array: Any, size: int) -> Bytes:
     return np.frombuffer(data, np.uint8, len(array) * size, array.offset * size).reshape(-1, size)
 
 
-def _decimals(little: Bytes, size: int | None, name: str) -> list[Piece]:
+def _decimals(little: Bytes, size: int | None, name: str) -> list[Segment]:
     """Whole numbers of sixteen bytes, big end first, in `size` bytes or as few as each needs."""
     big = little[:, ::-1]
     sign = np.where(big[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
@@ -173,7 +189,7 @@ def _decimals(little: Bytes, size: int | None, name: str) -> list[Piece]:
     carries = np.hstack([((big[:, 1:] ^ sign) >= 0x80), np.ones_like(sign, bool)])
     needed = np.logical_or.accumulate(differs | carries, axis=1)
     if size is None:
-        return [_varints(np.count_nonzero(needed, axis=1)), ShortPiece(np.ascontiguousarray(big), needed)]
+        return [_varints(np.count_nonzero(needed, axis=1)), ShortSegment(np.ascontiguousarray(big), needed)]
     if needed[:, : 16 - size].any():
         raise SchemaError(f"column {name!r} holds a decimal that does not fit the {size} bytes of its schema")
     return [_filled(np.ascontiguousarray(big[:, 16 - size :]))]
@@ -187,33 +203,33 @@ def _choices(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDArray[np.
     return np.asarray(found.to_numpy(), np.int64)
 
 
-def _filled(cells: Bytes) -> ShortPiece:
-    return ShortPiece(cells, np.ones(cells.shape, bool))
+def _filled(cells: Bytes) -> ShortSegment:
+    return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
-def fuse_pieces(pieces: list[Piece]) -> list[Piece]:
-    """Neighbouring short pieces put side by side."""
-    fused: list[Piece] = []
-    run: list[ShortPiece] = []
-    for piece in [*pieces, None]:
-        if isinstance(piece, ShortPiece):
-            run.append(piece)
+def fuse_segments(segments: list[Segment]) -> list[Segment]:
+    """Neighbouring short segments put side by side."""
+    fused: list[Segment] = []
+    run: list[ShortSegment] = []
+    for segment in [*segments, None]:
+        if isinstance(segment, ShortSegment):
+            run.append(segment)
             continue
         if run:
             fused.append(
-                ShortPiece(np.hstack([s.cells for s in run]), np.hstack([s.used for s in run])) if len(run) > 1 else run[0]
+                ShortSegment(np.hstack([s.cells for s in run]), np.hstack([s.used for s in run])) if len(run) > 1 else run[0]
             )
             run = []
-        if piece is not None:
-            fused.append(piece)
+        if segment is not None:
+            fused.append(segment)
     return fused
 
 
-def join_pieces(pieces: list[Piece], count: int) -> Any:
-    """One binary value per record: its pieces, one behind the other."""
-    if not count or not pieces:
+def join_segments(segments: list[Segment], count: int) -> Any:
+    """One binary value per record: its segments, one behind the other."""
+    if not count or not segments:
         return _binary(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
-    arrays = [_flattened(piece) if isinstance(piece, ShortPiece) else piece for piece in pieces]
+    arrays = [_flattened(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
     if len(arrays) == 1:
         return _compact(arrays[0])
     if sum(int(_sizes(array).sum()) for array in arrays) >= 2**31:
@@ -224,30 +240,30 @@ def join_pieces(pieces: list[Piece], count: int) -> Any:
     return _binary(offsets[:: len(arrays)], taken.buffers()[2])
 
 
-def _flattened(piece: ShortPiece) -> Any:
-    data = piece.cells.ravel() if piece.used.all() else piece.cells[piece.used]
-    return _binary(_offsets_of(piece.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
+def _flattened(segment: ShortSegment) -> Any:
+    data = segment.cells.ravel() if segment.used.all() else segment.cells[segment.used]
+    return _binary(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
 
 
 def _compact(array: Any) -> Any:
     """The same values, with their bytes alone in the buffer."""
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
-    return _binary(offsets - offsets[0], bytes_of(array))
+    return _binary(offsets - offsets[0], value_bytes(array))
 
 
-def bytes_of(array: Any) -> pa.Buffer:
+def value_bytes(array: Any) -> pa.Buffer:
     """The bytes of all values of a binary array."""
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
     data = array.buffers()[2]
     return pa.py_buffer(b"") if data is None else data.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
-def _sizes(piece: Piece) -> npt.NDArray[np.int64]:
-    if isinstance(piece, ShortPiece):
-        return piece.sizes()
-    if not len(piece):
+def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
+    if isinstance(segment, ShortSegment):
+        return segment.sizes()
+    if not len(segment):
         return np.zeros(0, np.int64)
-    return np.diff(np.frombuffer(piece.buffers()[1], np.int32, len(piece) + 1, piece.offset * 4)).astype(np.int64)
+    return np.diff(np.frombuffer(segment.buffers()[1], np.int32, len(segment) + 1, segment.offset * 4)).astype(np.int64)
 
 
 def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

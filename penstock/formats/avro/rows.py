@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.layout import (
-    Choice,
-    Digits,
-    Entries,
-    Fields,
-    Flag,
-    Items,
-    Maybe,
-    Number,
-    Plain,
-    Plan,
-    Sized,
-    Wire,
-    plan_of,
+    ArrayNode,
+    AvroLayout,
+    BooleanNode,
+    DecimalNode,
+    EnumNode,
+    FixedNode,
+    IntegerNode,
+    MapNode,
+    Node,
+    RecordNode,
+    SizedNode,
+    UnionNode,
+    compile_layout,
 )
 
 try:
@@ -35,18 +35,18 @@ except ImportError:  # a worker may do without: all goes by columns then
     fastavro = None  # type: ignore[assignment]
 
 
-def can_read_rows(plan: Plan) -> bool:
+def can_read_rows(layout: AvroLayout) -> bool:
     """Whether fastavro is there and takes the schema: it knows names of ASCII letters only."""
-    return _parsed(plan.text) is not None
+    return _parsed(layout.text) is not None
 
 
-def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, plan: Plan, target: pa.Schema) -> pa.Table:
+def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, target: pa.Schema) -> pa.Table:
     """The records that lie at these places, with the columns of `target`.
 
     Raises:
         CorruptFile: a record is not one of this schema.
     """
-    parsed = _parsed(plan.text)
+    parsed = _parsed(layout.text)
     stream = io.BytesIO(buffer)
     rows = []
     try:
@@ -66,50 +66,50 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, plan: Plan, target: p
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
-    record = plan_of(text).record
+    record = compile_layout(text).record
     return fastavro.parse_schema(_spelled(record, count())) if fastavro is not None and _is_ascii(record) else None
 
 
-def _is_ascii(wire: Wire) -> bool:
-    match wire:
-        case Fields(names=names, fields=fields):
+def _is_ascii(node: Node) -> bool:
+    match node:
+        case RecordNode(names=names, fields=fields):
             return all(name.isascii() for name in names) and all(_is_ascii(field) for field in fields)
-        case Items(item=inner) | Entries(value=inner) | Maybe(value=inner):
+        case ArrayNode(item=inner) | MapNode(value=inner) | UnionNode(value=inner):
             return _is_ascii(inner)
-        case Choice(symbols=symbols):
+        case EnumNode(symbols=symbols):
             return all(symbol.isascii() for symbol in symbols)
     return True
 
 
-def _spelled(wire: Wire, names: Any) -> Any:
+def _spelled(node: Node, names: Any) -> Any:
     """The schema again, without logical types but decimals: Arrow makes dates and moments from their numbers faster."""
-    match wire:
-        case Flag():
+    match node:
+        case BooleanNode():
             return "boolean"
-        case Number(bits=bits):
+        case IntegerNode(bits=bits):
             return "int" if bits == 32 else "long"
-        case Plain(arrow=arrow, size=size):
+        case FixedNode(arrow=arrow, size=size):
             if pa.types.is_floating(arrow):
                 return "float" if size == 4 else "double"
             return {"type": "fixed", "name": f"n{next(names)}", "size": size}
-        case Sized(arrow=arrow):
+        case SizedNode(arrow=arrow):
             return "string" if pa.types.is_string(arrow) else "bytes"
-        case Digits(arrow=arrow, size=size):
+        case DecimalNode(arrow=arrow, size=size):
             logical = {"logicalType": "decimal", "precision": arrow.precision, "scale": arrow.scale}
             return {"type": "bytes", **logical} if size is None else {**_fixed(names, size), **logical}
-        case Choice(symbols=symbols):
+        case EnumNode(symbols=symbols):
             return {"type": "enum", "name": f"n{next(names)}", "symbols": list(symbols)}
-        case Items(item=item):
+        case ArrayNode(item=item):
             return {"type": "array", "items": _spelled(item, names)}
-        case Entries(value=value):
+        case MapNode(value=value):
             return {"type": "map", "values": _spelled(value, names)}
-        case Fields():
-            fields = [{"name": name, "type": _spelled(field, names)} for name, field in zip(wire.names, wire.fields, strict=True)]
+        case RecordNode():
+            fields = [{"name": name, "type": _spelled(field, names)} for name, field in zip(node.names, node.fields, strict=True)]
             return {"type": "record", "name": f"n{next(names)}", "fields": fields}
-        case Maybe(null_at=None):
-            return [_spelled(wire.value, names)]
-        case Maybe(null_at=null_at):
-            value = _spelled(wire.value, names)
+        case UnionNode(null_at=None):
+            return [_spelled(node.value, names)]
+        case UnionNode(null_at=null_at):
+            value = _spelled(node.value, names)
             return ["null", value] if null_at == 0 else [value, "null"]
 
 

@@ -18,7 +18,7 @@ believed before it was held against the file's own.
 
 from penstock.formats.log.block import FORMAT_VERSION, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock
 from penstock.formats.log.read import (
-    RECORDS_OF_A_PART,
+    RECORDS_PER_PART,
     open_log,
     read_cells,
     read_content,
@@ -27,27 +27,33 @@ from penstock.formats.log.read import (
     read_rows,
 )
 from penstock.formats.log.scan import scan_blocks, scan_blocks_backwards
-from penstock.formats.log.write import avro_block, delete_block, parquet_block, rollback_block, write_block
+from penstock.formats.log.write import (
+    encode_avro_block,
+    encode_block,
+    encode_delete_block,
+    encode_parquet_block,
+    encode_rollback_block,
+)
 
 __all__ = [
     "FORMAT_VERSION",
     "MAGIC",
-    "RECORDS_OF_A_PART",
+    "RECORDS_PER_PART",
     "ROLLBACK",
     "BlockType",
     "HeaderKey",
     "LogBlock",
-    "avro_block",
-    "delete_block",
+    "encode_avro_block",
+    "encode_block",
+    "encode_delete_block",
+    "encode_parquet_block",
+    "encode_rollback_block",
     "open_log",
-    "parquet_block",
     "read_cells",
     "read_content",
     "read_deletes",
     "read_row_parts",
     "read_rows",
-    "rollback_block",
     "scan_blocks",
     "scan_blocks_backwards",
-    "write_block",
 ]

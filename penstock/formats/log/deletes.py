@@ -18,33 +18,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.avro.decode import Columns, Places
-from penstock.formats.avro.encode import ShortPiece, bytes_of, fuse_pieces, join_pieces, pieces_of, spread_piece
-from penstock.formats.avro.layout import Digits, Flag, Maybe, Number, Plain, Sized, Wire, same_bytes
+from penstock.formats.avro.decode import ColumnDecoder, Offsets
+from penstock.formats.avro.encode import ShortSegment, encode_values, fuse_segments, join_segments, scatter_segment, value_bytes
+from penstock.formats.avro.layout import (
+    BooleanNode,
+    DecimalNode,
+    FixedNode,
+    IntegerNode,
+    Node,
+    SizedNode,
+    UnionNode,
+    constant_size,
+)
 
 CONTENT_VERSION = 3
 ALWAYS = 2  # the branch of the int, whose 0 stands for no ordering value
 
 _LEAST_BYTES = 3  # of a delete: three branches
 _HEAD = struct.Struct(">ii")
-_TEXT = Maybe(pa.string(), Sized(pa.string()), 0, 1)
+_TEXT = UnionNode(pa.string(), SizedNode(pa.string()), 0, 1)
 _MOMENT = pa.timestamp("us", "UTC")
 
 #: What each branch of the union wraps: boolean, int, long, float, double, bytes, string, date, decimal, time, timestamp.
-WRAPPED: dict[int, Wire] = {
-    1: Flag(pa.bool_()),
-    2: Number(pa.int32(), 32),
-    3: Number(pa.int64(), 64),
-    4: Plain(pa.float32(), 4),
-    5: Plain(pa.float64(), 8),
-    6: Sized(pa.binary()),
-    7: Sized(pa.string()),
-    8: Number(pa.date32(), 32),
-    9: Digits(pa.decimal128(30, 15), None),
-    10: Number(pa.time64("us"), 64),
-    11: Number(_MOMENT, 64),
+WRAPPED: dict[int, Node] = {
+    1: BooleanNode(pa.bool_()),
+    2: IntegerNode(pa.int32(), 32),
+    3: IntegerNode(pa.int64(), 64),
+    4: FixedNode(pa.float32(), 4),
+    5: FixedNode(pa.float64(), 8),
+    6: SizedNode(pa.binary()),
+    7: SizedNode(pa.string()),
+    8: IntegerNode(pa.date32(), 32),
+    9: DecimalNode(pa.decimal128(30, 15), None),
+    10: IntegerNode(pa.time64("us"), 64),
+    11: IntegerNode(_MOMENT, 64),
 }
-_BRANCH_OF = {wire.arrow: branch for branch, wire in WRAPPED.items() if branch not in (9, 11)}
+_BRANCH_OF = {node.arrow: branch for branch, node in WRAPPED.items() if branch not in (9, 11)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Deletes:
         return found
 
 
-def deletes_of(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
+def build_deletes(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
     """Deletes to be written: all always apply without `ordering`, and those whose ordering value is null.
 
     Moments are written as the long they are in Avro: that is the class that Hudi compares them by.
@@ -104,14 +113,15 @@ def deletes_of(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
 def encode_deletes(deletes: Deletes) -> bytes:
     """The content of a delete block."""
     count = len(deletes)
-    pieces = [*pieces_of(_TEXT, deletes.keys, "record key"), *pieces_of(_TEXT, deletes.partitions, "partition path")]
-    pieces.append(ShortPiece((deletes.branches[:, None] * 2).astype(np.uint8), np.ones((count, 1), bool)))
+    segments = [*encode_values(_TEXT, deletes.keys, "record key"), *encode_values(_TEXT, deletes.partitions, "partition path")]
+    segments.append(ShortSegment((deletes.branches[:, None] * 2).astype(np.uint8), np.ones((count, 1), bool)))
     for branch, values in deletes.values.items():
         has = deletes.branches == branch
-        pieces += [
-            spread_piece(piece, has) for piece in pieces_of(WRAPPED[branch], values.filter(pa.array(has)), "ordering value")
+        segments += [
+            scatter_segment(segment, has)
+            for segment in encode_values(WRAPPED[branch], values.filter(pa.array(has)), "ordering value")
         ]
-    items = bytes_of(join_pieces(fuse_pieces(pieces), count))
+    items = value_bytes(join_segments(fuse_segments(segments), count))
     head = _varint(count) if count else b""
     size = len(head) + items.size + 1
     return b"".join([_HEAD.pack(CONTENT_VERSION, size), head, items, b"\0"])
@@ -153,9 +163,9 @@ def _evenly_decoded(data: pa.Buffer) -> Deletes | None:
         return None
 
 
-def _decoded(data: pa.Buffer, at: Places, ends: Places) -> Deletes:
+def _decoded(data: pa.Buffer, at: Offsets, ends: Offsets) -> Deletes:
     """The deletes at these places, each of which must end where the next begins."""
-    reader = Columns(data, allow_uneven=True)
+    reader = ColumnDecoder(data, allow_uneven=True)
     keys, at = reader.values(_TEXT, at, ends)
     partitions, at = reader.values(_TEXT, at, ends)
     if (at >= ends).any():
@@ -176,7 +186,7 @@ def _decoded(data: pa.Buffer, at: Places, ends: Places) -> Deletes:
     return Deletes(keys, partitions, (marks // 2).astype(np.int8), values)
 
 
-def _record_places(data: pa.Buffer) -> tuple[Places, Places]:
+def _record_places(data: pa.Buffer) -> tuple[Offsets, Offsets]:
     """Where each delete begins and ends."""
     view = data.to_pybytes()
     try:
@@ -232,13 +242,13 @@ def _behind_any(view: bytes, at: int) -> int:
     branch, at = view[at], at + 1
     if not branch:
         return at
-    wire = WRAPPED.get(branch // 2) if branch % 2 == 0 else None
-    if wire is None:
+    node = WRAPPED.get(branch // 2) if branch % 2 == 0 else None
+    if node is None:
         raise CorruptFile(f"a delete has an ordering value of type {branch / 2:g}, which there is not")
-    if (size := same_bytes(wire)) is not None:
+    if (size := constant_size(node)) is not None:
         return at + size
     number, at = _signed_at(view, at)
-    return at if isinstance(wire, Number) else at + max(0, number)
+    return at if isinstance(node, IntegerNode) else at + max(0, number)
 
 
 def _signed_at(view: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro.block import HEAD_BYTES, decode_records, record_count
-from penstock.formats.avro.decode import Places
-from penstock.formats.cast import fit
-from penstock.schema import arrow_of_avro
+from penstock.formats.avro.block import HEAD_BYTES, decode_records, read_record_count
+from penstock.formats.avro.decode import Offsets
+from penstock.formats.cast import fit_to_schema
+from penstock.schema import avro_to_arrow
 
 PART_BYTES = 16 * 1024 * 1024
 #: How many times larger rows of a Parquet block may be than its bytes; what is repetitive beyond that is met seldom.
@@ -56,7 +56,7 @@ def avro_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes:
         CorruptFile: the bytes are no such records.
     """
     head = content.read(0, min(HEAD_BYTES, content.size))
-    count = left = record_count(head, content.size)
+    count = left = read_record_count(head, content.size)
     at = HEAD_BYTES
     while left:
         window = content.read(at, min(max(part_bytes, _LENGTH.size), content.size - at))
@@ -70,7 +70,7 @@ def avro_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes:
         raise CorruptFile(f"an Avro block of {content.size} bytes has {count} records whose lengths do not add up to it")
 
 
-def _whole_records(window: pa.Buffer, most: int) -> tuple[Places, Places]:
+def _whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
     """Where the records begin and end that lie in a window as a whole, from its beginning on."""
     view, size, length_at = memoryview(window), window.size, _LENGTH.unpack_from
     starts, ends, at = list[int](), list[int](), 0
@@ -99,7 +99,7 @@ def parquet_parts(content: Content, schema: str, wanted: Sequence[str], part_byt
     Raises:
         CorruptFile: the bytes are no Parquet file.
     """
-    kind = arrow_of_avro(schema)
+    kind = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.PythonFile(_Segment(content), mode="r"), buffer_size=_BUFFER_BYTES)
         names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
@@ -109,7 +109,7 @@ def parquet_parts(content: Content, schema: str, wanted: Sequence[str], part_byt
             return
         rows = max(1, part_bytes // max(1, sample.nbytes // max(1, sample.num_rows)))
         for batch in file.iter_batches(rows, columns=names, use_threads=False):
-            yield fit(pa.Table.from_batches([batch]), target)
+            yield fit_to_schema(pa.Table.from_batches([batch]), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
 

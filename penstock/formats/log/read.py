@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.avro.block import RECORDS_AT_ONCE, decode_block, decode_records, record_places, resolved
-from penstock.formats.cast import fit
+from penstock.formats.avro.block import RECORDS_AT_ONCE, decode_avro_content, decode_records, find_records, resolve_schema
+from penstock.formats.cast import fit_to_schema
 from penstock.formats.hfile import Cells, read_hfile
 from penstock.formats.log.block import BlockType, LogBlock
 from penstock.formats.log.deletes import Deletes, decode_deletes
 from penstock.formats.log.large_block import PARQUET_RATIO, PART_BYTES, Content, avro_parts, parquet_parts
-from penstock.schema import arrow_of_avro
-from penstock.schema.avro import Avro, record_of
+from penstock.schema import avro_to_arrow
+from penstock.schema.avro import Avro, parse_avro
 
-RECORDS_OF_A_PART = 4 * RECORDS_AT_ONCE
+RECORDS_PER_PART = 4 * RECORDS_AT_ONCE
 
 _OF_TABLE = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA)
 _WITH_ROWS = (*_OF_TABLE, BlockType.CDC_DATA)
@@ -48,7 +48,7 @@ def read_content(log: Any, block: LogBlock) -> pa.Buffer:
 
 
 def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None) -> pa.Table:
-    """The records of an Avro, Parquet, HFile or change-data block; `columns` and `read_schema` as for `decode_block`.
+    """The records of an Avro, Parquet, HFile or change-data block; `columns` and `read_schema` as for `decode_avro_content`.
 
     Raises:
         CorruptFile: the content is not what the block says.
@@ -61,7 +61,7 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
     with _errors_say_where(block):
         if block.type in _PARTS:
             return _whole(_PARTS[block.type], content, block.schema, columns, read_schema)
-        return decode_block(content, block.schema, columns=columns, read_schema=read_schema)
+        return decode_avro_content(content, block.schema, columns=columns, read_schema=read_schema)
 
 
 def read_row_parts(
@@ -74,16 +74,16 @@ def read_row_parts(
     """
     if block.type not in _OF_TABLE:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
-    wanted = columns if columns is not None else [field["name"] for field in record_of(read_schema)["fields"]]
+    wanted = columns if columns is not None else [field["name"] for field in parse_avro(read_schema)["fields"]]
     is_large = block.content_size > part_bytes // (PARQUET_RATIO if block.type is BlockType.PARQUET_DATA else 1)
     if is_large and block.type in _LARGE:
         content = Content(open_log(log), block.content_offset, block.content_size)
         parts = _LARGE[block.type](content, block.schema, wanted, part_bytes)
     else:
-        parts = _PARTS.get(block.type, _avro_parts)(read_content(log, block), block.schema, wanted, RECORDS_OF_A_PART)
+        parts = _PARTS.get(block.type, _avro_parts)(read_content(log, block), block.schema, wanted, RECORDS_PER_PART)
     with _errors_say_where(block):
         for rows in parts:
-            yield resolved(rows, read_schema, wanted)
+            yield resolve_schema(rows, read_schema, wanted)
 
 
 def read_cells(log: Any, block: LogBlock) -> Cells:
@@ -124,20 +124,20 @@ def _errors_say_where(block: LogBlock) -> Iterator[None]:
 
 
 def _avro_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
-    starts, ends = record_places(content)
+    starts, ends = find_records(content)
     for at in range(0, len(starts), records):
         part = slice(at, at + records)
         yield decode_records(content, starts[part], ends[part], schema, columns=wanted)
 
 
 def _parquet_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
-    kind = arrow_of_avro(schema)
+    kind = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
         target = pa.schema([kind.field(name) for name in names])
         for group in range(file.metadata.num_row_groups):
-            yield fit(file.read_row_group(group, columns=names, use_threads=False), target)
+            yield fit_to_schema(file.read_row_group(group, columns=names, use_threads=False), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
 
@@ -173,9 +173,9 @@ def _whole(
     columns: Sequence[str] | None,
     read_schema: Avro | None,
 ) -> pa.Table:
-    kind = arrow_of_avro(schema)
-    wanted = columns if columns is not None else arrow_of_avro(read_schema).names if read_schema is not None else kind.names
-    parts = list(read_parts(content, schema, wanted, RECORDS_OF_A_PART))
+    kind = avro_to_arrow(schema)
+    wanted = columns if columns is not None else avro_to_arrow(read_schema).names if read_schema is not None else kind.names
+    parts = list(read_parts(content, schema, wanted, RECORDS_PER_PART))
     names = [name for name in kind.names if name in wanted]
     rows = pa.concat_tables(parts) if parts else pa.schema([kind.field(name) for name in names]).empty_table()
-    return rows if read_schema is None else resolved(rows, read_schema, columns)
+    return rows if read_schema is None else resolve_schema(rows, read_schema, columns)

@@ -20,7 +20,7 @@ from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
 from penstock.filegroup.task_output import FileSettings, TaskOutput
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, take_rows
 from penstock.schema import META_COLUMNS
@@ -78,7 +78,9 @@ def read_slice(
     body = body_schema(how.settings.schema)
     wanted = body if columns is None else pa.schema([body.field(name) for name in columns])
     if slice_.log_files and how.rules is not None:
-        yield from (fit(rows, wanted) for rows in read_merged_rows(how.settings.storage, slice_, how.rules, wanted.names))
+        yield from (
+            fit_to_schema(rows, wanted) for rows in read_merged_rows(how.settings.storage, slice_, how.rules, wanted.names)
+        )
     elif slice_.base_file is not None:
         file = file or open_base_file(how.settings.storage, slice_.base_file.path)
         yield from read_ahead(read_row_groups(file, slice_.base_file.path, wanted))

@@ -32,8 +32,8 @@ from penstock.index.consistent_hashing import save_changed
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.options.option import LONG_MAX
-from penstock.progress import Stages, Tasks
-from penstock.schema import META_COLUMNS, arrow_for_storage, arrow_of_avro
+from penstock.progress import Stages, TaskProgress
+from penstock.schema import META_COLUMNS, avro_to_arrow, with_storage_types
 from penstock.services.clustering.index_entries import check_movable, noting_keys, tell_after, tell_before
 from penstock.services.clustering.plan import slice_named
 from penstock.services.clustering.resize_buckets import changed_rings, is_resize, resize, resize_tasks, rings_to_resize
@@ -133,7 +133,7 @@ def _run(
     rewriting = replace(rewriting, settings=noting_keys(rewriting.settings, index))
     run = partial(run_tasks, spark, here=is_small(table, [one for its in slices for one in its]))
     expected = sum(group.outputs for group in plan.groups)
-    begun = Tasks(expected, lambda: len(read_markers(table.storage, table.base_path, change.time)))
+    begun = TaskProgress(expected, lambda: len(read_markers(table.storage, table.base_path, change.time)))
     with stages.run("cluster", f"clustering {sum(map(len, slices))} file groups", begun) as notes:
         if is_resize(plan):
             found = _resize(table, change.time, plan, rewriting, slices, run)
@@ -211,7 +211,7 @@ def rewriting_of(table: TableState, time: str, plan: ClusteringPlan, schema: str
     if table.is_merge_on_read and any(one.log_files for one in plan.slices):
         rules, settings = rules_and_settings(table, time, schema)
     else:
-        stored = arrow_for_storage(pa.schema([f for f in arrow_of_avro(schema) if f.name not in META_COLUMNS]))
+        stored = with_storage_types(pa.schema([f for f in avro_to_arrow(schema) if f.name not in META_COLUMNS]))
         settings = base_file_settings(table, time, stored, schema)
     single = plan.runner.endswith(_SINGLE_FILE)
     most = LONG_MAX if single else table.options[o.CLUSTERING_TARGET_FILE_BYTES]

@@ -27,7 +27,7 @@ from penstock.index.consistent_hashing import HashRings, drop_changed
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.options.option import LONG_MAX
-from penstock.schema import META_COLUMNS, arrow_of_avro
+from penstock.schema import META_COLUMNS, avro_to_arrow
 from penstock.services.clustering.index_entries import check_movable
 from penstock.services.clustering.partition_filters import choose_partitions, selection_of
 from penstock.services.clustering.plan import Bounds, Strategy, bounds_of, eligible_slices, group_slices, strategy_of
@@ -136,7 +136,7 @@ def _eligible(table: TableState, groups: Sequence[FileGroup], bounds: Bounds) ->
 
 def sortable(schema: str) -> pa.Schema:
     """The columns that rows may be ordered by: those of the table, and the meta columns that are a row's own."""
-    return body_schema(pa.schema([f for f in arrow_of_avro(schema) if f.name not in META_COLUMNS]))
+    return body_schema(pa.schema([f for f in avro_to_arrow(schema) if f.name not in META_COLUMNS]))
 
 
 def _parameters(options: Options) -> dict[str, str]:

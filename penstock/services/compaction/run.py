@@ -34,10 +34,10 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.avro.container import read_container
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 from penstock.options.operation import Operation
-from penstock.progress import Stages, Tasks
-from penstock.schema import META_COLUMNS, arrow_for_storage, avro_text
+from penstock.progress import Stages, TaskProgress
+from penstock.schema import META_COLUMNS, avro_text, with_storage_types
 from penstock.services.compaction.schedule import check_type, finish_unscheduling, pending_at, schedule
 from penstock.services.compaction.slices import list_folders, still_there, whole_slice
 from penstock.services.compaction.strategies import LOG_BYTES
@@ -120,7 +120,7 @@ def run_plan(spark: SparkSession, table: TableState, time: str, stages: Stages) 
 def _run(spark: SparkSession, table: TableState, change: Change, plan: CompactionPlan, stages: Stages) -> Compacted:
     schema = schema_of(table)
     tasks = make_tasks(table, change.time, plan, schema)
-    begun = Tasks(len(tasks), lambda: len(read_markers(table.storage, table.base_path, change.time)))
+    begun = TaskProgress(len(tasks), lambda: len(read_markers(table.storage, table.base_path, change.time)))
     with stages.run("compact", f"compacting {len(tasks)} file groups", begun) as notes:
         results = run_tasks(spark, compact_slice, tasks, here=is_small(table, [task.slice_ for task in tasks]))
         stats = [WriteStat(**stat) for found in results for stat in found]
@@ -207,7 +207,7 @@ def make_tasks(table: TableState, time: str, plan: CompactionPlan, schema: str) 
 def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
     """How slices are merged, and how files are written at an instant."""
     rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
-    stored = arrow_for_storage(pa.schema([f for f in rules.arrow if f.name not in META_COLUMNS]))
+    stored = with_storage_types(pa.schema([f for f in rules.arrow if f.name not in META_COLUMNS]))
     settings = base_file_settings(table, time, stored, schema)
     return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
 
@@ -226,7 +226,7 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     output = TaskOutput(task.settings, identity.number, identity.write_token)
     writer = _writer(output, slice_)
     for rows in chain([first] if first is not None else [], parts):
-        writer.keep(fit(rows, body), new=counts.inserts > 0)  # rows that only the log has come last
+        writer.keep(fit_to_schema(rows, body), new=counts.inserts > 0)  # rows that only the log has come last
         del rows
         if writer.waiting_bytes > task.rules.memory_bytes // 2:
             writer.flush()

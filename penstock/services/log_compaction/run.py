@@ -32,8 +32,8 @@ from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import log_file_name, log_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, fold_slice_log
 from penstock.filegroup.task_output import FileSettings, TaskOutput
-from penstock.formats.log import avro_block, delete_block, parquet_block
-from penstock.formats.log.deletes import deletes_of
+from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
+from penstock.formats.log.deletes import build_deletes
 from penstock.merge.kernels.gather import Positions
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -154,7 +154,7 @@ def join_slice(task: JoinTask) -> list[dict[str, Any]]:
     header = {
         "instant": task.settings.instant,
         "schema": task.settings.avro_schema,
-        "stands_for": tuple(dict.fromkeys(block.instant for _, block in blocks)),
+        "compacted_instants": tuple(dict.fromkeys(block.instant for _, block in blocks)),
     }
     identity = this_task()
     output = TaskOutput(task.settings, identity.number, identity.write_token)
@@ -204,7 +204,8 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
     if log.fresh is not None and log.fresh.any():
         yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
     names = task.rules.arrow.names
-    make = partial(parquet_block, codec=task.settings.codec) if task.block_format is BlockFormat.PARQUET else avro_block
+    is_parquet = task.block_format is BlockFormat.PARQUET
+    make = partial(encode_parquet_block, codec=task.settings.codec) if is_parquet else encode_avro_block
     for numbers in _parts(log, np.flatnonzero(~log.empty), min(task.max_block_bytes, task.rules.memory_bytes // 4)):
         yield make(log.take(numbers).select(names), **header)
     if log.empty.any():
@@ -213,7 +214,7 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
 
 def _delete_block(keys: pa.ChunkedArray, numbers: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
     partitions = pa.repeat(task.slice_.partition_path, len(numbers))
-    return delete_block(deletes_of(keys.take(pa.array(numbers)), partitions), **header)
+    return encode_delete_block(build_deletes(keys.take(pa.array(numbers)), partitions), **header)
 
 
 def _parts(log: FoldedLog, numbers: Positions, most_bytes: int) -> Iterator[Positions]:

@@ -27,7 +27,7 @@ from penstock.filegroup.names import (
 )
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
-from penstock.formats.log import rollback_block
+from penstock.formats.log import encode_rollback_block
 from penstock.index.consistent_hashing import drop_changed
 from penstock.services.rollback.index_entries import sync_index
 from penstock.services.rollback.plan import plan_rollback
@@ -150,7 +150,7 @@ def add_rollback_block(
     storage: Storage, folder: str, file_id: str, base_instant: str, *, time: str, target: str
 ) -> tuple[str, int]:
     """A log file behind the others of a slice, which takes back what a write put into them; gives its path and size."""
-    block = rollback_block(instant=time, target_instant=target)
+    block = encode_rollback_block(instant=time, target_instant=target)
     while True:
         names = [name for file in storage.list(folder) if (name := parse_log_name(file.name)) is not None]
         version = next_log_version(names, file_id, base_instant)

@@ -21,7 +21,7 @@ from penstock.catalog.listing import merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 from penstock.index import index_of
 from penstock.index.lookup import Keys, look_up
 from penstock.merge.choice import Choice
@@ -188,7 +188,7 @@ def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int]
         living = look_up_merged(storage, one, rules, wanted, schema.names)
         for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):
             known.setdefault(("" if index.is_global else one.partition_path, key), (one.partition_path, number))
-        rows.append(fit(living.rows, schema))
+        rows.append(fit_to_schema(living.rows, schema))
         count += living.rows.num_rows
     of = [("" if index.is_global else path, key) for path, key in zip(batch.paths, batch.keys, strict=True)]
     return pa.concat_tables(rows), [known.get(one) for one in of]

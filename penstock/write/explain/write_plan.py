@@ -20,7 +20,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
 from penstock.options.operation import Operation
-from penstock.progress import Stages, human_bytes, table_text
+from penstock.progress import Stages, format_bytes, format_table
 from penstock.spread.run import run_tasks
 from penstock.storage import join, open_storage
 from penstock.table import TableState, open_table, table_exists, table_schema
@@ -55,7 +55,7 @@ class GroupPlan:
 
     def cells(self) -> list[str]:
         """A row of the printed table."""
-        counts = f"{self.rows_changed:,}", f"{self.rows_new:,}", human_bytes(self.bytes_rewritten)
+        counts = f"{self.rows_changed:,}", f"{self.rows_new:,}", format_bytes(self.bytes_rewritten)
         return [self.partition_path or "(none)", self.file_id or "new", *counts]
 
 
@@ -89,17 +89,17 @@ class WritePlan:
                 g.file_id or "new",
                 f"{g.rows_changed:,}",
                 f"{g.rows_new:,}",
-                human_bytes(g.bytes_rewritten),
+                format_bytes(g.bytes_rewritten),
             ]
             for g in self.groups
         ]
         title = (
-            f"{self.operation} of {self.rows_incoming:,} rows ({human_bytes(self.bytes_incoming)}) by {self.index}: "
-            f"{len(self.groups)} file groups, {human_bytes(self.bytes_rewritten)} rewritten, "
+            f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
+            f"{len(self.groups)} file groups, {format_bytes(self.bytes_rewritten)} rewritten, "
             f"write amplification about {self.write_amplification:.1f}"
         )
         title += f"\n{self.index} was chosen: {self.index_why}" if self.index_why else ""
-        return f"{title}\n" + table_text("", ["partition", "file group", "rows changed", "rows new", "rewritten"], rows)
+        return f"{title}\n" + format_table("", ["partition", "file group", "rows changed", "rows new", "rewritten"], rows)
 
     __repr__ = __str__
 

@@ -18,7 +18,7 @@ import numpy as np
 from penstock.filegroup.model import FileSlice
 from penstock.index import Index
 from penstock.index.lookup import Pruning, key_range
-from penstock.progress import human_bytes
+from penstock.progress import format_bytes
 from penstock.storage import Storage
 
 #: Files whose footers are looked at.
@@ -62,7 +62,7 @@ def choose_index(storage: Storage, index: Index, rows: Mapping[str, int], slices
     if not index.is_global and max(map(len, slices.values()), default=0) <= 1:
         return _simple(index, "no partition of the batch has more than one file group, so each file is read once anyway")
     if size <= _SMALL_BYTES:
-        return _simple(index, f"the files are small ({human_bytes(size)} in all), and reading their keys costs little")
+        return _simple(index, f"the files are small ({format_bytes(size)} in all), and reading their keys costs little")
     overlap = _overlap(storage, max(slices.values(), key=len))
     if overlap is None:
         return _simple(index, "the files carry no key ranges")

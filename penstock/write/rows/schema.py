@@ -27,14 +27,14 @@ from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.schema import (
     META_COLUMNS,
-    arrow_for_storage,
-    arrow_of_avro,
-    avro_of_spark,
     avro_text,
+    avro_to_arrow,
+    avro_to_spark,
     evolve,
-    has_operation,
-    spark_of_avro,
-    with_operation,
+    has_operation_column,
+    spark_to_avro,
+    with_operation_column,
+    with_storage_types,
 )
 from penstock.write.rows.crossing import KEY, PATH, Layout
 from penstock.write.rows.input_files import InputFiles, input_files
@@ -80,10 +80,10 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
         return _prepare_keys(incoming, columns, settings, json.loads(table_schema))
     avro = writer_schema(struct, settings, table_schema)
     kept = stored_schema(avro, settings)
-    stored = arrow_for_storage(arrow_of_avro(kept))
+    stored = with_storage_types(avro_to_arrow(kept))
     layout = _layout(columns, stored, settings)
     crossing = {*stored.names, layout.key, layout.path}
-    target = StructType.fromJson(spark_of_avro(avro))
+    target = StructType.fromJson(avro_to_spark(avro))
 
     def rows() -> DataFrame:
         selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
@@ -96,7 +96,7 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
 
 def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
     """For a delete: only what locates a row crosses, and the table keeps its schema."""
-    stored = arrow_for_storage(arrow_of_avro(table_schema))
+    stored = with_storage_types(avro_to_arrow(table_schema))
     layout = _layout(columns, pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())]), settings)
 
     def rows() -> DataFrame:
@@ -110,12 +110,12 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
     """For a delete of partitions: the rows are partition paths, if no option names these; the table keeps its schema."""
     keys = key_generator(replace(settings.keys, record_key_fields=()))
     named = bool(settings.options[o.PARTITIONS_TO_DELETE])
-    columns = keys.columns(StructType.fromJson(spark_of_avro(table_schema)) if named else incoming.schema)
+    columns = keys.columns(StructType.fromJson(avro_to_spark(table_schema)) if named else incoming.schema)
 
     def rows() -> DataFrame:
         return incoming.select(columns.partition_path.alias(PATH)).distinct()
 
-    stored = arrow_for_storage(arrow_of_avro(table_schema))
+    stored = with_storage_types(avro_to_arrow(table_schema))
     return Prepared(rows, _layout(columns, stored, settings), avro_text(table_schema), stored, columns)
 
 
@@ -172,7 +172,7 @@ def check_columns(struct: StructType) -> None:
 
 def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
     """The table's schema after this write, partition columns included."""
-    incoming = avro_of_spark(struct.jsonValue(), settings.table_name)
+    incoming = spark_to_avro(struct.jsonValue(), settings.table_name)
     options = settings.options
     evolved = evolve(
         json.loads(table_schema) if table_schema else None,
@@ -182,8 +182,8 @@ def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str
         reconcile=options[o.RECONCILE_SCHEMA],
         validate=options[o.AVRO_SCHEMA_VALIDATE],
     )
-    keeps_operation = options[o.ALLOW_OPERATION_FIELD] or (table_schema is not None and has_operation(table_schema))
-    return with_operation(evolved) if keeps_operation else evolved
+    keeps_operation = options[o.ALLOW_OPERATION_FIELD] or (table_schema is not None and has_operation_column(table_schema))
+    return with_operation_column(evolved) if keeps_operation else evolved
 
 
 def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:

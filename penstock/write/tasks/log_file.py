@@ -26,7 +26,7 @@ from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import TaskOutput
-from penstock.formats.log.deletes import Deletes, deletes_of
+from penstock.formats.log.deletes import Deletes, build_deletes
 from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions, column_at
 from penstock.merge.kernels.pair import check_ordering
@@ -228,6 +228,8 @@ class _Gone:
         keys = pa.chunked_array([chunk for each in self._keys for chunk in each.chunks], pa.string())
         kind = next((values.type for values in self._values if not isinstance(values, int)), None)
         if kind is None:
-            return deletes_of(keys, pa.repeat(path, len(keys)))
+            return build_deletes(keys, pa.repeat(path, len(keys)))
         values = [[pa.nulls(each, kind)] if isinstance(each, int) else each.chunks for each in self._values]
-        return deletes_of(keys, pa.repeat(path, len(keys)), pa.chunked_array([chunk for each in values for chunk in each], kind))
+        return build_deletes(
+            keys, pa.repeat(path, len(keys)), pa.chunked_array([chunk for each in values for chunk in each], kind)
+        )

@@ -16,7 +16,7 @@ from penstock.merge.change_streams import WithOperation
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import NonDefaults
 from penstock.options import Options
-from penstock.schema import META_COLUMNS, OPERATION_COLUMN, avro_of_arrow, avro_text
+from penstock.schema import META_COLUMNS, OPERATION_COLUMN, arrow_to_avro, avro_text
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState, open_table, table_schema
 from penstock.timeline.timeline import Timeline
@@ -25,7 +25,7 @@ from tests.kit.readers import hudi_rs_rows, rows_of
 
 MODEL = "org.apache.hudi.common.model."
 COLUMNS = [("id", pa.string()), ("ts", pa.int64()), ("s", pa.struct([("at", pa.int64())]))]
-SCHEMA = avro_text(avro_of_arrow(pa.schema(COLUMNS), "t"))
+SCHEMA = avro_text(arrow_to_avro(pa.schema(COLUMNS), "t"))
 
 
 def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **properties: str) -> MergeRules:
@@ -74,7 +74,7 @@ def test_only_committed_instants_are_seen() -> None:
 
 def test_rows_have_the_meta_columns_and_the_sixth_one_where_the_table_has_it() -> None:
     assert rules().arrow.names == [*META_COLUMNS, "id", "ts", "s"]
-    more = avro_text(avro_of_arrow(pa.schema([(OPERATION_COLUMN, pa.string()), *COLUMNS]), "t"))
+    more = avro_text(arrow_to_avro(pa.schema([(OPERATION_COLUMN, pa.string()), *COLUMNS]), "t"))
     found = rules(schema=more)
     assert found.arrow.names == [*META_COLUMNS, OPERATION_COLUMN, "id", "ts", "s"]
     assert found.merger == WithOperation(OverwriteWithLatest())

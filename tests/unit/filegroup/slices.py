@@ -15,15 +15,15 @@ from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import base_file_name, log_file_name, log_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
-from penstock.formats.log import avro_block, delete_block, parquet_block
-from penstock.formats.log.deletes import deletes_of
+from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
+from penstock.formats.log.deletes import build_deletes
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import OverwriteWithLatest
-from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
+from penstock.schema import META_COLUMNS, arrow_to_avro, with_meta_columns
 from penstock.storage import MemoryStorage
 
 COLUMNS = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())])
-AVRO = with_meta_columns(avro_of_arrow(COLUMNS, "t"))
+AVRO = with_meta_columns(arrow_to_avro(COLUMNS, "t"))
 ALL_TIMES = CommittedTimes(frozenset(f"{n:02}" for n in range(100)))
 
 #: Key, value, ordering value, and whether it says that the key is gone.
@@ -43,13 +43,13 @@ def rows(instant: str, *given: Row, columns: pa.Schema = COLUMNS) -> pa.Table:
 
 def data(instant: str, *given: Row, columns: pa.Schema = COLUMNS, parquet: bool = False) -> bytes:
     """A block of rows."""
-    write = parquet_block if parquet else avro_block
-    return write(rows(instant, *given, columns=columns), instant=instant, schema=with_meta_columns(avro_of_arrow(columns, "t")))
+    write = encode_parquet_block if parquet else encode_avro_block
+    return write(rows(instant, *given, columns=columns), instant=instant, schema=with_meta_columns(arrow_to_avro(columns, "t")))
 
 
 def deletes(instant: str, keys: Sequence[str], ordering: pa.Array | None = None) -> bytes:
     """A block of deleted keys."""
-    return delete_block(deletes_of(pa.array(keys), pa.array([""] * len(keys)), ordering), instant=instant, schema=AVRO)
+    return encode_delete_block(build_deletes(pa.array(keys), pa.array([""] * len(keys)), ordering), instant=instant, schema=AVRO)
 
 
 @dataclass

@@ -16,12 +16,12 @@ from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name
 from penstock.filegroup.slice_rows import MergeCounts, read_merged_rows
-from penstock.formats.log import avro_block, rollback_block
+from penstock.formats.log import encode_avro_block, encode_rollback_block
 from penstock.merge.aggregate import Aggregate
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, CommitTimeOrdering, EventTimeAvro, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import PartialUpdate
-from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
+from penstock.schema import META_COLUMNS, arrow_to_avro, with_meta_columns
 from penstock.storage import LocalStorage
 from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rows, rules_of
 
@@ -167,7 +167,9 @@ def test_a_slice_of_which_nothing_is_left_has_no_rows() -> None:
 
 def test_rolled_back_and_pending_blocks_leave_no_trace() -> None:
     one = Slice().base(("a", 1, 1), ("b", 2, 1))
-    one.log(data("02", ("a", 5, 5), ("c", 6, 6))).log(deletes("03", ["b"])).log(rollback_block(instant="04", target_instant="02"))
+    one.log(data("02", ("a", 5, 5), ("c", 6, 6))).log(deletes("03", ["b"])).log(
+        encode_rollback_block(instant="04", target_instant="02")
+    )
     assert one.values(rules_of(times=CommittedTimes(frozenset({"01", "02"}), frozenset({"03"}), "01"))) == {"a": 1, "b": 2}
 
 
@@ -192,7 +194,7 @@ def test_without_an_ordering_column_the_last_record_wins() -> None:
 
 def test_a_delete_with_the_int_zero_always_deletes_where_the_ordering_column_is_an_int() -> None:
     columns = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int32())])
-    rules = rules_of(schema=with_meta_columns(avro_of_arrow(columns, "t")))
+    rules = rules_of(schema=with_meta_columns(arrow_to_avro(columns, "t")))
     for value, left in ((0, {}), (1, {"a": 1}), (5, {})):
         one = Slice().base().log(data("02", ("a", 1, 5), columns=columns), deletes("03", ["a"], pa.array([value], pa.int32())))
         assert one.values(rules) == left
@@ -237,7 +239,7 @@ def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is(
 
 def test_a_group_whose_first_write_was_taken_back_began_with_log_files() -> None:
     torn = data("01", ("x", 1, 1))[:-20]
-    rollback = rollback_block(instant="02", target_instant="01")
+    rollback = encode_rollback_block(instant="02", target_instant="01")
     assert Slice().log(torn).log(rollback).values() == {}
     assert Slice().log(torn).log(rollback).log(data("03", ("a", 2, 2))).values() == {"a": 2}
 
@@ -251,7 +253,7 @@ def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() ->
     pq.write_table(bare(rows("01", ("a", 1, 1), ("b", 1, 1), ("c", 1, 1))), sink)
     one.storage.write_new("/t/f-0_0-0-0_01.parquet", sink.getvalue())
     one.made = replace(one.made, base_file=BaseFile("/t/f-0_0-0-0_01.parquet", "f-0", "01", len(sink.getvalue())))
-    one.log(avro_block(bare(rows("02", ("a", 2, 2), ("n", 2, 2))), instant="02", schema=AVRO), deletes("02", ["b"]))
+    one.log(encode_avro_block(bare(rows("02", ("a", 2, 2), ("n", 2, 2))), instant="02", schema=AVRO), deletes("02", ["b"]))
     assert one.values(rules_of(key="id")) == {"a": 2, "c": 1, "n": 2}
 
 
@@ -259,7 +261,7 @@ def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() ->
 
 
 WIDE = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("text", pa.string())])
-WIDE_AVRO = with_meta_columns(avro_of_arrow(WIDE, "t"))
+WIDE_AVRO = with_meta_columns(arrow_to_avro(WIDE, "t"))
 
 
 @pytest.mark.parametrize("merger", [LATEST, ORDERED, PartialUpdate("ts"), Aggregate((("v", "sum"),), "ts")], ids=repr)
@@ -316,7 +318,7 @@ def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any, parquet: bool, 
 
 def test_memory_follows_the_limit_where_keys_are_deleted_from_a_wide_table(tmp_path: Any) -> None:
     wide = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), *((f"c{n}", pa.int64()) for n in range(40))])
-    limit, avro = 1 << 20, with_meta_columns(avro_of_arrow(wide, "t"))
+    limit, avro = 1 << 20, with_meta_columns(arrow_to_avro(wide, "t"))
     one = Slice().base(columns=wide).log(deletes("02", [f"{n:06}" for n in range(30_000)]))
     rules = rules_of(LATEST, schema=avro, memory_bytes=limit, spill_folder=str(tmp_path))
     before = pa.default_memory_pool()

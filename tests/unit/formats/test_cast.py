@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.formats.cast import fit
+from penstock.formats.cast import fit_to_schema
 
 OLD = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])
 NEW = pa.struct([pa.field("b", pa.string()), pa.field("a", pa.int64()), pa.field("c", pa.float64())])
@@ -23,7 +23,7 @@ def one(kind: pa.DataType, values: list[Any]) -> pa.Table:
 
 
 def fitted(table: pa.Table, kind: pa.DataType) -> list[Any]:
-    result = fit(table, pa.schema([pa.field("x", kind)]))
+    result = fit_to_schema(table, pa.schema([pa.field("x", kind)]))
     result.validate(full=True)
     assert result.schema.field("x").type == kind
     return result["x"].to_pylist()
@@ -31,17 +31,17 @@ def fitted(table: pa.Table, kind: pa.DataType) -> list[Any]:
 
 def test_a_table_that_fits_is_given_back_as_it_is() -> None:
     table = one(pa.int32(), [1])
-    assert fit(table, table.schema) is table
+    assert fit_to_schema(table, table.schema) is table
 
 
 def test_columns_are_matched_by_name_and_missing_ones_are_null() -> None:
     table = pa.table({"b": ["x"], "a": [1]})
     schema = pa.schema([("a", pa.int64()), ("new", pa.list_(pa.string())), ("b", pa.string())])
-    assert fit(table, schema).to_pydict() == {"a": [1], "new": [None], "b": ["x"]}
+    assert fit_to_schema(table, schema).to_pydict() == {"a": [1], "new": [None], "b": ["x"]}
 
 
 def test_columns_that_are_not_asked_for_are_left_out() -> None:
-    assert fit(pa.table({"a": [1], "b": [2]}), pa.schema([("b", pa.int64())])).column_names == ["b"]
+    assert fit_to_schema(pa.table({"a": [1], "b": [2]}), pa.schema([("b", pa.int64())])).column_names == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_slice_of_rows_is_fitted_as_itself(part: tuple[int, int]) -> None:
 
 
 def test_an_empty_table_fits_every_schema() -> None:
-    result = fit(one(OLD, []), pa.schema([pa.field("x", NEW), pa.field("y", pa.int32())]))
+    result = fit_to_schema(one(OLD, []), pa.schema([pa.field("x", NEW), pa.field("y", pa.int32())]))
     assert result.num_rows == 0
     assert result.schema.names == ["x", "y"]
 
@@ -116,6 +116,6 @@ def test_a_column_that_cannot_become_what_is_asked_is_named() -> None:
 def test_a_field_that_may_not_be_null_takes_values_but_no_null() -> None:
     strict = pa.schema([("m", pa.struct([pa.field("ts", pa.int64(), nullable=False)]))])
     loose = pa.struct([("ts", pa.int64())])
-    assert fit(pa.table({"m": pa.array([{"ts": 1}, None], loose)}), strict)["m"].to_pylist() == [{"ts": 1}, None]
+    assert fit_to_schema(pa.table({"m": pa.array([{"ts": 1}, None], loose)}), strict)["m"].to_pylist() == [{"ts": 1}, None]
     with pytest.raises(SchemaError, match="column 'm' .* field 'ts' holds null"):
-        fit(pa.table({"m": pa.array([{"ts": None}], loose)}), strict)
+        fit_to_schema(pa.table({"m": pa.array([{"ts": None}], loose)}), strict)

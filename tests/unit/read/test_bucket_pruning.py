@@ -13,12 +13,12 @@ from penstock.filegroup.model import FileSlice
 from penstock.index.bucket import Buckets
 from penstock.options import read_options
 from penstock.read.bucket_pruning import in_asked_buckets
-from penstock.schema import avro_of_arrow, avro_text
+from penstock.schema import arrow_to_avro, avro_text
 from penstock.table import open_table
 from tests.table.handmade import COLUMNS, HandMade, at
 
 BUCKETS = Buckets(64, ("id",))
-SCHEMA = avro_text(avro_of_arrow(COLUMNS, "trips"))
+SCHEMA = avro_text(arrow_to_avro(COLUMNS, "trips"))
 PROPERTIES = {
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "64",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.formats.log import avro_block
+from penstock.formats.log import encode_avro_block
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.read.log_slices import _touched
@@ -14,7 +14,7 @@ from tests.unit.filegroup.slices import AVRO, Slice, rows, rules_of
 
 def slice_with(position: int) -> Slice:
     """Ten base rows, and a log that says something about one of them."""
-    block = avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([position]))
+    block = encode_avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([position]))
     return Slice().base(*((str(i), 1, 1) for i in range(10))).log(block, of="02")
 
 

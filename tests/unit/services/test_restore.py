@@ -11,7 +11,7 @@ from penstock.catalog.savepoints import savepoints
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
 from penstock.formats.avro.container import read_container
-from penstock.formats.log import BlockType, HeaderKey, rollback_block, scan_blocks, write_block
+from penstock.formats.log import BlockType, HeaderKey, encode_block, encode_rollback_block, scan_blocks
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
@@ -34,7 +34,7 @@ def go_back(table: TableState, number: int) -> RestoreResult:
 
 
 def block(number: int) -> bytes:
-    return write_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: at(number)}, b"")
+    return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: at(number)}, b"")
 
 
 def test_a_savepoint_holds_the_files_that_a_reader_of_the_commit_needs() -> None:
@@ -96,8 +96,8 @@ def test_a_log_file_goes_if_all_in_it_is_later_and_is_taken_back_in_part_if_not(
     history.file(names[0], block(2))
     history.file(names[1], block(2) + block(3) + block(4))  # appended to, as Hudi may
     history.file(names[2], block(4))
-    history.file(names[3], rollback_block(instant=at(9), target_instant=at(4)))
-    history.file(names[4], rollback_block(instant=at(9), target_instant=at(0)))  # of an earlier write: it has to stay
+    history.file(names[3], encode_rollback_block(instant=at(9), target_instant=at(4)))
+    history.file(names[4], encode_rollback_block(instant=at(9), target_instant=at(0)))  # of an earlier write: it has to stay
     create_savepoint(history.table(), at(2))
     history.file(f"a/{log_file_name(G, at(3), 1, '0-0-0')}", block(4))
     go_back(history.table(), 2)

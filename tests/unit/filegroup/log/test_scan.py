@@ -19,10 +19,10 @@ from penstock.filegroup.log.scan import (
     positions_touched,
     read_records,
 )
-from penstock.formats.log import BlockType, HeaderKey, avro_block, rollback_block, scan_blocks, write_block
+from penstock.formats.log import BlockType, HeaderKey, encode_avro_block, encode_block, encode_rollback_block, scan_blocks
 from penstock.merge.kernels.fold import LogRecords
-from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
-from penstock.schema.avro import record_of
+from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
+from penstock.schema.avro import parse_avro
 from penstock.timeline.timeline import Timeline
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes, rows, rules_of
 
@@ -47,7 +47,7 @@ def compacted(instant: str, of: str, *given: tuple[object, ...]) -> bytes:
     """A block as log compaction writes it."""
     (block,) = scan_blocks(plain := data(instant, *given))
     header = {HeaderKey(key): text for key, text in block.header.items()} | {HeaderKey.COMPACTED_BLOCK_TIMES: of}
-    return write_block(block.type, header, plain[block.content_offset : block.content_offset + block.content_size])
+    return encode_block(block.type, header, plain[block.content_offset : block.content_offset + block.content_size])
 
 
 # which blocks count
@@ -84,13 +84,13 @@ def test_nothing_counts_without_a_single_commit() -> None:
 
 
 def test_reading_goes_on_behind_a_block_and_a_rollback_that_are_later_than_the_readers_time() -> None:
-    rollback = rollback_block(instant="09", target_instant="08")
+    rollback = encode_rollback_block(instant="09", target_instant="08")
     one = Slice().log(data("02", ("a", 1))).log(data("08", ("a", 2)), rollback, data("03", ("a", 3)))
     assert counting(one, at("02.deltacommit 03.deltacommit", "05")) == ["02", "03"]
 
 
 def test_a_rollback_takes_back_all_that_its_target_wrote_before_it_and_nothing_else() -> None:
-    rollback = rollback_block(instant="06", target_instant="04")
+    rollback = encode_rollback_block(instant="06", target_instant="04")
     one = Slice().log(data("03", ("a", 1)), data("04", ("a", 2)), deletes("04", ["b"])).log(data("05", ("a", 3)))
     one.log(rollback).log(data("04", ("c", 1)), data("07", ("d", 1)))
     counts = ScanCounts()
@@ -99,7 +99,7 @@ def test_a_rollback_takes_back_all_that_its_target_wrote_before_it_and_nothing_e
 
 
 def test_a_rollback_of_nothing_changes_nothing() -> None:
-    one = Slice().log(rollback_block(instant="06", target_instant="04"), data("05", ("a", 3)))
+    one = Slice().log(encode_rollback_block(instant="06", target_instant="04"), data("05", ("a", 3)))
     assert counting(one) == ["05"]
 
 
@@ -119,7 +119,7 @@ def test_log_compactions_of_log_compactions_stand_for_all_that_went_in() -> None
 
 def test_a_rolled_back_log_compaction_leaves_the_blocks_it_was_made_of() -> None:
     one = Slice().log(data("02", ("a", 1)), compacted("04", "02", ("a", 1)))
-    one.log(rollback_block(instant="05", target_instant="04"))
+    one.log(encode_rollback_block(instant="05", target_instant="04"))
     assert counting(one) == ["02"]
 
 
@@ -151,7 +151,7 @@ def test_a_narrower_block_is_read_in_the_wider_schema_of_the_table(parquet: bool
 
 
 def test_a_wider_block_is_read_without_the_columns_the_table_does_not_have() -> None:
-    narrow = with_meta_columns(avro_of_arrow(pa.schema([("id", pa.string()), ("v", pa.int64())]), "t"))
+    narrow = with_meta_columns(arrow_to_avro(pa.schema([("id", pa.string()), ("v", pa.int64())]), "t"))
     (records,) = read(Slice().log(data("02", ("a", 1, 5))), LogColumns(narrow, (KEY, "id", "v")))
     assert records.rows.column_names == [KEY, "id", "v"]
     assert records.ordering is None
@@ -183,13 +183,13 @@ def test_a_missing_file_is_named() -> None:
 def test_blocks_that_hold_no_rows_of_a_table_are_refused_with_their_place() -> None:
     header = {HeaderKey.INSTANT_TIME: "02", HeaderKey.SCHEMA: avro_text(AVRO)}
     with pytest.raises(Unsupported, match=r"log\.1_0-0-0, block at byte 0: a CDC_DATA block"):
-        read(Slice().log(write_block(BlockType.CDC_DATA, header, struct.pack(">ii", 3, 0))))
+        read(Slice().log(encode_block(BlockType.CDC_DATA, header, struct.pack(">ii", 3, 0))))
 
 
 def test_records_of_an_hfile_block_are_read_as_those_of_other_blocks() -> None:
     log = (LOGS / "hfile_trips.bin").read_bytes()
     (block,) = scan_blocks(log)
-    columns = LogColumns(record_of(block.schema), (KEY, "ts", "fare"), "ts")
+    columns = LogColumns(parse_avro(block.schema), (KEY, "ts", "fare"), "ts")
     (found,) = read(Slice().log(log), columns, times=CommittedTimes(frozenset({block.instant})))
     assert (found.keys.to_pylist(), found.rows["fare"].to_pylist(), found.empty.tolist()) == (["a"], [10.0], [False])
     assert found.ordering is not None
@@ -198,9 +198,9 @@ def test_records_of_an_hfile_block_are_read_as_those_of_other_blocks() -> None:
 
 def test_keys_may_be_read_from_the_column_they_are_made_of() -> None:
     numbers = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
-    avro = with_meta_columns(avro_of_arrow(numbers, "t"))
+    avro = with_meta_columns(arrow_to_avro(numbers, "t"))
     table = pa.table({**{name: pa.nulls(2, pa.string()) for name in META_COLUMNS}, "id": [7, -1], "ts": [1, 2]})
-    block = avro_block(table, instant="02", schema=avro)
+    block = encode_avro_block(table, instant="02", schema=avro)
     (found,) = read(Slice().log(block), LogColumns(avro, ("id", "ts"), "ts", key="id"))
     assert found.keys.to_pylist() == ["7", "-1"]
     with pytest.raises(CorruptFile, match="2 of 2 records have no record key"):
@@ -209,9 +209,9 @@ def test_keys_may_be_read_from_the_column_they_are_made_of() -> None:
 
 def test_a_record_without_key_is_an_error_with_its_place() -> None:
     rows = pa.table({name: pa.nulls(1, pa.string()) for name in (*(f["name"] for f in AVRO["fields"][:5]), "id")})
-    narrow = with_meta_columns(avro_of_arrow(pa.schema([("id", pa.string())]), "t"))
+    narrow = with_meta_columns(arrow_to_avro(pa.schema([("id", pa.string())]), "t"))
     with pytest.raises(CorruptFile, match=r"block at byte 0: 1 of 1 records have no record key"):
-        read(Slice().log(avro_block(rows, instant="02", schema=narrow)))
+        read(Slice().log(encode_avro_block(rows, instant="02", schema=narrow)))
 
 
 # damage
@@ -258,7 +258,7 @@ def test_a_damaged_block_of_ours_is_an_error_once_its_write_was_completed(end: i
     with pytest.raises(CorruptFile, match=r"log\.2_0-\d+-0, block at byte 0: it is damaged, and write 03 had completed it"):
         of.values()
     assert of.values(rules_of(times=CommittedTimes(frozenset({"01", "02"})))) == {"a": 1, "b": 2}, "a write that died"
-    of.log(rollback_block(instant="04", target_instant="03"))
+    of.log(encode_rollback_block(instant="04", target_instant="03"))
     assert of.values() == {"a": 1, "b": 2}, "a write that died, and was taken back"
 
 
@@ -301,7 +301,7 @@ def test_a_version_or_type_that_is_not_known_is_refused_with_its_place(place: in
 
 
 def test_positions_that_cannot_be_read_are_an_error_with_their_place() -> None:
-    written = avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0]))
+    written = encode_avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0]))
     one, others = Slice().base(("a", 1, 1)).log(written, of="02"), Slice().base(("a", 1, 1)).log(written)
     assert positions_touched(others.storage, others.made, ALL_TIMES) is None, "theirs may count in another base file"
     assert positions_touched(one.storage, one.made, ALL_TIMES).tolist() == [0]  # type: ignore[union-attr]

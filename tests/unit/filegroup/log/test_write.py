@@ -21,7 +21,7 @@ from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name, log_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import BlockType, LogBlock, read_content, read_deletes, read_rows, scan_blocks
-from penstock.formats.log.deletes import ALWAYS, deletes_of
+from penstock.formats.log.deletes import ALWAYS, build_deletes
 from penstock.schema import avro_text, with_meta_columns
 from penstock.storage import MemoryStorage
 from penstock.timeline.commit_file import WriteStat
@@ -139,7 +139,7 @@ def test_deletes_follow_the_rows_in_one_block(storage: MemoryStorage) -> None:
     writer = LogWriter(output(storage), SLICE, LogSettings(max_file_bytes=1))
     writer.write(rows(2), rows(2)["id"])
     ordering = pa.array([7, None], pa.int64())
-    writer.delete(deletes_of(pa.array(["x", "y"]), pa.array(["p", "p"]), ordering))
+    writer.delete(build_deletes(pa.array(["x", "y"]), pa.array(["p", "p"]), ordering))
     (stat,) = writer.close()
     data, gone = blocks(storage, stat)
     assert (data.type, gone.type, gone.instant) == (BlockType.AVRO_DATA, BlockType.DELETE, TIME)
@@ -210,7 +210,7 @@ def test_a_file_past_its_limit_is_followed_by_the_next_version(storage: MemorySt
 def test_a_writer_without_rows_makes_no_file(storage: MemoryStorage) -> None:
     writer = LogWriter(output(storage), SLICE, LogSettings())
     writer.write(rows(0), rows(0)["id"])
-    writer.delete(deletes_of(pa.array([], pa.string()), pa.array([], pa.string())))
+    writer.delete(build_deletes(pa.array([], pa.string()), pa.array([], pa.string())))
     assert writer.close() == []
     assert read_markers(storage, BASE, TIME) == []
 

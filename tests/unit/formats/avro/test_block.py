@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from penstock.errors import CorruptFile, SchemaError
 from penstock.formats.avro import block as avro_columns
 from penstock.formats.avro import decode as avro_places
-from penstock.formats.avro.block import decode_block, encode_block, record_places
-from penstock.formats.avro.layout import plan_of
+from penstock.formats.avro.block import decode_avro_content, encode_avro_content, find_records
+from penstock.formats.avro.layout import compile_layout
 from penstock.formats.avro.rows import decode_rows
-from penstock.schema import arrow_of_avro
+from penstock.schema import avro_to_arrow
 
 LOGICAL = [
     {"type": "int", "logicalType": "date"},
@@ -170,12 +170,12 @@ def by_columns(content: Any, schema: Any, **asked: Any) -> pa.Table:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(avro_columns, "FEWEST_FOR_COLUMNS", 0)
         patch.setattr(avro_places, "FEWEST_PER_STEP", 0)
-        return decode_block(content, schema, **asked)
+        return decode_avro_content(content, schema, **asked)
 
 
 def by_rows(content: Any, schema: Any) -> pa.Table:
-    plan = plan_of(schema)
-    return decode_rows(pa.py_buffer(content), *record_places(content), plan, plan.schema)
+    layout = compile_layout(schema)
+    return decode_rows(pa.py_buffer(content), *find_records(content), layout, layout.schema)
 
 
 def flat(*kinds: Any) -> dict[str, Any]:
@@ -190,11 +190,11 @@ def test_columns_and_rows_decode_alike_and_encoding_gives_the_same_bytes(shape: 
     content = block(schema, records)
     table = by_columns(content, schema)
     table.validate(full=True)
-    assert table.schema == arrow_of_avro(schema)
+    assert table.schema == avro_to_arrow(schema)
     assert table.equals(by_rows(content, schema))
-    assert bytes(encode_block(table, schema)) == content
+    assert bytes(encode_avro_content(table, schema)) == content
     part = table.slice(size // 3, size // 2)
-    assert bytes(encode_block(part, schema)) == block(schema, records[size // 3 : size // 3 + size // 2])
+    assert bytes(encode_avro_content(part, schema)) == block(schema, records[size // 3 : size // 3 + size // 2])
 
 
 @settings(max_examples=60, deadline=None)
@@ -239,7 +239,7 @@ def test_only_the_columns_asked_for_are_read_in_the_order_of_the_block() -> None
     schema = flat("string", {"type": "map", "values": ["null", "double"]}, "int", {"type": "enum", "name": "?", "symbols": ["A"]})
     content = block(schema, [{"c0": "x", "c1": {"k": None, "l": 1.0}, "c2": n, "c3": "A"} for n in range(3)])
     assert by_columns(content, schema, columns=["c2", "c0", "strange"]).to_pydict() == {"c0": ["x"] * 3, "c2": [0, 1, 2]}
-    assert decode_block(content, schema, columns=["c2"]).to_pydict() == {"c2": [0, 1, 2]}
+    assert decode_avro_content(content, schema, columns=["c2"]).to_pydict() == {"c2": [0, 1, 2]}
     assert by_columns(content, schema, columns=[]).num_rows == 3
 
 
@@ -257,8 +257,8 @@ def test_a_read_schema_reorders_widens_and_fills_what_is_missing(size: int) -> N
         {"name": "a", "type": ["null", "long"], "default": None},
     ]
     asked = {"type": "record", "name": "other", "fields": fields}
-    table = decode_block(block(written, [{"a": 1, "b": "x", "gone": 5}] * size), written, read_schema=asked)
-    assert table.schema.equals(arrow_of_avro(asked))
+    table = decode_avro_content(block(written, [{"a": 1, "b": "x", "gone": 5}] * size), written, read_schema=asked)
+    assert table.schema.equals(avro_to_arrow(asked))
     assert table.to_pylist() == [{"new": None, "b": "x", "seven": 7, "a": 1}] * size
 
 
@@ -272,14 +272,14 @@ def test_a_nested_record_gets_the_fields_of_the_read_schema() -> None:
 
     written = outer({"name": "x", "type": "int"}, {"name": "y", "type": "int"})
     asked = outer({"name": "y", "type": "long"}, {"name": "z", "type": ["null", "string"], "default": None})
-    table = decode_block(block(written, [{"s": {"x": 1, "y": 2}}, {"s": None}]), written, read_schema=asked)
+    table = decode_avro_content(block(written, [{"s": {"x": 1, "y": 2}}, {"s": None}]), written, read_schema=asked)
     assert table.to_pylist() == [{"s": {"y": 2, "z": None}}, {"s": None}]
 
 
 def test_lists_of_very_different_lengths_are_read() -> None:
     schema = flat({"type": "array", "items": "string"}, "int")
     records = [{"c0": ["x" * (n % 3)] * (20_000 if n == 150 else n % 2), "c1": n} for n in range(200)]
-    assert decode_block(block(schema, records), schema).to_pylist() == records
+    assert decode_avro_content(block(schema, records), schema).to_pylist() == records
 
 
 def test_arrays_in_several_runs_with_and_without_their_size_are_read() -> None:
@@ -300,7 +300,7 @@ def test_a_list_that_claims_more_items_than_there_are_bytes_is_an_error() -> Non
 
 def test_a_block_that_claims_more_records_than_there_are_bytes_is_an_error() -> None:
     with pytest.raises(CorruptFile, match="claims 2147483647 records"):
-        decode_block(struct.pack(">iii", 3, 2**31 - 1, 0), flat("int"))
+        decode_avro_content(struct.pack(">iii", 3, 2**31 - 1, 0), flat("int"))
 
 
 def test_a_text_that_is_not_utf_8_is_an_error() -> None:
@@ -350,38 +350,38 @@ def test_types_that_are_named_again_and_unions_of_one_type_are_read() -> None:
     cent = Decimal("0.01")
     expected = {"one": {"x": cent, "y": None}, "two": {"x": -cent, "y": cent}, "three": "a", "four": "b"}
     assert by_columns(content, schema).to_pylist() == by_rows(content, schema).to_pylist() == [expected]
-    assert bytes(encode_block(by_columns(content, schema), schema)) == content
+    assert bytes(encode_avro_content(by_columns(content, schema), schema)) == content
 
 
 def test_names_that_are_not_ascii_are_read() -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "größe", "type": "int"}]}
-    content = encode_block(pa.table({"größe": pa.array([1, 2], pa.int32())}), schema)
-    assert decode_block(content, schema).to_pydict() == {"größe": [1, 2]}
+    content = encode_avro_content(pa.table({"größe": pa.array([1, 2], pa.int32())}), schema)
+    assert decode_avro_content(content, schema).to_pydict() == {"größe": [1, 2]}
 
 
 def test_null_where_the_schema_has_none_is_refused_with_the_columns_name() -> None:
     schema = flat("int", {"type": "array", "items": "string"})
     with pytest.raises(SchemaError, match=r"'c1\.element' holds null"):
-        encode_block(pa.table({"c0": pa.array([1], pa.int32()), "c1": [["x", None]]}), schema)
+        encode_avro_content(pa.table({"c0": pa.array([1], pa.int32()), "c1": [["x", None]]}), schema)
     with pytest.raises(SchemaError, match="'c1' holds null"):
-        encode_block(pa.table({"c0": pa.array([1], pa.int32())}), schema)
+        encode_avro_content(pa.table({"c0": pa.array([1], pa.int32())}), schema)
 
 
 def test_a_decimal_too_great_for_its_bytes_is_refused() -> None:
     schema = flat({"type": "fixed", "name": "?", "size": 1, "logicalType": "decimal", "precision": 4, "scale": 0})
     with pytest.raises(SchemaError, match="does not fit the 1 bytes"):
-        encode_block(pa.table({"c0": pa.array([Decimal(128)], pa.decimal128(4, 0))}), schema)
+        encode_avro_content(pa.table({"c0": pa.array([Decimal(128)], pa.decimal128(4, 0))}), schema)
 
 
 def test_a_word_that_is_none_of_an_enums_is_refused() -> None:
     schema = flat({"type": "enum", "name": "?", "symbols": ["A", "B"]})
     with pytest.raises(SchemaError, match="'C'"):
-        encode_block(pa.table({"c0": ["A", "C"]}), schema)
+        encode_avro_content(pa.table({"c0": ["A", "C"]}), schema)
 
 
 def test_more_records_than_are_decoded_at_once_keep_their_order() -> None:
     schema = flat("long", ["null", "string"])
     size = avro_columns.RECORDS_AT_ONCE * 2 + 5
     rows = pa.table({"c0": np.arange(size), "c1": pa.array([None, "x", "yy"] * size).slice(0, size)})
-    content = encode_block(rows, schema)
-    assert decode_block(content, schema).combine_chunks().to_pydict() == rows.to_pydict()
+    content = encode_avro_content(rows, schema)
+    assert decode_avro_content(content, schema).combine_chunks().to_pydict() == rows.to_pydict()

@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 from penstock.formats.log import (
     BlockType,
     HeaderKey,
-    avro_block,
-    delete_block,
-    parquet_block,
+    encode_avro_block,
+    encode_block,
+    encode_delete_block,
+    encode_parquet_block,
+    encode_rollback_block,
     read_cells,
     read_content,
     read_deletes,
     read_row_parts,
     read_rows,
-    rollback_block,
     scan_blocks,
     scan_blocks_backwards,
-    write_block,
 )
-from penstock.formats.log.deletes import deletes_of
-from penstock.schema import META_COLUMNS, avro_of_arrow, with_meta_columns
+from penstock.formats.log.deletes import build_deletes
+from penstock.schema import META_COLUMNS, arrow_to_avro, with_meta_columns
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
 from tests.unit.formats.log.logs import LAST_TIME, ONE_AND_MINUS_ONE, REAL, SCHEMA, one
@@ -60,20 +60,20 @@ def test_a_real_log_is_read_forwards_backwards_and_written_again(log: bytes) -> 
     assert list(scan_blocks_backwards(log)) == [block]
     assert block.size == len(log)
     header = {HeaderKey(key): text for key, text in block.header.items()}
-    assert write_block(block.type, header, read_content(log, block)) == log
+    assert encode_block(block.type, header, read_content(log, block)) == log
 
 
 def test_an_avro_log_of_hudi_is_the_bytes_we_write_for_its_rows() -> None:
     for name in ("avro_trips", "avro_types"):
         log = REAL[name]
         block = one(log)
-        assert avro_block(read_rows(log, block), instant=block.instant, schema=block.schema) == log
+        assert encode_avro_block(read_rows(log, block), instant=block.instant, schema=block.schema) == log
 
 
 def test_a_rollback_of_hudi_is_the_block_we_write() -> None:
     block = one(REAL["rollback"])
     assert (block.instant, block.target_instant, block.is_rollback) == ("20250126040936578", "20250126040826878", True)
-    assert rollback_block(instant="20250126040936578", target_instant="20250126040826878") == REAL["rollback"]
+    assert encode_rollback_block(instant="20250126040936578", target_instant="20250126040826878") == REAL["rollback"]
 
 
 def test_deletes_of_hudi_are_the_block_we_write() -> None:
@@ -87,7 +87,7 @@ def test_deletes_of_hudi_are_the_block_we_write() -> None:
     ]
     assert set(found.partitions.to_pylist()) == {"city=san_francisco"}
     assert found.ordering(pa.int64()).to_pylist() == [None] * 3
-    ours = delete_block(deletes_of(found.keys, found.partitions), instant=block.instant, schema=block.schema)
+    ours = encode_delete_block(build_deletes(found.keys, found.partitions), instant=block.instant, schema=block.schema)
     assert read_content(ours, one(ours)) == read_content(log, block)
     assert one(ours).header == block.header
 
@@ -157,10 +157,10 @@ def test_an_avro_block_has_the_bytes_of_the_format() -> None:
         "234855444923 0000000000000094 00000001 00000003 00000002 00000000 00000011 3230323530313031303030303030303030"
         f" 00000002 00000041 {SCHEMA.encode().hex()} 0000000000000012 00000003 00000002 00000001 02 00000001 01 00000000 000000000000009a"
     )
-    assert avro_block(ONE_AND_MINUS_ONE, instant=LAST_TIME, schema=SCHEMA) == expected
+    assert encode_avro_block(ONE_AND_MINUS_ONE, instant=LAST_TIME, schema=SCHEMA) == expected
 
 
-@pytest.mark.parametrize("write", [avro_block, parquet_block])
+@pytest.mark.parametrize("write", [encode_avro_block, encode_parquet_block])
 def test_rows_of_every_type_come_back_from_a_block(write: Any) -> None:
     (log,) = golden_files("mor_parquet_v6_nonpartitioned", ".*.log.*").values()
     table = read_rows(log, one(log))
@@ -170,10 +170,10 @@ def test_rows_of_every_type_come_back_from_a_block(write: Any) -> None:
     assert read_rows(ours, one(ours), columns=["id"]).to_pydict() == {"id": [1]}
 
 
-@pytest.mark.parametrize("write", [avro_block, parquet_block])
+@pytest.mark.parametrize("write", [encode_avro_block, encode_parquet_block])
 def test_a_block_is_read_with_a_newer_schema(write: Any) -> None:
-    old = with_meta_columns(avro_of_arrow(pa.schema({"a": pa.int32(), "gone": pa.string()}), "t"))
-    new = with_meta_columns(avro_of_arrow(pa.schema({"more": pa.string(), "a": pa.int64()}), "t"))
+    old = with_meta_columns(arrow_to_avro(pa.schema({"a": pa.int32(), "gone": pa.string()}), "t"))
+    new = with_meta_columns(arrow_to_avro(pa.schema({"more": pa.string(), "a": pa.int64()}), "t"))
     log = write(rows(a=pa.array([1, 2], pa.int32()), gone=["x", "y"]), instant=LAST_TIME, schema=old)
     table = read_rows(log, one(log), read_schema=new, columns=["a", "more"])
     assert table.equals(pa.table({"more": pa.array([None, None], pa.string()), "a": [1, 2]}, schema=table.schema))
@@ -184,7 +184,7 @@ def test_a_block_is_read_with_a_newer_schema(write: Any) -> None:
 
 def test_headers_and_footers_of_any_text_come_back_with_keys_of_the_future() -> None:
     footer = {HeaderKey.BLOCK_IDENTIFIER: "ü" * 100_000, HeaderKey.IS_PARTIAL: ""}
-    log = write_block(BlockType.DELETE, {HeaderKey.COMPACTED_BLOCK_TIMES: "1,2"}, b"content", footer)
+    log = encode_block(BlockType.DELETE, {HeaderKey.COMPACTED_BLOCK_TIMES: "1,2"}, b"content", footer)
     block = one(log)
     assert block.footer == footer
     assert block.compacted_instants == ("1", "2")
@@ -195,17 +195,18 @@ def test_headers_and_footers_of_any_text_come_back_with_keys_of_the_future() -> 
 
 BLOCKS = st.one_of(
     st.builds(
-        lambda n: avro_block(pa.table({"a": pa.array(range(n), pa.int32())}), instant="1", schema=SCHEMA), st.integers(0, 5)
+        lambda n: encode_avro_block(pa.table({"a": pa.array(range(n), pa.int32())}), instant="1", schema=SCHEMA),
+        st.integers(0, 5),
     ),
     st.builds(
-        lambda n: delete_block(
-            deletes_of(pa.array(["k"] * n, pa.string()), pa.array([""] * n, pa.string())), instant="2", schema=SCHEMA
+        lambda n: encode_delete_block(
+            build_deletes(pa.array(["k"] * n, pa.string()), pa.array([""] * n, pa.string())), instant="2", schema=SCHEMA
         ),
         st.integers(0, 3),
     ),
-    st.just(rollback_block(instant="3", target_instant="1")),
+    st.just(encode_rollback_block(instant="3", target_instant="1")),
     st.builds(
-        lambda content: write_block(BlockType.PARQUET_DATA, {HeaderKey.INSTANT_TIME: "4"}, content),
+        lambda content: encode_block(BlockType.PARQUET_DATA, {HeaderKey.INSTANT_TIME: "4"}, content),
         st.sampled_from([b"", b"#HUDI#", b"x#HUDI#" * 5]),
     ),
 )

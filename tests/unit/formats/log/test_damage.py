@@ -8,25 +8,25 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptFile, PenstockError, SchemaError, Unsupported
-from penstock.formats.avro.block import encode_block
+from penstock.formats.avro.block import encode_avro_content
 from penstock.formats.log import (
     MAGIC,
     BlockType,
     HeaderKey,
-    avro_block,
-    delete_block,
+    encode_avro_block,
+    encode_block,
+    encode_delete_block,
     read_cells,
     read_deletes,
     read_rows,
     scan_blocks,
     scan_blocks_backwards,
-    write_block,
 )
-from penstock.formats.log.deletes import deletes_of
+from penstock.formats.log.deletes import build_deletes
 from tests.unit.formats.log.logs import LAST_TIME, ONE_AND_MINUS_ONE, REAL, SCHEMA, one
 
-AVRO = avro_block(ONE_AND_MINUS_ONE, instant=LAST_TIME, schema=SCHEMA)
-DELETE = delete_block(deletes_of(pa.array(["k1"]), pa.array(["p"])), instant=LAST_TIME, schema=SCHEMA)
+AVRO = encode_avro_block(ONE_AND_MINUS_ONE, instant=LAST_TIME, schema=SCHEMA)
+DELETE = encode_delete_block(build_deletes(pa.array(["k1"]), pa.array(["p"])), instant=LAST_TIME, schema=SCHEMA)
 
 
 def types(log: bytes) -> list[str]:
@@ -139,14 +139,14 @@ def test_no_flipped_byte_gives_rows_in_another_number_or_another_error(at: int, 
 
 
 def test_a_block_without_the_header_it_needs_is_an_error_with_its_place() -> None:
-    log = write_block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1"}, encode_block(ONE_AND_MINUS_ONE, SCHEMA))
+    log = encode_block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1"}, encode_avro_content(ONE_AND_MINUS_ONE, SCHEMA))
     with pytest.raises(CorruptFile, match="block at byte 0: a AVRO_DATA block without SCHEMA"):
         read_rows(log, one(log))
 
 
 def test_an_hfile_block_of_which_the_content_is_something_else_is_an_error_with_its_place() -> None:
     header = {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}
-    log = write_block(BlockType.HFILE_DATA, header, b"no HFile")
+    log = encode_block(BlockType.HFILE_DATA, header, b"no HFile")
     with pytest.raises(CorruptFile, match="block at byte 0: not an HFile"):
         read_rows(log, one(log))
 
@@ -163,7 +163,7 @@ def test_a_flipped_byte_in_a_real_hfile_block_gives_an_error_or_two_entries(at: 
 
 
 def test_a_parquet_block_that_holds_something_else_is_an_error_with_its_place() -> None:
-    log = write_block(BlockType.PARQUET_DATA, {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}, b"no parquet at all")
+    log = encode_block(BlockType.PARQUET_DATA, {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}, b"no parquet at all")
     with pytest.raises(CorruptFile, match="block at byte 0: not the Parquet file"):
         read_rows(log, one(log))
 
@@ -179,11 +179,11 @@ def test_blocks_are_not_read_as_what_they_are_not() -> None:
 
 def test_deletes_that_java_serialised_are_refused_by_name() -> None:
     content = struct.pack(">ii", 2, 4) + b"kryo"
-    log = write_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "1"}, content)
+    log = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "1"}, content)
     with pytest.raises(Unsupported, match="only Java can read"):
         read_deletes(log, one(log))
 
 
 def test_rows_that_do_not_fit_the_schema_are_refused() -> None:
     with pytest.raises(SchemaError, match="'a' holds null"):
-        avro_block(pa.table({"b": [1]}), instant="1", schema=SCHEMA)
+        encode_avro_block(pa.table({"b": [1]}), instant="1", schema=SCHEMA)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.log.deletes import Deletes, decode_deletes, deletes_of, encode_deletes
+from penstock.formats.log.deletes import Deletes, build_deletes, decode_deletes, encode_deletes
 
 NAMES = ["Boolean", "Int", "Long", "Float", "Double", "Bytes", "String", "Date", "Decimal", "TimeMicros", "TimestampMicros"]
 KINDS: list[Any] = ["boolean", "int", "long", "float", "double", "bytes", "string", "int", "bytes", "long", "long"]
@@ -95,15 +95,15 @@ def test_ordering_values_of_every_type_are_written_as_their_wrapper_and_come_bac
         (n, v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True) if n == "Decimal" else v)
         for n, v in written
     ]
-    content = encode_deletes(deletes_of(pa.array(["a", "b"]), pa.array(["p", "p"]), pa.array(values, kind)))
+    content = encode_deletes(build_deletes(pa.array(["a", "b"]), pa.array(["p", "p"]), pa.array(values, kind)))
     assert content == content_of(("a", "p", written[0]), ("b", "p", written[1]))
     assert decode_deletes(content).ordering(kind).to_pylist() == values
 
 
 def test_a_delete_without_an_ordering_value_is_the_int_0_among_others() -> None:
-    content = encode_deletes(deletes_of(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, "x"])))
+    content = encode_deletes(build_deletes(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, "x"])))
     assert content == content_of(("a", "", ("Int", 0)), ("b", "", ("String", "x")))
-    ints = encode_deletes(deletes_of(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, 5], pa.int32())))
+    ints = encode_deletes(build_deletes(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, 5], pa.int32())))
     assert ints == content_of(("a", "", ("Int", 0)), ("b", "", ("Int", 5)))
     assert decode_deletes(ints).ordering(pa.int32()).to_pylist() == [None, 5]
 
@@ -182,7 +182,7 @@ def test_a_list_in_several_runs_is_read() -> None:
 
 
 def test_no_deletes_are_an_empty_list() -> None:
-    content = encode_deletes(deletes_of(pa.array([], pa.string()), pa.array([], pa.string())))
+    content = encode_deletes(build_deletes(pa.array([], pa.string()), pa.array([], pa.string())))
     assert content == content_of()
     assert len(decode_deletes(content)) == 0
 
@@ -190,18 +190,18 @@ def test_no_deletes_are_an_empty_list() -> None:
 def test_what_no_delete_can_hold_is_refused() -> None:
     keys, paths = pa.array(["a"]), pa.array(["p"])
     with pytest.raises(SchemaError, match="list"):
-        deletes_of(keys, paths, pa.array([[1]]))
+        build_deletes(keys, paths, pa.array([[1]]))
     with pytest.raises(SchemaError, match=r"decimal\(30,15\)"):
-        deletes_of(keys, paths, pa.array([Decimal("1e20")], pa.decimal128(38, 0)))
+        build_deletes(keys, paths, pa.array([Decimal("1e20")], pa.decimal128(38, 0)))
     with pytest.raises(SchemaError, match="null among them"):
-        deletes_of(pa.array([None], pa.string()), paths)
+        build_deletes(pa.array([None], pa.string()), paths)
     with pytest.raises(SchemaError, match="as many"):
-        deletes_of(keys, pa.array(["p", "q"]))
+        build_deletes(keys, pa.array(["p", "q"]))
 
 
 def test_deletes_in_chunks_are_written_as_one_block() -> None:
     chunked = pa.chunked_array([["a"], ["b"]])
-    assert encode_deletes(deletes_of(chunked, chunked, pa.chunked_array([[1], [2]]))) == content_of(
+    assert encode_deletes(build_deletes(chunked, chunked, pa.chunked_array([[1], [2]]))) == content_of(
         ("a", "a", ("Long", 1)), ("b", "b", ("Long", 2))
     )
 

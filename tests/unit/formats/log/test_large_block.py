@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptFile, PenstockError
-from penstock.formats.log import BlockType, avro_block, parquet_block, read_row_parts, read_rows, scan_blocks
+from penstock.formats.log import BlockType, encode_avro_block, encode_parquet_block, read_row_parts, read_rows, scan_blocks
 from penstock.formats.log.large_block import Content, avro_parts
-from penstock.schema import META_COLUMNS, avro_of_arrow, avro_text, with_meta_columns
+from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
 from tests.unit.golden import golden_files
 
 COLUMNS = pa.schema([("n", pa.int64()), ("text", pa.string()), ("more", pa.list_(pa.int32()))])
-AVRO = with_meta_columns(avro_of_arrow(COLUMNS, "t"))
-WRITERS = pytest.mark.parametrize("write", [avro_block, parquet_block])
+AVRO = with_meta_columns(arrow_to_avro(COLUMNS, "t"))
+WRITERS = pytest.mark.parametrize("write", [encode_avro_block, encode_parquet_block])
 
 
 def rows(count: int, size: int = 20) -> pa.Table:
@@ -56,7 +56,7 @@ def test_values_of_every_type_come_back(write: Any) -> None:
 
 
 def test_a_record_larger_than_a_part_is_a_part_of_its_own() -> None:
-    log = avro_block(rows(5, size=3_000), instant="1", schema=AVRO)
+    log = encode_avro_block(rows(5, size=3_000), instant="1", schema=AVRO)
     assert [part.num_rows for part in parts_of(log, 1_000)] == [1] * 5
 
 
@@ -93,7 +93,7 @@ def test_memory_is_a_few_parts_whatever_the_block_holds(write: Any, tmp_path: Pa
 
 
 def test_a_flipped_byte_gives_an_error_with_its_place_or_as_many_rows() -> None:
-    good = avro_block(rows(60), instant="1", schema=AVRO)
+    good = encode_avro_block(rows(60), instant="1", schema=AVRO)
     (block,) = scan_blocks(good)
     for at in range(block.content_offset, block.content_offset + block.content_size, 7):
         log = bytearray(good)
@@ -130,14 +130,14 @@ def test_lengths_that_cannot_be_are_told_before_anything_is_read_for_them(conten
 
 
 def test_a_file_that_has_become_shorter_is_an_error() -> None:
-    log = avro_block(rows(100), instant="1", schema=AVRO)
+    log = encode_avro_block(rows(100), instant="1", schema=AVRO)
     (block,) = scan_blocks(log)
     with pytest.raises(CorruptFile, match="block at byte 0: the file ends inside its content"):
         list(read_row_parts(log[:-1_000], block, read_schema=AVRO, part_bytes=1_000))
 
 
 def test_a_large_parquet_block_that_holds_something_else_is_an_error_with_its_place() -> None:
-    log = parquet_block(rows(100), instant="1", schema=AVRO)
+    log = encode_parquet_block(rows(100), instant="1", schema=AVRO)
     (block,) = scan_blocks(log)
     assert block.type is BlockType.PARQUET_DATA
     damaged = log[: block.content_offset] + b"x" * block.content_size + log[block.content_offset + block.content_size :]

@@ -12,7 +12,7 @@ from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.formats.avro.container import read_container, write_container
 from penstock.options import read_options
-from penstock.schema import avro_of_arrow, avro_text
+from penstock.schema import arrow_to_avro, avro_text
 from penstock.services.clustering.partition_filters import Selection, choose_partitions, selection_of
 from penstock.services.clustering.plan import STRATEGIES, Bounds, bounds_of, group_slices, strategy_of
 from penstock.services.clustering.schedule import commits_since, is_due, make_plan, ordering_of, schedule_clustering
@@ -174,7 +174,7 @@ def test_other_replacing_writes_have_no_plan() -> None:
 
 # --- tables ---
 
-SCHEMA = {"schema": avro_text(avro_of_arrow(COLUMNS, "trips"))}
+SCHEMA = {"schema": avro_text(arrow_to_avro(COLUMNS, "trips"))}
 SORT = {"clustering_plan_strategy_sort_columns": "ts"}
 
 

@@ -14,7 +14,7 @@ import pytest
 from penstock.catalog.listing import latest_slices, merged_slices
 from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, footer_of
+from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, read_footer
 from penstock.index.in_memory import check_remembered
 from penstock.options import read_options
 from penstock.progress import Stages
@@ -85,7 +85,7 @@ def test_rows_keep_what_they_were_and_files_have_what_base_files_have(made: Hand
                 assert row["_hoodie_commit_seqno"].startswith(f"{time}_0_")
                 assert (row["_hoodie_record_key"], row["_hoodie_file_name"]) == (row["id"], one.base_file.name)
                 assert row["_hoodie_partition_path"] == one.partition_path
-            footer = footer_of(file)
+            footer = read_footer(file)
             assert footer[FOOTER_MIN_KEY] < footer[FOOTER_MAX_KEY]
             assert footer[FOOTER_BLOOM]
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_rewritten_by_itself_goes_on_with_its_key_filter(made: Ha
     for its in latest_slices(open_table(str(made.path))).values():
         for one in its:
             assert one.base_file is not None
-            footer = footer_of(pq.ParquetFile(one.base_file.path))
+            footer = read_footer(pq.ParquetFile(one.base_file.path))
             keys = pq.ParquetFile(one.base_file.path).read(["id"])["id"]
             assert read_bloom(footer[FOOTER_BLOOM], footer.get(FOOTER_BLOOM_TYPE)).might_contain(keys).all()
             assert (footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]) == (min(keys.to_pylist()), max(keys.to_pylist()))

@@ -14,9 +14,9 @@ from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.bloom import read_bloom
-from penstock.formats.log import rollback_block
-from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, footer_of
-from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
+from penstock.formats.log import encode_rollback_block
+from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, read_footer
+from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
 from penstock.services.compaction.run import CompactTask, compact_slice
 from penstock.services.compaction.slices import slice_of
 from penstock.timeline.commit_file import WriteStat
@@ -65,7 +65,7 @@ def test_rows_keep_their_commit_time_and_sequence_number_and_get_the_new_file_na
 
 def test_the_write_stat_tells_what_hudis_does() -> None:
     of = Slice().base(("a", 1)).log(data("02", ("a", 2, 1), ("a", 3, 2), ("b", 1, 1)), b"#HUDI#torn")
-    of.log(data("03", ("a", 9, 9)), rollback_block(instant="04", target_instant="03"))
+    of.log(data("03", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="03"))
     stat = compact(of)
     assert stat is not None
     assert stat.prev_commit == "01"
@@ -82,7 +82,7 @@ def test_the_key_filter_knows_old_keys_and_those_that_only_the_log_had() -> None
     base = BaseFile(f"/t/{first.path}", "f-0", "50", first.file_size_in_bytes)
     of.log(data("03", ("z", 3, 1)))
     of.made = replace(of.made, base_file=base, log_files=of.made.log_files[1:])
-    footer = footer_of(file_of(of, compact(of, "60")))  # this time the old filter is gone on with
+    footer = read_footer(file_of(of, compact(of, "60")))  # this time the old filter is gone on with
     bloom = read_bloom(footer[FOOTER_BLOOM], footer.get(FOOTER_BLOOM_TYPE))
     assert bloom.might_contain(pa.array(["a", "b", "n", "z", "x"])).tolist() == [True, True, True, True, False]
     assert (footer["hoodie_min_record_key"], footer["hoodie_max_record_key"]) == ("a", "z")
@@ -99,7 +99,7 @@ def test_a_slice_of_log_files_alone_becomes_a_new_base_file() -> None:
 
 def test_a_base_file_that_the_log_changes_nothing_in_is_written_again() -> None:
     """Log files that came since lie on top of the new instant, and need their base file there."""
-    of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), rollback_block(instant="04", target_instant="03"))
+    of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="03"))
     stat = compact(of)
     assert counts(stat) == (1, 0, 0, 0)
     assert file_of(of, stat).read()["v"].to_pylist() == [1]
@@ -107,7 +107,7 @@ def test_a_base_file_that_the_log_changes_nothing_in_is_written_again() -> None:
 
 def test_log_files_whose_blocks_were_all_taken_back_become_a_file_without_rows() -> None:
     """Otherwise they would be planned again and again, and log files that came since would lack their base file."""
-    of = Slice().log(data("01", ("a", 9, 9)), rollback_block(instant="04", target_instant="01"))
+    of = Slice().log(data("01", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="01"))
     stat = compact(of)
     assert counts(stat) == (0, 0, 0, 0)
     assert file_of(of, stat).metadata.num_rows == 0
@@ -150,7 +150,7 @@ def test_log_files_are_read_in_their_order_whatever_the_plans_is() -> None:
 def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any) -> None:
     """The log holds ten times the limit; rows go to row groups before they outgrow it."""
     wide = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("text", pa.string())])
-    avro = with_meta_columns(avro_of_arrow(wide, "t"))
+    avro = with_meta_columns(arrow_to_avro(wide, "t"))
     limit, of = 2 << 20, Slice().base(columns=wide)
     for number in range(30):
         some = range(number * 1000, (number + 1) * 1000)

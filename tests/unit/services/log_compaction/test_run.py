@@ -13,7 +13,7 @@ from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import LogFile
 from penstock.filegroup.names import log_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings
-from penstock.formats.log import BlockType, rollback_block
+from penstock.formats.log import BlockType, encode_rollback_block
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import PartialUpdate
@@ -142,7 +142,7 @@ def test_a_slice_that_got_more_changes_since_is_left_alone() -> None:
 def test_a_rollback_behind_the_planned_files_does_not_matter() -> None:
     of = changed()
     planned = of.made
-    of.log(rollback_block(instant="05", target_instant="50"))
+    of.log(encode_rollback_block(instant="05", target_instant="50"))
     later = of.made.log_files[2:]
     of.made = planned
     stat = join(of, later=later)
@@ -151,5 +151,5 @@ def test_a_rollback_behind_the_planned_files_does_not_matter() -> None:
 
 
 def test_a_log_of_which_nothing_counts_is_left_alone() -> None:
-    of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), rollback_block(instant="04", target_instant="03"))
+    of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="03"))
     assert join(of) is None

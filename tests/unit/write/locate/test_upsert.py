@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from penstock import clock
 from penstock.errors import SchemaError
 from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import footer_of
+from penstock.formats.parquet import read_footer
 from penstock.index import Index
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
@@ -49,7 +49,7 @@ def check(engine: Engine, model: Model) -> None:
     found = [(*rest, int(time)) for *rest, time in engine.snapshot(PATH, "id", "ts", "v", TIME)]
     assert found == model.sorted_rows()
     for base in engine.groups.values():
-        footer = footer_of(pq.ParquetFile(base.path))
+        footer = read_footer(pq.ParquetFile(base.path))
         keys = pq.read_table(base.path, columns=["_hoodie_record_key"])["_hoodie_record_key"]
         bloom = read_bloom(footer["org.apache.hudi.bloomfilter"], footer.get("hoodie_bloom_filter_type_code"))
         assert bloom.might_contain(keys).all()

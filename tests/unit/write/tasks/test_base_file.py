@@ -21,7 +21,7 @@ from penstock.filegroup.key_changes import KeyChange, find_key_changes, read_cha
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import BloomSettings, footer_of
+from penstock.formats.parquet import BloomSettings, read_footer
 from penstock.merge.choice import Fate
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
@@ -169,7 +169,7 @@ def test_a_file_that_loses_all_rows_is_an_empty_file_that_can_be_merged_into(cas
     empty = pq.ParquetFile(case.new.path)
     assert empty.metadata.num_rows == 0
     assert empty.schema_arrow.names[5:] == TRIPS.names
-    assert "hoodie_min_record_key" not in footer_of(empty)
+    assert "hoodie_min_record_key" not in read_footer(empty)
     again = Case.__new__(Case)
     again.base, again.settings = case.new, settings_at(case.settings.base_path, TRIPS, "003")
     assert counts(again.merge(trips(("z", "c", 1, "z")))) == (1, 0, 0, 1)
@@ -415,7 +415,7 @@ def keys_of(base: BaseFile) -> list[str]:
 
 
 def footer(base: BaseFile) -> dict[str, str]:
-    return dict(footer_of(pq.ParquetFile(base.path)))
+    return dict(read_footer(pq.ParquetFile(base.path)))
 
 
 def test_the_footer_of_the_new_version_knows_all_its_keys(case: Case) -> None:

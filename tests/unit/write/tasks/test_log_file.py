@@ -25,7 +25,7 @@ from penstock.index import Index
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.options.operation import Operation
-from penstock.schema import avro_of_arrow, avro_text, with_meta_columns
+from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import open_table
 from penstock.timeline.commit_file import WriteStat
@@ -52,7 +52,7 @@ from tests.unit.write.engine import (
     table_of,
 )
 
-AVRO = with_meta_columns(avro_of_arrow(DELETABLE, "trips"))
+AVRO = with_meta_columns(arrow_to_avro(DELETABLE, "trips"))
 IN_PLACE = replace(GLOBAL_SIMPLE, moves=False)
 PATH, TIME = "_hoodie_partition_path", "_hoodie_commit_time"
 
@@ -256,14 +256,14 @@ def test_while_a_compaction_is_pending_changes_go_to_its_slice_and_new_rows_else
 def test_deletes_carry_the_ordering_value_of_the_row_that_says_so(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     upsert(engine, ("a", "x", 7, None, True))
-    assert deletes_of(engine, "x") == [("a", "x", 7)]
+    assert list_deletes(engine, "x") == [("a", "x", 7)]
     assert ("a",) not in engine.snapshot("id"), "a delete block takes a base row away whatever its ordering value"
 
 
 def test_the_delete_operation_always_applies(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     assert delete(engine, ("a", "x"), ("g", "y"), ("no", "y"), ("g", "new")) == [("x", True, 0, 0, 1, 0), ("y", True, 0, 0, 1, 0)]
-    assert deletes_of(engine, "x") == [("a", "x", None)]
+    assert list_deletes(engine, "x") == [("a", "x", None)]
     assert engine.snapshot("id") == [("b",), ("c",), ("d",), ("e",), ("f",)]
 
 
@@ -271,7 +271,7 @@ def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) ->
     engine = filled(tmp_path, GLOBAL_SIMPLE)
     found = upsert(engine, ("a", "z", 5, "moved", False), ("b", "x", 20, "new", False))
     assert found == [("x", True, 1, 1, 1, 0), ("z", False, 1, 0, 0, 1)]
-    assert deletes_of(engine, "x") == [("a", "x", None)]
+    assert list_deletes(engine, "x") == [("a", "x", None)]
     upsert(engine, ("a", "y", 6, "back", False))
     assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("y", "a", "back")]
     upsert(engine, ("a", "x", 7, "home", False))
@@ -317,7 +317,7 @@ def test_a_key_that_was_deleted_comes_alive_where_it_was(tmp_path: Path) -> None
     assert ("a", "again") in engine.snapshot("id", "v")
 
 
-def deletes_of(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
+def list_deletes(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
     """(key, partition path, ordering value) of the deletes that the last write left in a partition."""
     found: list[tuple[Any, ...]] = []
     for stat in engine.stats:
