@@ -30,7 +30,7 @@ from penstock.spread.run import named_jobs
 from penstock.storage import Storage, join, open_storage
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
 from penstock.write.locate.index_change import check_index
 from penstock.write.operation_names import OPERATIONS
@@ -133,7 +133,7 @@ def _run(
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
-    return OPERATIONS[settings.operation](Write(spark, table, settings, prepared, stages, unschedule_clustering)), table
+    return OPERATIONS[settings.operation](WriteContext(spark, table, settings, prepared, stages, unschedule_clustering)), table
 
 
 def _save_mode(mode: str | None) -> str:

@@ -17,7 +17,7 @@ from penstock.write.settings import WriteSettings
 
 
 @dataclass(frozen=True)
-class Write:
+class WriteContext:
     """One write under way: where, what, and how."""
 
     spark: SparkSession
@@ -33,7 +33,7 @@ class Write:
         """The options of the write."""
         return self.settings.options
 
-    def as_of_now(self) -> Write:
+    def as_of_now(self) -> WriteContext:
         """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
         return replace(self, table=reload_timeline(self.table))
 

@@ -20,7 +20,7 @@ from penstock.spread.run import run_tasks
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.locate.assign import InsertBucket, assign_inserts, sizing_of
 from penstock.write.locate.buckets import check_rings_stand, run_bucket
 from penstock.write.locate.plan import plan, slices_of
@@ -42,13 +42,13 @@ from penstock.write.rules import (
     merger_for,
     partition_columns,
     rules_of,
-    share_settings,
+    task_rows_settings,
 )
 from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket, write_rows
 from penstock.write.tell import Telling
 
 
-def bulk_insert(write: Write) -> PublishedCommit:
+def bulk_insert(write: WriteContext) -> PublishedCommit:
     """Write all rows to new file groups, as fast as they come; or into buckets, where the index has them."""
     if write.index.buckets:
         return _into_buckets(write, Operation.BULK_INSERT)
@@ -62,7 +62,7 @@ def bulk_insert(write: Write) -> PublishedCommit:
         return complete(write, change, stats, Operation.BULK_INSERT)
 
 
-def insert(write: Write) -> PublishedCommit:
+def insert(write: WriteContext) -> PublishedCommit:
     """Add rows without looking for their keys: small files are filled up, then new file groups are opened.
 
     Where duplicates are to be dropped, rows whose key the table has are left out.
@@ -83,17 +83,17 @@ def insert(write: Write) -> PublishedCommit:
         return complete(write, change, stats, Operation.INSERT)
 
 
-def upsert(write: Write) -> PublishedCommit:
+def upsert(write: WriteContext) -> PublishedCommit:
     """Insert new keys and merge known ones."""
     return _merge(write, Operation.UPSERT)
 
 
-def delete(write: Write) -> PublishedCommit:
+def delete(write: WriteContext) -> PublishedCommit:
     """Remove rows by key; keys that are not in the table are ignored."""
     return _merge(write, Operation.DELETE)
 
 
-def _merge(write: Write, operation: Operation) -> PublishedCommit:
+def _merge(write: WriteContext, operation: Operation) -> PublishedCommit:
     check_keys_are_stored(write, write.settings.operation)
     check_ordering_column(write)
     with begin(write.table, action_of(write.table)) as change:
@@ -101,7 +101,9 @@ def _merge(write: Write, operation: Operation) -> PublishedCommit:
         return _store_work(write, change, staging, pieces, operation)
 
 
-def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation) -> PublishedCommit:
+def _store_work(
+    write: WriteContext, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation
+) -> PublishedCommit:
     """Locate the keys of staged rows, write every file group that is touched, and publish."""
     staged, write = write.index.buckets, write.as_of_now()
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
@@ -122,7 +124,7 @@ def _store_work(write: Write, change: Change, staging: Staging, pieces: Sequence
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
 
-def _into_buckets(write: Write, operation: Operation) -> PublishedCommit:
+def _into_buckets(write: WriteContext, operation: Operation) -> PublishedCommit:
     """Add rows to the buckets of their keys, without looking for these."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, action_of(write.table)) as change:
@@ -130,7 +132,7 @@ def _into_buckets(write: Write, operation: Operation) -> PublishedCommit:
         return _store_work(write, change, staging, pieces, operation)
 
 
-def stage_inserts(write: Write, change: Change) -> tuple[Staging, list[Piece]]:
+def stage_inserts(write: WriteContext, change: Change) -> tuple[Staging, list[Piece]]:
     """The rows of an insert, kept; one per key, where the options ask for it."""
     merger = merger_for(write)
     if not merger.folds or not wants_one_row(write.prepared, write.settings):
@@ -139,7 +141,7 @@ def stage_inserts(write: Write, change: Change) -> tuple[Staging, list[Piece]]:
     return staging, _folded(write, staging, pieces, merger)
 
 
-def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
+def stage_rows(write: WriteContext, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
     """Evaluate the incoming rows, once, and keep them beside the markers."""
     staging = staging_of(write.table.storage, write.table.base_path, change.time)
     with write.stages.run("stage", "reading the incoming rows") as notes:
@@ -148,7 +150,7 @@ def stage_rows(write: Write, change: Change, prepared: Prepared, *, numbered: bo
     return staging, pieces
 
 
-def files_begun(write: Write, change: Change, total: int) -> TaskProgress:
+def files_begun(write: WriteContext, change: Change, total: int) -> TaskProgress:
     """Tasks of a stage that writes files: each announces its file when it begins."""
     return TaskProgress(total, lambda: len(read_markers(write.table.storage, write.table.base_path, change.time)))
 
@@ -163,7 +165,7 @@ def action_of(table: TableState) -> Action:
     return Action.DELTA_COMMIT if table.is_merge_on_read else Action.COMMIT
 
 
-def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Merger) -> list[Piece]:
+def _folded(write: WriteContext, staging: Staging, pieces: Sequence[Piece], merger: Merger) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
     run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
     ordering, everywhere = write.settings.ordering_field, write.index.is_global
@@ -172,7 +174,7 @@ def _folded(write: Write, staging: Staging, pieces: Sequence[Piece], merger: Mer
         return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, run=run)
 
 
-def assign(write: Write, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
+def assign(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
     """Every piece of the batch to small files and new file groups of its partition."""
     logs_alone = write.index.sees_logs
     slices = slices_of(write.table, sorted({p.path for p in pieces}), instant=instant, logs_alone=logs_alone)
@@ -188,7 +190,7 @@ def insert_profile(operation: Operation, buckets: Sequence[InsertBucket]) -> Com
 
 
 def store(
-    write: Write, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_alone: bool = False
+    write: WriteContext, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_alone: bool = False
 ) -> list[WriteStat]:
     """Write every bucket: in Spark tasks, or here when the batch is small.
 
@@ -197,9 +199,9 @@ def store(
     """
     settings, merger = file_settings(write, change), merger_for(write)
     adds = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
-    share = None if adds else share_settings(write, staging, None)
+    loading = None if adds else task_rows_settings(write, staging, None)
     logs = None if base_files_alone else insert_logs(write)
-    tasks = [StoreTask(bucket, settings, staging, merger, share, logs) for bucket in buckets]
+    tasks = [StoreTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
     here = is_small(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
@@ -208,7 +210,7 @@ def store(
 
 
 def complete(
-    write: Write,
+    write: WriteContext,
     change: Change,
     stats: Sequence[WriteStat],
     operation: Operation,

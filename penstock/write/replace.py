@@ -25,7 +25,7 @@ from penstock.spread.run import run_tasks
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.locate.assign import assign_inserts, sizing_of
 from penstock.write.locate.buckets import plan_buckets, run_bucket
 from penstock.write.operations import complete, insert_profile, note_stats, stage_inserts, store
@@ -37,17 +37,17 @@ from penstock.write.tasks.insert import stats_of
 Replaced = dict[str, tuple[str, ...]]
 
 
-def insert_overwrite(write: Write) -> PublishedCommit:
+def insert_overwrite(write: WriteContext) -> PublishedCommit:
     """Put the rows in the place of all rows of their partitions, or of the partitions that the options name."""
     return _overwrite(write, Operation.INSERT_OVERWRITE)
 
 
-def insert_overwrite_table(write: Write) -> PublishedCommit:
+def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
     """Put the rows in the place of all rows of the table, which stays the same table with its history."""
     return _overwrite(write, Operation.INSERT_OVERWRITE_TABLE)
 
 
-def delete_partition(write: Write) -> PublishedCommit:
+def delete_partition(write: WriteContext) -> PublishedCommit:
     """Take whole partitions out of the table: those that the options name, or those of the rows."""
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         table = reload_timeline(write.table)
@@ -59,7 +59,7 @@ def delete_partition(write: Write) -> PublishedCommit:
         return complete(write, change, [], Operation.DELETE_PARTITION, replaced=groups_in(table, paths))
 
 
-def _overwrite(write: Write, operation: Operation) -> PublishedCommit:
+def _overwrite(write: WriteContext, operation: Operation) -> PublishedCommit:
     with begin(write.table, Action.REPLACE_COMMIT, requested_content()) as change:
         staging, pieces = stage_inserts(write, change)
         stats = (_store if write.index.buckets is None else _store_buckets)(write, change, staging, pieces, operation)
@@ -70,7 +70,9 @@ def _overwrite(write: Write, operation: Operation) -> PublishedCommit:
         return complete(write, change, stats, operation, replaced=replaced)
 
 
-def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation) -> list[WriteStat]:
+def _store(
+    write: WriteContext, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation
+) -> list[WriteStat]:
     """All rows to base files of new file groups."""
     with write.stages.run("assign", "opening new file groups"):
         buckets = assign_inserts(pieces, {}, sizing_of(write.table, write.options))
@@ -79,7 +81,7 @@ def _store(write: Write, change: Change, staging: Staging, pieces: Sequence[Piec
 
 
 def _store_buckets(
-    write: Write, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation
+    write: WriteContext, change: Change, staging: Staging, pieces: Sequence[Piece], operation: Operation
 ) -> list[WriteStat]:
     """The same where the index says which bucket a row belongs to."""
     if isinstance(write.index.buckets, HashRings):
@@ -118,7 +120,7 @@ def requested_content() -> bytes:
     return write_container("HoodieRequestedReplaceMetadata", nothing)
 
 
-def _overwritten(write: Write, written: Collection[str]) -> list[str]:
+def _overwritten(write: WriteContext, written: Collection[str]) -> list[str]:
     """The partitions whose rows go: a given list, or those that get rows."""
     given = write.options[o.STATIC_OVERWRITE_PARTITIONS]
     outside = sorted(set(written) - set(given)) if given else []
@@ -130,7 +132,7 @@ def _overwritten(write: Write, written: Collection[str]) -> list[str]:
     return sorted(given or written)
 
 
-def _partitions_to_delete(write: Write, table: TableState) -> list[str]:
+def _partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
     given = write.options[o.PARTITIONS_TO_DELETE]
     if not given:
         return sorted(row[0] for row in write.prepared.rows.collect())

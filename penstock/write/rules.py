@@ -34,16 +34,16 @@ from penstock.registry import registered
 from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
 from penstock.table import TableState
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.locate.assign import insert_ratio, sizing_of
 from penstock.write.locate.upsert import UpsertRules
 from penstock.write.rows.schema import counts_as_small
 from penstock.write.rows.staging import Piece, Staging
-from penstock.write.rows.task_rows import ShareSettings, missing_ordering
+from penstock.write.rows.task_rows import TaskRowsSettings, missing_ordering
 from penstock.write.tasks.log_file import log_settings
 
 
-def check_keys_are_stored(write: Write, what: str) -> None:
+def check_keys_are_stored(write: WriteContext, what: str) -> None:
     """Refuse what has to find rows by key in files that hold no keys, before anything is written."""
     if not write.options[o.POPULATE_META_FIELDS]:
         raise Unsupported(
@@ -52,7 +52,7 @@ def check_keys_are_stored(write: Write, what: str) -> None:
         )
 
 
-def check_ordering_column(write: Write) -> None:
+def check_ordering_column(write: WriteContext) -> None:
     """Refuse rows without the column that decides which of several rows of a key is newer, before anything is written."""
     if not combines(write):
         return
@@ -61,14 +61,14 @@ def check_ordering_column(write: Write) -> None:
         raise SchemaError(missing_ordering(column, write.prepared.stored.names))
 
 
-def combines(write: Write) -> bool:
+def combines(write: WriteContext) -> bool:
     """Whether the batch is reduced to the newest row of each key; otherwise the last one counts."""
     if write.settings.operation is Operation.UPSERT:
         return write.options[o.COMBINE_BEFORE_UPSERT]
     return write.settings.operation is Operation.INSERT
 
 
-def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
+def rules_of(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:
     """What holds for every task of this upsert or delete, or of an insert that drops duplicates."""
     settings, merger, index = write.settings, merger_for(write), write.index
     if index.moves and index.entries is not None and write.table.is_merge_on_read and merger.is_user_function:
@@ -80,7 +80,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
     merging = build_merge_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
     return UpsertRules(
         settings=file_settings(write, change),
-        share=share_settings(write, staging, settings.ordering_field if ordered else None),
+        loading=task_rows_settings(write, staging, settings.ordering_field if ordered else None),
         merger=merger,
         sizing=sizing_of(write.table, write.options),
         index=index,
@@ -94,7 +94,7 @@ def rules_of(write: Write, change: Change, staging: Staging) -> UpsertRules:
     )
 
 
-def insert_logs(write: Write) -> LogSettings | None:
+def insert_logs(write: WriteContext) -> LogSettings | None:
     """How an insert writes logs; None where its rows go to base files."""
     if insert_ratio(write.table, write.options) is None:
         return None
@@ -110,7 +110,7 @@ def compared_in_logs(table: TableState, merging: MergeRules | None) -> str | Non
     return column
 
 
-def adds(write: Write) -> bool:
+def adds(write: WriteContext) -> bool:
     """Whether an insert leaves stored rows of its keys alone."""
     operation = write.settings.operation
     if operation not in (Operation.INSERT, Operation.BULK_INSERT) or write.options[o.INSERT_DROP_DUPLICATES]:
@@ -118,7 +118,7 @@ def adds(write: Write) -> bool:
     return operation is Operation.BULK_INSERT or write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]
 
 
-def merger_for(write: Write) -> Merger:
+def merger_for(write: WriteContext) -> Merger:
     """What happens when a row meets its stored version."""
     if write.settings.operation is Operation.DELETE:
         return AlwaysDelete()
@@ -149,7 +149,7 @@ def check_payload_of_logs(table: TableState, payload: str) -> None:
         )
 
 
-def payload_settings(write: Write) -> PayloadSettings:
+def payload_settings(write: WriteContext) -> PayloadSettings:
     """What the payload is told beside its rows."""
     options, keys = write.options, write.settings.keys
     return PayloadSettings(
@@ -163,9 +163,9 @@ def payload_settings(write: Write) -> PayloadSettings:
     )
 
 
-def share_settings(write: Write, staging: Staging, ordering: str | None) -> ShareSettings:
+def task_rows_settings(write: WriteContext, staging: Staging, ordering: str | None) -> TaskRowsSettings:
     """How tasks bring their incoming rows together."""
-    return ShareSettings(
+    return TaskRowsSettings(
         staging=staging,
         ordering=ordering,
         memory_bytes=write.options[o.MERGE_MAX_BYTES],
@@ -173,7 +173,7 @@ def share_settings(write: Write, staging: Staging, ordering: str | None) -> Shar
     )
 
 
-def file_settings(write: Write, change: Change) -> FileSettings:
+def file_settings(write: WriteContext, change: Change) -> FileSettings:
     """How this write's base files are made."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
@@ -183,7 +183,7 @@ def file_settings(write: Write, change: Change) -> FileSettings:
     return replace(settings, key_changes_folder=key_changes_folder(write.table.base_path, change.time))
 
 
-def partition_columns(write: Write) -> list[str]:
+def partition_columns(write: WriteContext) -> list[str]:
     """The columns that the partition path is made of."""
     return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
 

@@ -30,7 +30,7 @@ from penstock.merge.kernels.gather import Positions, take_rows
 from penstock.merge.kernels.pair import flat, newest_of_each
 from penstock.merge.kernels.runs import FRESH, GONE, plain
 from penstock.merge.merger import Merger
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.tag import Places
@@ -114,7 +114,7 @@ def _chosen(prepared: Prepared, keys: Sequence[str] | None) -> Prepared:
     return prepared.changed(prepared.rows.where(column.isin(list(keys))))
 
 
-def _incoming(write: Write, merger: Merger, staging: Staging, chosen: Prepared) -> _Batch | None:
+def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Prepared) -> _Batch | None:
     """The rows of each key made one, as a write does it."""
     pieces = stage(write.spark, chosen, staging, numbered=True)
     if not pieces:
@@ -156,7 +156,7 @@ class _Fate:
     stays: bool = False
 
 
-def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
+def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
     """Ask the merger about each key; a handful of them, so that rows are Python's here."""
     old, places = _stored(write, batch)
     met = np.flatnonzero([place is not None for place in places])
@@ -173,7 +173,7 @@ def _merges(write: Write, merger: Merger, batch: _Batch) -> list[KeyMerge]:
     return [_told(write, batch, at, by_number[at], incoming[at], bool(deletes[at])) for at in range(len(numbers))]
 
 
-def _stored(write: Write, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
+def _stored(write: WriteContext, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
     """Stored rows, and of each key its partition path and row number; None if the table has no such key."""
     index, storage, schema = index_of(write.options), write.table.storage, write.prepared.stored
     slices = merged_slices(write.table, None if index.is_global else sorted(set(batch.paths)))
@@ -208,7 +208,7 @@ def _fates_of_pairs(
     return fates
 
 
-def _told(write: Write, batch: _Batch, at: int, fate: _Fate, incoming: Row, is_delete: bool) -> KeyMerge:
+def _told(write: WriteContext, batch: _Batch, at: int, fate: _Fate, incoming: Row, is_delete: bool) -> KeyMerge:
     """A key's fate in words."""
     ordering = write.settings.ordering_field
     values = [None if row is None or ordering is None else _value(row, ordering) for row in (fate.stored, incoming)]

@@ -26,7 +26,7 @@ from penstock.storage import join, open_storage
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.create_table import state_of_new
 from penstock.write.locate.assign import InsertBucket, insert_ratio
 from penstock.write.locate.buckets import BucketTask
@@ -117,7 +117,7 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 @contextmanager
 def dry_run(
     incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
-) -> Iterator[tuple[Write, Staging]]:
+) -> Iterator[tuple[WriteContext, Staging]]:
     """A write that is not begun, and a place for its rows that is gone afterwards."""
     session = spark or incoming.sparkSession
     storage, base_path = open_storage(path)
@@ -131,7 +131,7 @@ def dry_run(
         raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
     prepared = prepare(incoming, settings, table_schema(table) if table else None)
     state = table or state_of_new(storage, base_path, settings)
-    write = Write(
+    write = WriteContext(
         session, replace(state, options=settings.options), settings, prepared, Stages("explain", "off"), _unschedule_nothing
     )
     folder = join(base_path, FOLDER, TEMP, f"explain-{clock.new_uuid()}")
@@ -145,7 +145,7 @@ def _unschedule_nothing(table: TableState, time: str) -> None:
     raise AssertionError("a write that is only explained takes no plan off the timeline")
 
 
-def _explain(write: Write, staging: Staging) -> WritePlan:
+def _explain(write: WriteContext, staging: Staging) -> WritePlan:
     buckets = write.index.buckets
     pieces = stage(write.spark, write.prepared, staging, buckets=buckets)
     if write.settings.operation is Operation.INSERT and buckets is None:
@@ -190,7 +190,7 @@ def _of_bucket_task(task: BucketTask) -> GroupPlan:
     )
 
 
-def _plan(write: Write, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: TaskPlan | None = None) -> WritePlan:
+def _plan(write: WriteContext, pieces: Sequence[Piece], groups: Sequence[GroupPlan], work: TaskPlan | None = None) -> WritePlan:
     return WritePlan(
         operation=write.settings.operation.value,
         index=work.index if work else write.options[o.INDEX_TYPE],

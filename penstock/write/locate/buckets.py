@@ -27,7 +27,7 @@ from penstock.timeline.commit_file import WriteStat, workload_profile
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, write_new_rows
 from penstock.write.rows.staging import Piece, read_pieces
-from penstock.write.rows.task_rows import Share, load_share
+from penstock.write.rows.task_rows import TaskRows, load_task_rows
 from penstock.write.tasks.base_file import NO_HITS, FileMerge, Hits, merge_file
 from penstock.write.tasks.insert import append_rows, open_output, unstaged, write_new
 from penstock.write.tasks.log_file import Append, append_hits
@@ -130,35 +130,35 @@ def _run(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
         return []
     if rules.adds and (rules.logs is None or (slice_ is None and not rules.logs_first)):
         return _add(output, task)
-    share = load_share(rules.share, task.pieces)
-    rows = _unknown(task, share) if rules.drops_known else share.rows
+    incoming = load_task_rows(rules.loading, task.pieces)
+    rows = _unknown(task, incoming) if rules.drops_known else incoming.rows
     if rules.logs is not None and (slice_ is not None or rules.logs_first):
-        return _append(output, task, share, rows)
+        return _append(output, task, incoming, rows)
     if slice_ is None or slice_.base_file is None:
-        return write_new_rows(RollingWriter(output, task.path, task.file_id), rules.merger, share, rows)
-    return _merge(output, task, slice_.base_file, share, rows)
+        return write_new_rows(RollingWriter(output, task.path, task.file_id), rules.merger, incoming, rows)
+    return _merge(output, task, slice_.base_file, incoming, rows)
 
 
 def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
     """Rows as they come, whether their keys are known or not: an insert into a base file."""
     rules = task.rules
-    rows = (unstaged(task.path, table) for table in read_pieces(rules.share.staging, task.pieces))
+    rows = (unstaged(task.path, table) for table in read_pieces(rules.loading.staging, task.pieces))
     if task.base is None:
         return write_new(RollingWriter(output, task.path, task.file_id), output, rules.merger, rows)
     return [append_rows(output, task.path, task.base, rules.merger, rows)]
 
 
-def _merge(output: TaskOutput, task: BucketTask, base: BaseFile, share: Share, rows: Positions) -> list[WriteStat]:
+def _merge(output: TaskOutput, task: BucketTask, base: BaseFile, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
     rules = task.rules
     if rules.drops_known:
         merge = FileMerge(task.path, base, rules.merger, NO_HITS)
-        return [merge_file(output, merge, share, rows).stat] if len(rows) else []
-    if rules.drops_unknown and not may_hold(rules.settings.storage, base, Keys(share.keys), rules.index.pruning):
+        return [merge_file(output, merge, incoming, rows).stat] if len(rows) else []
+    if rules.drops_unknown and not may_hold(rules.settings.storage, base, Keys(incoming.keys), rules.index.pruning):
         return []
-    return [merge_file(output, FileMerge(task.path, base, rules.merger), share, 0 if rules.drops_unknown else len(rows)).stat]
+    return [merge_file(output, FileMerge(task.path, base, rules.merger), incoming, 0 if rules.drops_unknown else len(rows)).stat]
 
 
-def _append(output: TaskOutput, task: BucketTask, share: Share, rows: Positions) -> list[WriteStat]:
+def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
     """Everything to the log, known or not; an empty bucket's log begins with this write."""
     rules = task.rules
     if rules.logs is None or not len(rows):
@@ -166,19 +166,19 @@ def _append(output: TaskOutput, task: BucketTask, share: Share, rows: Positions)
     target = task.slice_ or FileSlice(task.path, task.file_id, rules.settings.instant)
     append = Append(target, rules.logs, rules.merger, rules.ordering)
     if task.slice_ is None:
-        return append_hits(output, append, share, NO_HITS, rows)
-    return append_hits(output, append, share, Hits(np.full(len(rows), -1), rows, np.full(len(rows), Fate.MERGE, np.int8)))
+        return append_hits(output, append, incoming, NO_HITS, rows)
+    return append_hits(output, append, incoming, Hits(np.full(len(rows), -1), rows, np.full(len(rows), Fate.MERGE, np.int8)))
 
 
-def _unknown(task: BucketTask, share: Share) -> Positions:
+def _unknown(task: BucketTask, incoming: TaskRows) -> Positions:
     """The rows whose keys the bucket does not hold."""
     slice_, rules, storage = task.slice_, task.rules, task.rules.settings.storage
     if slice_ is None:
-        return share.rows
+        return incoming.rows
     if slice_.log_files and rules.merging is not None:
-        known = look_up_merged(storage, slice_, rules.merging, share.keys, ()).key
+        known = look_up_merged(storage, slice_, rules.merging, incoming.keys, ()).key
     else:
         bases = [slice_.base_file] if slice_.base_file else []
-        found = look_up(storage, bases, Keys(share.keys), rules.index.pruning)
+        found = look_up(storage, bases, Keys(incoming.keys), rules.index.pruning)
         known = found[0].key if found else np.empty(0, np.int64)
-    return np.asarray(np.delete(share.rows, known))
+    return np.asarray(np.delete(incoming.rows, known))

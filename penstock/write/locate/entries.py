@@ -37,7 +37,7 @@ from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
 from penstock.write.locate.tag import PAIRS, Places, own_name
 from penstock.write.rows.staging import Piece
-from penstock.write.rows.task_rows import Share, ShareSettings, load_share
+from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 
 #: Keys that one task asks for.
 _KEYS_PER_TASK = 20_000
@@ -53,7 +53,7 @@ class AskTask:
     settings: HBaseSettings
     timeline: Timeline
     pieces: tuple[Piece, ...]
-    share: ShareSettings
+    loading: TaskRowsSettings
     merger: Merger
     moves: bool
     #: How the name of the file begins that the answers are written to.
@@ -96,7 +96,7 @@ def ask_index(
     settings: HBaseSettings,
     timeline: Timeline,
     pieces: Sequence[Piece],
-    share: ShareSettings,
+    loading: TaskRowsSettings,
     merger: Merger,
     run: Callable[..., Any],
     *,
@@ -109,9 +109,9 @@ def ask_index(
         time: how often this write has asked before, for the names of files.
     """
     parts = -(-sum(p.rows for p in pieces) // _KEYS_PER_TASK)
-    folder = share.staging.folder
+    folder = loading.staging.folder
     tasks = [
-        AskTask(settings, timeline, tuple(pieces), share, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
+        AskTask(settings, timeline, tuple(pieces), loading, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
         for part in range(parts)
     ]
     heard = run(ask_for_keys, tasks)
@@ -143,30 +143,30 @@ def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Se
 def ask_for_keys(task: AskTask) -> dict[str, Any]:
     """Kernel: where a part of the keys is, to a file; gives the file groups that it numbers."""
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
-    share = load_share(task.share, task.pieces, columns=columns)
-    mine = np.array_split(np.arange(len(share.rows)), task.parts)[task.part]
-    keys = share.keys.take(pa.array(mine)).to_pylist()
+    incoming = load_task_rows(task.loading, task.pieces, columns=columns)
+    mine = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
+    keys = incoming.keys.take(pa.array(mine)).to_pylist()
     with open_entries(task.settings) as entries:
         heard = [standing(task.timeline, entry) if entry else None for entry in entries.get(keys)]
     numbers: dict[tuple[str, str], int] = {}
     at = [-1 if e is None else numbers.setdefault((e.partition_path, e.file_id), len(numbers)) for e in heard]
-    rows, place = share.rows[mine], np.array(at, np.int32)
-    out, storage = own_name(task.out), task.share.staging.storage
-    fates = _fates(task, share, rows, place, list(numbers)) if task.moves else np.full(len(rows), Fate.MERGE, np.int8)
+    rows, place = incoming.rows[mine], np.array(at, np.int32)
+    out, storage = own_name(task.out), task.loading.staging.storage
+    fates = _fates(task, incoming, rows, place, list(numbers)) if task.moves else np.full(len(rows), Fate.MERGE, np.int8)
     with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
         writer.write_batch(pa.record_batch([pa.array(rows), pa.array(place), pa.array(fates)], schema=_ANSWERS))
     return {"out": out, "places": list(numbers), "rows": len(rows)}
 
 
-def _fates(task: AskTask, share: Share, rows: Positions, place: Any, groups: Sequence[tuple[str, str]]) -> Fates:
+def _fates(task: AskTask, incoming: TaskRows, rows: Positions, place: Any, groups: Sequence[tuple[str, str]]) -> Fates:
     """Which rows leave for another partition: all that are known elsewhere, but a delete finds its row where it is."""
     fates = np.full(len(rows), Fate.MERGE, np.int8)
     known = np.flatnonzero(place >= 0)
-    incoming = Places(task.pieces)
-    stored = np.array([incoming.number(path) for path, _ in groups], np.int64)
-    away = known[incoming.of(rows[known]) != stored[place[known]]] if len(known) else known
+    places = Places(task.pieces)
+    stored = np.array([places.number(path) for path, _ in groups], np.int64)
+    away = known[places.of(rows[known]) != stored[place[known]]] if len(known) else known
     if len(away):
-        fates[away] = np.where(task.merger.is_delete(share.take(rows[away])), Fate.MERGE, Fate.MOVE)
+        fates[away] = np.where(task.merger.is_delete(incoming.take(rows[away])), Fate.MERGE, Fate.MOVE)
     return fates
 
 
@@ -208,11 +208,11 @@ def _pairs(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
 
 
 def sort_task(
-    asked: Asked, share: ShareSettings, pieces: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]]
+    asked: Asked, loading: TaskRowsSettings, pieces: tuple[Piece, ...], slices: Mapping[str, Sequence[FileSlice]]
 ) -> SortTask:
     """What sorting the answers is told: of the table's file groups those that were named."""
     files = [one for its in asked.among(slices).values() for one in its]
-    return SortTask(share.staging.storage, asked, pieces, tuple(files), join(share.staging.folder, "sorted"))
+    return SortTask(loading.staging.storage, asked, pieces, tuple(files), join(loading.staging.folder, "sorted"))
 
 
 def sorts_here(asked: Asked) -> bool:

@@ -35,7 +35,7 @@ from penstock.write.locate.tag import Places, TagTask
 from penstock.write.locate.upsert import UpsertRules, tag_tasks
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
-from penstock.write.rows.task_rows import Share, load_share
+from penstock.write.rows.task_rows import TaskRows, load_task_rows
 from penstock.write.tasks.base_file import row_group_parts
 
 _NUMBER, _STAYS, _PATH = "_penstock_number", "_penstock_stays", "_penstock_stored_path"
@@ -81,7 +81,7 @@ def relocate(
     moves = tuple(name for name in run(find_moves, tasks) if name)
     if not moves:
         return list(pieces)
-    (found,) = run(stage_moves, [StageTask(rules.share.staging, tuple(pieces), moves, rules.merger.is_user_function)])
+    (found,) = run(stage_moves, [StageTask(rules.loading.staging, tuple(pieces), moves, rules.merger.is_user_function)])
     return [Piece(**piece) for piece in found]
 
 
@@ -99,10 +99,10 @@ def _decides(rules: UpsertRules) -> bool:
 
 def find_moves(task: MoveTask) -> str:
     """Kernel: what becomes of incoming rows whose stored version is in another partition, to a file; gives its name, or none."""
-    tag, storage = task.tag, task.tag.share.staging.storage
-    share, places = load_share(tag.share, tag.pieces), Places(tag.pieces)
-    found = zip(tag.files, _found(task, share), strict=True)
-    moves = [one for slice_, hits in found if (one := _moves_from(task, slice_, hits, share, places)) is not None]
+    tag, storage = task.tag, task.tag.loading.staging.storage
+    incoming, places = load_task_rows(tag.loading, tag.pieces), Places(tag.pieces)
+    found = zip(tag.files, _found(task, incoming), strict=True)
+    moves = [one for slice_, hits in found if (one := _moves_from(task, slice_, hits, incoming, places)) is not None]
     if not moves:
         return ""
     name = f"{tag.out}-moves-{this_task().write_token}.arrow"
@@ -112,23 +112,23 @@ def find_moves(task: MoveTask) -> str:
     return name
 
 
-def _found(task: MoveTask, share: Share) -> list[Found]:
+def _found(task: MoveTask, incoming: TaskRows) -> list[Found]:
     """The keys that each file group may hold a row of: those in its base file or, where a log may hold others, all."""
-    files, count = task.tag.files, len(share.keys)
+    files, count = task.tag.files, len(incoming.keys)
     has_more = [task.in_logs and bool(one.log_files) for one in files]
     bases = [one.base_file for one, more in zip(files, has_more, strict=True) if one.base_file and not more]
-    answers = iter(look_up(task.tag.share.staging.storage, bases, Keys(share.keys), task.tag.pruning))
+    answers = iter(look_up(task.tag.loading.staging.storage, bases, Keys(incoming.keys), task.tag.pruning))
     any_key = Found(np.full(count, -1), np.arange(count), count, True)
     return [any_key if more else next(answers) for more in has_more]
 
 
-def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, places: Places) -> pa.Table | None:
+def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, incoming: TaskRows, places: Places) -> pa.Table | None:
     """What becomes of rows that were found in one file, if any of them comes for another partition."""
-    away = np.flatnonzero(places.of(share.rows[found.key]) != places.number(slice_.partition_path))
+    away = np.flatnonzero(places.of(incoming.rows[found.key]) != places.number(slice_.partition_path))
     if not len(away):
         return None
-    keys, old = _stored(task.tag, slice_, share, found, away)
-    new = share.take(share.rows[keys]).drop_columns([KEY])
+    keys, old = _stored(task.tag, slice_, incoming, found, away)
+    new = incoming.take(incoming.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
     meeting = merger.merge(old, np.arange(old.num_rows), new)
     is_built = meeting.choices == Choice.BUILD
@@ -149,7 +149,7 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
             "the stored row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"
         )
     more = {
-        _NUMBER: pa.array(share.rows[keys[built]]),
+        _NUMBER: pa.array(incoming.rows[keys[built]]),
         _STAYS: pa.array(stays),
         _PATH: pa.repeat(slice_.partition_path, len(built)),
     }
@@ -158,13 +158,13 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, share: Share, p
     return rows
 
 
-def _stored(tag: TagTask, slice_: FileSlice, share: Share, found: Found, away: Positions) -> tuple[Positions, pa.Table]:
+def _stored(tag: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, away: Positions) -> tuple[Positions, pa.Table]:
     """Which keys of the share have a living row here, and these rows, with the columns of the incoming ones."""
-    storage = tag.share.staging.storage
-    schema = pa.schema([field for field in share.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
+    storage = tag.loading.staging.storage
+    schema = pa.schema([field for field in incoming.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
     if tag.merging is not None and slice_.log_files:
         keys = np.unique(found.key[away])
-        living = look_up_merged(storage, slice_, tag.merging, share.keys.take(pa.array(keys)), schema.names)
+        living = look_up_merged(storage, slice_, tag.merging, incoming.keys.take(pa.array(keys)), schema.names)
         return keys[living.key], living.rows.select(schema.names).cast(schema)
     assert slice_.base_file is not None
     groups = read_row_groups(open_base_file(storage, slice_.base_file.path), slice_.base_file.path, schema)

@@ -15,7 +15,7 @@ from penstock.index import Index
 from penstock.index.in_memory import check_remembered
 from penstock.options.operation import Operation
 from penstock.table import TableState
-from penstock.write.context import Write
+from penstock.write.context import WriteContext
 from penstock.write.locate.buckets import plan_buckets
 from penstock.write.locate.choose_index import choose_index, kept_index
 from penstock.write.locate.entries import ask_index, check_not_clustered
@@ -28,7 +28,7 @@ from penstock.write.tasks.log_file import appendable_slices
 
 
 def plan(
-    write: Write,
+    write: WriteContext,
     rules: UpsertRules,
     pieces: Sequence[Piece],
     operation: Operation,
@@ -56,7 +56,13 @@ def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
 
 
 def _plan(
-    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: Operation, run: Callable[..., Any], *, apart: bool
+    write: WriteContext,
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    operation: Operation,
+    run: Callable[..., Any],
+    *,
+    apart: bool,
 ) -> TaskPlan:
     """The same by the index as it was asked for."""
     if rules.index.entries is not None:
@@ -71,7 +77,7 @@ def _plan(
 
 
 def _plan_located(
-    write: Write,
+    write: WriteContext,
     rules: UpsertRules,
     pieces: Sequence[Piece],
     slices: dict[str, list[FileSlice]],
@@ -86,13 +92,27 @@ def _plan_located(
 
 
 def _plan_asked(
-    write: Write, rules: UpsertRules, pieces: Sequence[Piece], operation: Operation, run: Callable[..., Any], *, apart: bool
+    write: WriteContext,
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    operation: Operation,
+    run: Callable[..., Any],
+    *,
+    apart: bool,
 ) -> TaskPlan:
     """The same by an index that keeps entries: only partitions of the rows, and such as it names, are looked into."""
     index = rules.index
     assert index.entries is not None
     moves = index.moves and not rules.drops_known
-    ask = partial(ask_index, index.entries, write.table.timeline, share=rules.share, merger=rules.merger, run=run, moves=moves)
+    ask = partial(
+        ask_index,
+        index.entries,
+        write.table.timeline,
+        loading=rules.loading,
+        merger=rules.merger,
+        run=run,
+        moves=moves,
+    )
     asked = ask(pieces)
     paths = sorted({p.path for p in pieces} | asked.partitions)
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
@@ -104,7 +124,7 @@ def _plan_asked(
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
 
 
-def located_slices(write: Write, rules: UpsertRules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
+def located_slices(write: WriteContext, rules: UpsertRules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
     """The file slices that incoming keys may be in: of their own partitions, or of all for a global index."""
     partitions = None if rules.index.is_global else sorted({p.path for p in pieces})
     slices = slices_of(write.table, partitions, instant=rules.settings.instant, logs_alone=True)

@@ -26,7 +26,7 @@ from penstock.storage import Storage
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.live_rows import are_dead, look_up_merged
 from penstock.write.rows.staging import Piece
-from penstock.write.rows.task_rows import Share, ShareSettings, load_share
+from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 from penstock.write.tasks.base_file import Hits
 
 #: Hits as they are written down: old rows, incoming ones, and what becomes of them.
@@ -39,7 +39,7 @@ class TagTask:
 
     pieces: tuple[Piece, ...]
     files: tuple[FileSlice, ...]
-    share: ShareSettings
+    loading: TaskRowsSettings
     pruning: Pruning
     merger: Merger
     moves: bool
@@ -53,22 +53,22 @@ class TagTask:
 
 def tag_files(task: TagTask) -> dict[str, Any]:
     """Kernel: hits of each file to a file of its own, one batch a file; gives how many rows each file will see changed."""
-    storage, out = task.share.staging.storage, own_name(task.out)
-    share = load_share(task.share, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
-    keys, places = Keys(share.keys), Places(task.pieces)
+    storage, out = task.loading.staging.storage, own_name(task.out)
+    incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
+    keys, places = Keys(incoming.keys), Places(task.pieces)
     counts, opened, candidates = [], 0, 0
     with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
         bases = [slice_.base_file for slice_ in task.files if slice_.base_file]
         answers = look_up(storage, bases, keys, task.pruning)
         for slice_, found in zip(task.files, answers, strict=True):
-            hits = _hits(task, slice_, share, found, places)
+            hits = _hits(task, slice_, incoming, found, places)
             writer.write_batch(_batch(hits.old, hits.new, hits.fates))
             counts.append(len(hits.fates))
             opened, candidates = opened + found.opened, candidates + found.candidates
         if task.lists_rows:
-            nothing = np.zeros(len(share.rows), np.int64)
-            writer.write_batch(_batch(nothing, share.rows, nothing.astype(np.int8)))
-    return {"out": out, "counts": counts, "rows": len(share.rows), "opened": opened, "candidates": candidates}
+            nothing = np.zeros(len(incoming.rows), np.int64)
+            writer.write_batch(_batch(nothing, incoming.rows, nothing.astype(np.int8)))
+    return {"out": out, "counts": counts, "rows": len(incoming.rows), "opened": opened, "candidates": candidates}
 
 
 def own_name(out: str) -> str:
@@ -80,21 +80,21 @@ def _batch(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
     return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=PAIRS)
 
 
-def _hits(task: TagTask, slice_: FileSlice, share: Share, found: Found, places: Places) -> Hits:
+def _hits(task: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, places: Places) -> Hits:
     """What becomes of the rows that were found in a base file, if they are still there."""
-    new, storage = share.rows[found.key], task.share.staging.storage
+    new, storage = incoming.rows[found.key], task.loading.staging.storage
     if task.merging is None or not slice_.log_files or not len(new):
-        fates = _fates(task, slice_, share, new, places, lambda at: _old_values(task, slice_, share, found.old[at]))
+        fates = _fates(task, slice_, incoming, new, places, lambda at: _old_values(task, slice_, incoming, found.old[at]))
         return Hits(found.old, new, fates)
     if task.moves:
         columns = [top_column(path, task.merging.arrow.names) for path in task.merger.needs]
         keys, old = _places_of_keys(found)
-        living = look_up_merged(storage, slice_, task.merging, share.keys.take(pa.array(keys)), columns)
+        living = look_up_merged(storage, slice_, task.merging, incoming.keys.take(pa.array(keys)), columns)
         order = np.argsort(old[living.key], kind="stable")
-        old, new = old[living.key][order], share.rows[keys][living.key][order]
-        fates = _fates(task, slice_, share, new, places, lambda at: take_rows(living.rows, order[at]))
+        old, new = old[living.key][order], incoming.rows[keys][living.key][order]
+        fates = _fates(task, slice_, incoming, new, places, lambda at: take_rows(living.rows, order[at]))
         return Hits(old, new, fates)
-    dead = are_dead(storage, slice_, task.merging, share.keys.take(pa.array(found.key)))
+    dead = are_dead(storage, slice_, task.merging, incoming.keys.take(pa.array(found.key)))
     return Hits(found.old, new, np.where(dead, Fate.DEAD, Fate.MERGE).astype(np.int8))
 
 
@@ -107,7 +107,7 @@ def _places_of_keys(found: Found) -> tuple[Positions, Positions]:
 def _fates(
     task: TagTask,
     slice_: FileSlice,
-    share: Share,
+    incoming: TaskRows,
     new: Positions,
     places: Places,
     old_values: Callable[[Positions], pa.Table],
@@ -124,7 +124,7 @@ def _fates(
     away = np.flatnonzero(is_away)
     if len(away) == 0:
         return fates
-    rows = share.take(new[away])
+    rows = incoming.take(new[away])
     choices = np.full(len(away), Choice.TAKE_NEW, np.int8)
     if task.merger.needs:
         choices = task.merger.resolve(old_values(away), rows)
@@ -133,13 +133,13 @@ def _fates(
     return fates
 
 
-def _old_values(task: TagTask, slice_: FileSlice, share: Share, rows: Positions) -> pa.Table:
+def _old_values(task: TagTask, slice_: FileSlice, incoming: TaskRows, rows: Positions) -> pa.Table:
     """What the merger needs of some rows of a base file."""
     assert slice_.base_file is not None
-    schema, path = share.schema, slice_.base_file.path
+    schema, path = incoming.schema, slice_.base_file.path
     names = dict.fromkeys(top_column(name, schema.names) for name in task.merger.needs)
     wanted = pa.schema([schema.field(name) for name in names if name in schema.names])
-    groups = read_row_groups(open_base_file(task.share.staging.storage, path), path, wanted)
+    groups = read_row_groups(open_base_file(task.loading.staging.storage, path), path, wanted)
     return take_rows(pa.concat_tables([wanted.empty_table(), *groups]), rows)
 
 

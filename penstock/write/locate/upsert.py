@@ -36,7 +36,7 @@ from penstock.write.locate.entries import Asked, SortTask, sort_answers, sort_ta
 from penstock.write.locate.tag import InsertsTask, TagTask, find_inserts, read_hits, read_inserts, tag_files
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import Piece
-from penstock.write.rows.task_rows import Share, ShareSettings, chosen_share, load_share
+from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, choose_task_rows, load_task_rows
 from penstock.write.tasks.base_file import NO_HITS, FileMerge, Hits, merge_file, row_group_parts
 from penstock.write.tasks.insert import open_output
 from penstock.write.tasks.log_file import NO_ROWS, Append, LogGroups, append_hits, new_groups
@@ -56,7 +56,7 @@ class UpsertRules:
     """What holds for every task of one upsert or delete."""
 
     settings: FileSettings
-    share: ShareSettings
+    loading: TaskRowsSettings
     merger: Merger
     sizing: Sizing
     index: Index
@@ -142,49 +142,52 @@ def run_task(task: PartitionTask | GroupTask) -> list[Any]:
 
 def _run_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
     """Tag, assign and merge in one read of the base file."""
-    rules, share = task.rules, load_share(task.rules.share, task.pieces)
+    rules = task.rules
+    incoming = load_task_rows(rules.loading, task.pieces)
     if task.log is not None:
-        stats, left = _append_to_only(output, task.log, rules, share)
+        stats, left = _append_to_only(output, task.log, rules, incoming)
     elif task.base is not None:
-        stats, left = _merge_into_only(output, task.path, task.base, rules, share)
+        stats, left = _merge_into_only(output, task.path, task.base, rules, incoming)
     else:
-        stats, left = [], share.rows
+        stats, left = [], incoming.rows
     if len(left) and not rules.drops_unknown:
-        stats += _new_groups(output, task.path, rules, share, left)
+        stats += _new_groups(output, task.path, rules, incoming, left)
     return stats
 
 
 def _merge_into_only(
-    output: TaskOutput, path: str, base: BaseFile, rules: UpsertRules, share: Share
+    output: TaskOutput, path: str, base: BaseFile, rules: UpsertRules, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
     """A share merged into the partition's only base file; gives the rows that are new and did not fit as well."""
     room = 0 if rules.drops_unknown else _room(base, rules.sizing)
-    if not room and not may_hold(rules.settings.storage, base, Keys(share.keys), rules.index.pruning):
-        return [], share.rows
-    merged = merge_file(output, FileMerge(path, base, rules.merger), share, room)
-    return [merged.stat], np.setdiff1d(share.rows, merged.met, assume_unique=True)[room:]
+    if not room and not may_hold(rules.settings.storage, base, Keys(incoming.keys), rules.index.pruning):
+        return [], incoming.rows
+    merged = merge_file(output, FileMerge(path, base, rules.merger), incoming, room)
+    return [merged.stat], np.setdiff1d(incoming.rows, merged.met, assume_unique=True)[room:]
 
 
-def _append_to_only(output: TaskOutput, log: FileSlice, rules: UpsertRules, share: Share) -> tuple[list[WriteStat], Positions]:
+def _append_to_only(
+    output: TaskOutput, log: FileSlice, rules: UpsertRules, incoming: TaskRows
+) -> tuple[list[WriteStat], Positions]:
     """A share appended to the partition's only slice, or merged into its base file if new rows fill that up."""
     bases = [log.base_file] if log.base_file else []
-    found = look_up(rules.settings.storage, bases, Keys(share.keys), rules.index.pruning)
-    hits = Hits(found[0].old, share.rows[found[0].key], np.full(len(found[0].old), Fate.MERGE, np.int8)) if found else NO_HITS
-    left = np.setdiff1d(share.rows, hits.new)
+    found = look_up(rules.settings.storage, bases, Keys(incoming.keys), rules.index.pruning)
+    hits = Hits(found[0].old, incoming.rows[found[0].key], np.full(len(found[0].old), Fate.MERGE, np.int8)) if found else NO_HITS
+    left = np.setdiff1d(incoming.rows, hits.new)
     small = [] if rules.drops_unknown or not len(left) else small_files([log], rules.sizing)
     for target in small:
         if target.base_file and (room := rules.sizing.room(target)):
             merge = FileMerge(log.partition_path, target.base_file, rules.merger, hits)
-            return [merge_file(output, merge, share, left[:room]).stat], left[room:]
-    return _append(output, log, rules, share, hits), left
+            return [merge_file(output, merge, incoming, left[:room]).stat], left[room:]
+    return _append(output, log, rules, incoming, hits), left
 
 
 def _append(
-    output: TaskOutput, log: FileSlice, rules: UpsertRules, share: Share, hits: Hits, inserts: Positions = NO_ROWS
+    output: TaskOutput, log: FileSlice, rules: UpsertRules, incoming: TaskRows, hits: Hits, inserts: Positions = NO_ROWS
 ) -> list[WriteStat]:
     if rules.logs is None or not (len(hits.new) or len(inserts)):
         return []
-    return append_hits(output, Append(log, rules.logs, rules.merger, rules.ordering), share, hits, inserts)
+    return append_hits(output, Append(log, rules.logs, rules.merger, rules.ordering), incoming, hits, inserts)
 
 
 def _room(base: BaseFile, sizing: Sizing) -> int:
@@ -195,30 +198,30 @@ def _room(base: BaseFile, sizing: Sizing) -> int:
 
 
 def _run_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
-    rules, storage = task.rules, task.rules.share.staging.storage
+    rules, storage = task.rules, task.rules.loading.staging.storage
     inserts = read_inserts(storage, *task.inserts) if task.inserts else NO_ROWS
     hits = read_hits(storage, *task.hits, task.settled) if task.hits else NO_HITS
-    share = chosen_share(rules.share, task.pieces, np.concatenate([hits.new, inserts]))
+    incoming = choose_task_rows(rules.loading, task.pieces, np.concatenate([hits.new, inserts]))
     if task.log is not None:
-        return _append(output, task.log, rules, share, hits, inserts)
+        return _append(output, task.log, rules, incoming, hits, inserts)
     if task.base is None:
-        return _new_groups(output, task.path, rules, share, inserts)
+        return _new_groups(output, task.path, rules, incoming, inserts)
     merge = FileMerge(task.path, task.base, rules.merger, hits)
-    return [merge_file(output, merge, share, inserts).stat]
+    return [merge_file(output, merge, incoming, inserts).stat]
 
 
-def _new_groups(output: TaskOutput, path: str, rules: UpsertRules, share: Share, numbers: Positions) -> list[WriteStat]:
+def _new_groups(output: TaskOutput, path: str, rules: UpsertRules, incoming: TaskRows, numbers: Positions) -> list[WriteStat]:
     """New rows to new file groups."""
     size = rules.sizing.rows_per_group
     parts = (numbers[start : start + size] for start in range(0, len(numbers), size))
-    return [stat for part in parts for stat in write_new_rows(new_groups(output, path, rules.logs), rules.merger, share, part)]
+    return [stat for part in parts for stat in write_new_rows(new_groups(output, path, rules.logs), rules.merger, incoming, part)]
 
 
-def write_new_rows(writer: RollingWriter | LogGroups, merger: Merger, share: Share, numbers: Positions) -> list[WriteStat]:
+def write_new_rows(writer: RollingWriter | LogGroups, merger: Merger, incoming: TaskRows, numbers: Positions) -> list[WriteStat]:
     """New rows to file groups as the writer opens them; deletes of unknown keys are only counted, and alone make no file."""
     deletes = 0
     for part in row_group_parts(numbers):
-        rows = share.take(part)
+        rows = incoming.take(part)
         kept, stored = merger.insert(rows.drop_columns([KEY]))
         deletes += len(part) - stored.num_rows
         writer.write(stored, rows[KEY].filter(pa.array(kept)))
@@ -358,7 +361,7 @@ def _sorted(
     rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any, asked: Asked
 ) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
     """Hits by what an index said, in the same form. It looks in all partitions, so there is one share."""
-    tasks = [sort_task(asked, rules.share, share, slices) for share in shares]
+    tasks = [sort_task(asked, rules.loading, share, slices) for share in shares]
     results = run(sort_answers, tasks, **({"here": True} if sorts_here(asked) else {}))
     return [[task] for task in tasks], [[result] for result in results]
 
@@ -383,11 +386,11 @@ def tag_tasks(
         TagTask(
             pieces=share,
             files=chunk,
-            share=rules.share,
+            loading=rules.loading,
             pruning=rules.index.pruning,
             merger=rules.merger,
             moves=rules.index.moves and not rules.drops_known,
-            out=join(rules.share.staging.folder, f"tagged-{number}-{i}"),
+            out=join(rules.loading.staging.folder, f"tagged-{number}-{i}"),
             lists_rows=i == 0,
             merging=rules.merging,
         )
@@ -396,7 +399,7 @@ def tag_tasks(
 
 
 def _insert_tasks(rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], outs: Sequence[tuple[str, ...]]) -> list[InsertsTask]:
-    staging, revives = rules.share.staging, not (rules.drops_known or rules.index.is_global)
+    staging, revives = rules.loading.staging, not (rules.drops_known or rules.index.is_global)
     return [
         InsertsTask(staging.storage, share, tagged, join(staging.folder, f"inserts-{number}"), revives)
         for number, (share, tagged) in enumerate(zip(shares, outs, strict=True))

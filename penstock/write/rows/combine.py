@@ -27,7 +27,7 @@ from penstock.merge.kernels.pair import check_ordering, flat
 from penstock.merge.kernels.runs import GONE
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
-from penstock.write.rows.crossing import Layout, as_stored, keys_of, paths_of
+from penstock.write.rows.crossing import CrossingColumns, as_stored, crossing_keys, crossing_paths
 from penstock.write.rows.schema import Prepared, quoted
 from penstock.write.settings import WriteSettings
 
@@ -72,7 +72,7 @@ def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prep
     return prepared.changed(rows)
 
 
-def _path_of(layout: Layout, column: Column) -> Column:
+def _path_of(layout: CrossingColumns, column: Column) -> Column:
     """The partition path of a row, as `paths_of` tells it."""
     if not layout.path_is_plain:
         return column
@@ -108,7 +108,7 @@ def _type_of(prepared: Prepared, ordering: str) -> str:
 class _IncomingFold:
     """How incoming rows become one per key while they cross."""
 
-    layout: Layout
+    layout: CrossingColumns
     merger: Merger
     ordering: str
     #: Keys count in all partitions.
@@ -156,8 +156,8 @@ def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
 
 def _whole_keys(how: _IncomingFold, incoming: pa.Table) -> pa.Array:
     """A number for each record key, or for each with its partition path where a key counts there alone."""
-    paths = None if how.everywhere else paths_of(how.layout, incoming)
-    keys = flat(keys_of(how.layout, incoming)).dictionary_encode()
+    paths = None if how.everywhere else crossing_paths(how.layout, incoming)
+    keys = flat(crossing_keys(how.layout, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)
     if paths is None:
         return pa.array(numbers)

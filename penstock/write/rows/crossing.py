@@ -21,7 +21,7 @@ PATH = "_penstock_path"
 
 
 @dataclass(frozen=True)
-class Layout:
+class CrossingColumns:
     """Which columns a worker gets, and what they are."""
 
     #: The data columns as they are stored, in order.
@@ -44,13 +44,13 @@ class Rows:
     keys: pa.ChunkedArray | None
 
 
-def split_batch(layout: Layout, batch: pa.RecordBatch | pa.Table) -> Iterator[Rows]:
+def split_batch(layout: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[Rows]:
     """Cut one batch by partition path; rows of a path keep their order."""
     if batch.num_rows == 0:
         return
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-    keys = keys_of(layout, table)
-    paths = paths_of(layout, table)
+    keys = crossing_keys(layout, table)
+    paths = crossing_paths(layout, table)
     data = as_stored(table.select(layout.schema.names), layout.schema)
     if paths is None:
         yield Rows("", data, keys)
@@ -76,7 +76,7 @@ def as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
-def keys_of(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+def crossing_keys(layout: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
     """Record keys of rows as they cross; None where the worker makes them up.
 
     Raises:
@@ -99,7 +99,7 @@ def keys_of(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
     return keys
 
 
-def paths_of(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
+def crossing_paths(layout: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
     """Partition paths of rows as they cross; None where the table has no partitions."""
     if layout.path is None:
         return None

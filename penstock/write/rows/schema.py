@@ -36,7 +36,7 @@ from penstock.schema import (
     with_operation_column,
     with_storage_types,
 )
-from penstock.write.rows.crossing import KEY, PATH, Layout
+from penstock.write.rows.crossing import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, input_files
 from penstock.write.settings import WriteSettings
 
@@ -49,7 +49,7 @@ class Prepared:
     """Rows ready to cross to the workers, and what they will be there."""
 
     make_rows: Callable[[], DataFrame]
-    layout: Layout
+    layout: CrossingColumns
     #: The table's schema after this write, without meta columns, as JSON; and as its data files hold it.
     avro: str
     stored: pa.Schema
@@ -119,7 +119,7 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
     return Prepared(rows, _layout(columns, stored, settings), avro_text(table_schema), stored, columns)
 
 
-def _files(incoming: DataFrame, layout: Layout, settings: WriteSettings) -> InputFiles | None:
+def _files(incoming: DataFrame, layout: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
     """The files that workers can read themselves: all that crosses is in them, in the types it crosses in."""
     if layout.key == KEY or layout.path == PATH or not settings.options[o.DIRECT_INPUT]:
         return None
@@ -133,7 +133,7 @@ def counts_as_small(options: Options, rows: int, size_bytes: int) -> bool:
     return rows <= options[o.SMALL_BATCH_ROWS] and size_bytes <= options[o.SMALL_BATCH_BYTES]
 
 
-def _made_columns(columns: KeyColumns, layout: Layout) -> list[Column]:
+def _made_columns(columns: KeyColumns, layout: CrossingColumns) -> list[Column]:
     """Record key and partition path where no column of the rows is one as it stands."""
     made = []
     if layout.key == KEY and columns.record_key is not None:
@@ -194,8 +194,8 @@ def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[s
     return {**avro, "fields": [f for f in avro["fields"] if f["name"] not in dropped]}
 
 
-def _layout(columns: KeyColumns, crossing: pa.Schema, settings: WriteSettings) -> Layout:
-    return Layout(
+def _layout(columns: KeyColumns, crossing: pa.Schema, settings: WriteSettings) -> CrossingColumns:
+    return CrossingColumns(
         schema=crossing,
         key=columns.plain_record_key or (KEY if columns.record_key is not None else None),
         path=(columns.plain_partition_path or PATH) if settings.keys.partition_path_fields else None,

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.errors import OptionError, SchemaError
-from penstock.write.rows.crossing import Layout
+from penstock.write.rows.crossing import CrossingColumns
 from penstock.write.rows.schema import Prepared, quoted
 from penstock.write.settings import WriteSettings, split_fields
 
@@ -72,9 +72,9 @@ def _global_sort(rows: DataFrame, by: list[Column], parallelism: int | None) -> 
     return rows.sort(*by)
 
 
-def _path(layout: Layout) -> list[Column]:
+def _path(layout: CrossingColumns) -> list[Column]:
     return [F.col(quoted(layout.path))] if layout.path else []
 
 
-def _key(layout: Layout) -> list[Column]:
+def _key(layout: CrossingColumns) -> list[Column]:
     return [F.col(quoted(layout.key))] if layout.key else []

@@ -23,7 +23,7 @@ from penstock.index.consistent_hashing import HashRings
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
-from penstock.write.rows.crossing import KEY, Layout, Rows, split_batch
+from penstock.write.rows.crossing import KEY, CrossingColumns, Rows, split_batch
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import Prepared
 
@@ -96,7 +96,11 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
 
 def _stage_rows(
-    layout: Layout, staging: Staging, numbered: bool, buckets: Buckets | HashRings | None, batches: Iterator[pa.RecordBatch]
+    layout: CrossingColumns,
+    staging: Staging,
+    numbered: bool,
+    buckets: Buckets | HashRings | None,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterable[Any]:
     """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
     task = this_task()

@@ -22,7 +22,7 @@ from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
 
 @dataclass(frozen=True)
-class ShareSettings:
+class TaskRowsSettings:
     """How a share is brought together."""
 
     staging: Staging
@@ -32,7 +32,7 @@ class ShareSettings:
     spill_folder: str
 
 
-class Share:
+class TaskRows:
     """Incoming rows, numbered in the order of their pieces. `rows` are those that count, one per key, and `keys` their keys.
 
     Args:
@@ -63,7 +63,7 @@ class Share:
         return take_across(tables, places)
 
 
-def load_share(settings: ShareSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> Share:
+def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
     """Bring a task's rows together and reduce them to one per key.
 
     Args:
@@ -80,17 +80,17 @@ def load_share(settings: ShareSettings, pieces: Sequence[Piece], columns: Sequen
         arrival = np.concatenate([np.asarray(t[ARRIVAL]) for t in tables])
         tables = [t.drop_columns([ARRIVAL]) for t in tables]
     rows = newest_of_each(keys, ordering, settings.ordering or "", arrival)
-    return Share(tables, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows)))
+    return TaskRows(tables, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows)))
 
 
-def chosen_share(settings: ShareSettings, pieces: Sequence[Piece], wanted: Positions) -> Share:
+def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], wanted: Positions) -> TaskRows:
     """The share of a task that knows which rows it wants; only those are copied, if any are."""
     total, size = sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces)
     rows, tables = np.unique(wanted), (_plain(t) for t in read_pieces(settings.staging, pieces))
     no_keys = pa.array([], pa.string())
     if size <= settings.memory_bytes:
-        return Share(list(tables), np.arange(total, dtype=np.int64), no_keys)
-    return Share(_held(_parts(tables, rows), settings), rows, no_keys, rows)
+        return TaskRows(list(tables), np.arange(total, dtype=np.int64), no_keys)
+    return TaskRows(_held(_parts(tables, rows), settings), rows, no_keys, rows)
 
 
 def _parts(tables: Iterable[pa.Table], rows: Positions) -> Iterator[pa.Table]:
@@ -103,7 +103,7 @@ def _parts(tables: Iterable[pa.Table], rows: Positions) -> Iterator[pa.Table]:
         start += table.num_rows
 
 
-def _chosen(tables: Iterable[pa.Table], settings: ShareSettings, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+def _chosen(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     for table in tables:
         if columns is None:
             yield table
@@ -136,7 +136,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
     )
 
 
-def _held(tables: Iterator[pa.Table], settings: ShareSettings) -> list[pa.Table]:
+def _held(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
     """The tables, in memory (or mapped) as far as the limit allows; else all of them from a spill file."""
     held: list[pa.Table] = []
     size = 0

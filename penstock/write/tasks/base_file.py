@@ -30,7 +30,7 @@ from penstock.merge.kernels.pair import flat, positions_in
 from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.crossing import KEY
-from penstock.write.rows.task_rows import Share
+from penstock.write.rows.task_rows import TaskRows
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Merged:
     met: Positions = field(repr=False)
 
 
-def merge_file(output: TaskOutput, merge: FileMerge, share: Share, inserts: Positions | int = 0) -> Merged:
+def merge_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, inserts: Positions | int = 0) -> Merged:
     """Write the next version of a file group.
 
     Args:
@@ -86,15 +86,15 @@ def merge_file(output: TaskOutput, merge: FileMerge, share: Share, inserts: Posi
     file = open_base_file(output.settings.storage, merge.base.path)
     writer = BaseFileWriter(output, merge.path, merge.base.file_id, MarkerType.MERGE, old=file)
     counts, met = _Counts(), [np.empty(0, np.int64)]
-    for old, hits in _old_rows(file, merge, share, output.settings.schema):
-        _write_group(writer, merge.merger, share, old, hits, counts)
+    for old, hits in _old_rows(file, merge, incoming, output.settings.schema):
+        _write_group(writer, merge.merger, incoming, old, hits, counts)
         met.append(hits.new)
         del old  # before the next row group is read
     known = np.unique(np.concatenate(met))
-    chosen = np.setdiff1d(share.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
+    chosen = np.setdiff1d(incoming.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
     if merge.hits is not None and not merge.hits.are_placed:
         chosen = np.concatenate([np.setdiff1d(merge.hits.new[merge.hits.fates == Fate.MERGE], known), chosen])
-    _write_inserts(writer, merge.merger, share, chosen, counts)
+    _write_inserts(writer, merge.merger, incoming, chosen, counts)
     stat = writer.stat(
         writer.close(),
         prev_commit=merge.base.instant,
@@ -106,19 +106,19 @@ def merge_file(output: TaskOutput, merge: FileMerge, share: Share, inserts: Posi
     return Merged(stat, known)
 
 
-def find_hits(share: Share, keys: pa.ChunkedArray, first: int = 0) -> Hits:
+def find_hits(incoming: TaskRows, keys: pa.ChunkedArray, first: int = 0) -> Hits:
     """Old rows, numbered from `first`, whose key is in the share."""
-    at = positions_in(keys, share.keys)
+    at = positions_in(keys, incoming.keys)
     old = np.flatnonzero(at >= 0)
-    return Hits(old + first, share.rows[at[old]], np.full(len(old), Fate.MERGE, np.int8))
+    return Hits(old + first, incoming.rows[at[old]], np.full(len(old), Fate.MERGE, np.int8))
 
 
-def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
+def _old_rows(file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
     """Row groups of the old file with their hits; old rows are numbered within the row group."""
-    first, wanted = 0, _wanted_keys(merge, share)
+    first, wanted = 0, _wanted_keys(merge, incoming)
     for old in read_ahead(read_row_groups(file, merge.base.path, body_schema(schema))):
         if merge.hits is None:
-            hits = find_hits(share, old[KEY_COLUMN])
+            hits = find_hits(incoming, old[KEY_COLUMN])
         elif wanted is not None:
             at = positions_in(old[KEY_COLUMN], wanted)
             rows = np.flatnonzero(at >= 0)
@@ -132,19 +132,19 @@ def _old_rows(file: pq.ParquetFile, merge: FileMerge, share: Share, schema: pa.S
         del old
 
 
-def _wanted_keys(merge: FileMerge, share: Share) -> pa.Array | None:
+def _wanted_keys(merge: FileMerge, incoming: TaskRows) -> pa.Array | None:
     """Keys of the hits, where their places are not known."""
     if merge.hits is None or merge.hits.are_placed:
         return None
-    return flat(share.take(merge.hits.new, [KEY])[KEY])
+    return flat(incoming.take(merge.hits.new, [KEY])[KEY])
 
 
-def _write_group(writer: BaseFileWriter, merger: Merger, share: Share, old: pa.Table, hits: Hits, counts: _Counts) -> None:
+def _write_group(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, old: pa.Table, hits: Hits, counts: _Counts) -> None:
     """One row group: rows that meet nobody are copied, the merger decides about the others."""
     if len(hits.old) == 0:
         writer.keep(old)
         return
-    new = share.take(hits.new).drop_columns([KEY])
+    new = incoming.take(hits.new).drop_columns([KEY])
     asked = hits.fates == Fate.MERGE
     meeting = merger.merge(old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
     choices = _choices(meeting.choices, hits)
@@ -177,10 +177,10 @@ def _choices(of_merger: Fates, hits: Hits) -> Fates:
     return choices
 
 
-def _write_inserts(writer: BaseFileWriter, merger: Merger, share: Share, chosen: Positions, counts: _Counts) -> None:
+def _write_inserts(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, chosen: Positions, counts: _Counts) -> None:
     """Rows that met nobody, behind the others."""
     for part in row_group_parts(chosen):
-        rows = share.take(part)
+        rows = incoming.take(part)
         kept, stored = merger.insert(rows.drop_columns([KEY]))
         counts.inserts += len(part)
         counts.deletes += len(part) - stored.num_rows

@@ -20,9 +20,9 @@ from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import InsertBucket
-from penstock.write.rows.crossing import KEY, Layout, Rows, split_batch
+from penstock.write.rows.crossing import KEY, CrossingColumns, Rows, split_batch
 from penstock.write.rows.staging import Staging, read_pieces
-from penstock.write.rows.task_rows import ShareSettings, load_share
+from penstock.write.rows.task_rows import TaskRowsSettings, load_task_rows
 from penstock.write.tasks.base_file import FileMerge, merge_file
 from penstock.write.tasks.log_file import LogGroups, new_groups
 
@@ -36,7 +36,9 @@ def open_output(settings: FileSettings) -> TaskOutput:
     return TaskOutput(settings, task.number, task.write_token)
 
 
-def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]) -> Iterable[Any]:
+def write_rows(
+    layout: CrossingColumns, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]
+) -> Iterable[Any]:
     """Kernel of bulk_insert: one task's rows into new file groups, one open file per partition path.
 
     Args:
@@ -54,14 +56,14 @@ def write_rows(layout: Layout, settings: FileSettings, in_runs: bool, batches: I
                 stats.extend(s for writer in writers.values() for s in writer.close())
                 writers = {}
             writer = writers.get(rows.path) or writers.setdefault(rows.path, fresh[rows.path])
-            writer.write(rows.table, _keys_of(rows, output))
+            writer.write(rows.table, _record_keys(rows, output))
             _bound_memory(output, writers)
     stats.extend(s for writer in writers.values() for s in writer.close())
     output.finish()
     return [asdict(s) for s in stats]
 
 
-def _keys_of(rows: Rows, output: TaskOutput) -> pa.ChunkedArray:
+def _record_keys(rows: Rows, output: TaskOutput) -> pa.ChunkedArray:
     """The rows' keys, or fresh ones where the table generates them."""
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
@@ -80,7 +82,7 @@ class StoreTask:
     staging: Staging
     merger: Merger
     #: Rows that fill up a base file are merged with its rows by key, brought together like this; None: they are added.
-    share: ShareSettings | None = None
+    loading: TaskRowsSettings | None = None
     #: How log files are written, in a merge-on-read table.
     logs: LogSettings | None = None
 
@@ -92,12 +94,12 @@ def store_bucket(task: StoreTask) -> list[Any]:
     rows = (unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
     if base is None or (task.logs and task.logs.insert_ratio is not None):
         stats = write_new(new_groups(output, bucket.path, task.logs, bucket.target), output, task.merger, rows)
-    elif task.share is None:
+    elif task.loading is None:
         stats = [append_rows(output, bucket.path, base, task.merger, rows)]
     else:
-        share = load_share(task.share, bucket.pieces)
+        incoming = load_task_rows(task.loading, bucket.pieces)
         merge = FileMerge(bucket.path, base, task.merger)
-        stats = [merge_file(output, merge, share, len(share.rows)).stat]
+        stats = [merge_file(output, merge, incoming, len(incoming.rows)).stat]
     output.finish()
     return [asdict(s) for s in stats]
 
@@ -115,7 +117,7 @@ def write_new(writer: RollingWriter | LogGroups, output: TaskOutput, merger: Mer
     for part in rows:
         part, dropped = _without_deletes(part, merger)
         deletes += dropped
-        writer.write(part.table, _keys_of(part, output))
+        writer.write(part.table, _record_keys(part, output))
     return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
 
 
@@ -138,7 +140,7 @@ def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, r
         inserts += part.table.num_rows
         part, dropped = _without_deletes(part, merger)
         deletes += dropped
-        writer.add(part.table, _keys_of(part, output), writer.rows + np.arange(part.table.num_rows))
+        writer.add(part.table, _record_keys(part, output), writer.rows + np.arange(part.table.num_rows))
     return writer.stat(writer.close(), num_inserts=inserts, num_deletes=deletes, prev_commit=base.instant)
 
 

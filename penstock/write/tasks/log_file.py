@@ -37,7 +37,7 @@ from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import insert_ratio
 from penstock.write.rows.crossing import KEY
-from penstock.write.rows.task_rows import Share
+from penstock.write.rows.task_rows import TaskRows
 from penstock.write.tasks.base_file import Hits, row_group_parts
 
 #: Nothing, where row numbers are meant.
@@ -94,7 +94,9 @@ class Append:
     ordering: str | None = None
 
 
-def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, inserts: Positions = NO_ROWS) -> list[WriteStat]:
+def append_hits(
+    output: TaskOutput, append: Append, incoming: TaskRows, hits: Hits, inserts: Positions = NO_ROWS
+) -> list[WriteStat]:
     """Append what a share says about the rows of one file group, which were found at `hits`, and rows that are new to it.
 
     A stored row that stays because the incoming one came too late (`TOUCH`) is not written again. Blocks also say where in the
@@ -106,7 +108,7 @@ def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, in
     removed: list[pa.Array] = []
     order, places = (hits.new[merged], hits.old[merged]) if known else (np.unique(hits.new[merged]), None)
     for part in row_group_parts(np.arange(len(order))):
-        rows, at = share.take(order[part]), None if places is None else places[part]
+        rows, at = incoming.take(order[part]), None if places is None else places[part]
         deletes = append.merger.is_delete_entry(rows)
         if (fresh := fresh_rows(rows)).any():
             _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
@@ -117,14 +119,14 @@ def append_hits(output: TaskOutput, append: Append, share: Share, hits: Hits, in
         _check_compared(rows, append.settings)
         writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
     for part in row_group_parts(inserts):
-        rows = share.take(part)
+        rows = incoming.take(part)
         deletes = append.merger.is_delete_entry(rows)
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None)
             rows = rows.filter(pa.array(~deletes))
         writer.write(append.merger.to_stored(rows.drop_columns([KEY])), rows[KEY], are_updates=False)
     if left.any():
-        gone.add_always(share.take(np.unique(hits.new[left]))[KEY], hits.old[left])
+        gone.add_always(incoming.take(np.unique(hits.new[left]))[KEY], hits.old[left])
     writer.delete(gone.entries(append.target.partition_path), np.concatenate(gone.places) if known else None)
     if append.ordering is None:  # otherwise a greater ordering value may keep the row alive
         writer.note_removed(pa.chunked_array(removed, pa.string()))

@@ -30,9 +30,9 @@ from penstock.storage import LocalStorage, Storage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work, run_task
-from penstock.write.rows.crossing import KEY, Layout
+from penstock.write.rows.crossing import KEY, CrossingColumns
 from penstock.write.rows.staging import Piece, Staging, _stage_rows, staging_of
-from penstock.write.rows.task_rows import ShareSettings
+from penstock.write.rows.task_rows import TaskRowsSettings
 from penstock.write.tasks.insert import stats_of
 from tests.kit.model import Row
 
@@ -100,15 +100,17 @@ def stage_pieces(
 ) -> tuple[Staging, list[Piece]]:
     """Stage rows, each table a batch of one task; `path` names the column with the partition path."""
     staging = staging_of(settings.storage, settings.base_path, settings.instant)
-    layout = Layout(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
+    layout = CrossingColumns(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
     batches = (b for t in tables for b in t.to_batches())
     ((_, pieces),) = _stage_rows(layout, staging, numbered, None, batches)
     return staging, [Piece(**p) for p in pieces]
 
 
-def share_settings(staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = "") -> ShareSettings:
+def task_rows_settings(
+    staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = ""
+) -> TaskRowsSettings:
     """How shares of these staged rows are brought together."""
-    return ShareSettings(staging, ordering, memory, folder or staging.folder)
+    return TaskRowsSettings(staging, ordering, memory, folder or staging.folder)
 
 
 @dataclass
@@ -144,8 +146,8 @@ class Engine:
         size = max(1, -(-rows.num_rows // batches))
         parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
         staging, pieces = stage_pieces(settings, *parts, path=self.path, numbered=self.index.is_global)
-        share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
-        all_rules = replace(UpsertRules(settings, share, self.merger, self.sizing, self.index), **rules)
+        loading = task_rows_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
+        all_rules = replace(UpsertRules(settings, loading, self.merger, self.sizing, self.index), **rules)
         self.jobs = []
         self.work = plan_work(all_rules, pieces, self.slices(), operation, self._run)
         self.stats = stats_of(self._run(run_task, self.work.tasks))

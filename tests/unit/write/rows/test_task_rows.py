@@ -17,8 +17,8 @@ from penstock.storage import LocalStorage
 from penstock.write.rows import task_rows as share_module
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging
-from penstock.write.rows.task_rows import Share, chosen_share, load_share
-from tests.unit.write.engine import TRIPS, settings_at, share_settings, stage_pieces, table_of, trips, with_keys
+from penstock.write.rows.task_rows import TaskRows, choose_task_rows, load_task_rows
+from tests.unit.write.engine import TRIPS, settings_at, stage_pieces, table_of, task_rows_settings, trips, with_keys
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def rows_of(table: pa.Table, column: str = "v") -> list[str]:
 
 def test_rows_come_in_the_order_asked_for_from_several_pieces() -> None:
     parts = [with_keys(trips(*((f"k{i}", "c", 1, f"v{i}") for i in range(at, at + 3)))) for at in (0, 3, 6)]
-    share = Share(parts, np.arange(9), pa.array([f"k{i}" for i in range(9)]))
-    assert share.held == 9
-    assert rows_of(share.take(np.array([8, 0, 4, 4, 1]))) == ["v8", "v0", "v4", "v4", "v1"]
-    assert rows_of(share.take(np.array([], np.int64))) == []
-    assert share.take(np.array([5])).column_names == [*TRIPS.names, KEY]
+    incoming = TaskRows(parts, np.arange(9), pa.array([f"k{i}" for i in range(9)]))
+    assert incoming.held == 9
+    assert rows_of(incoming.take(np.array([8, 0, 4, 4, 1]))) == ["v8", "v0", "v4", "v4", "v1"]
+    assert rows_of(incoming.take(np.array([], np.int64))) == []
+    assert incoming.take(np.array([5])).column_names == [*TRIPS.names, KEY]
 
 
 @settings(deadline=None, max_examples=50)
@@ -49,7 +49,7 @@ def test_any_rows_of_any_pieces_are_gathered(sizes: list[int], data: st.DataObje
         with_keys(trips(*((f"k{n}", "c", n, f"v{n}") for n in range(a, a + s)))) for a, s in zip(starts, sizes, strict=False)
     ]
     numbers = data.draw(st.lists(st.integers(0, total - 1), max_size=8)) if total else []
-    found = Share(parts, np.arange(total), pa.array([], pa.string())).take(np.array(numbers, np.int64))
+    found = TaskRows(parts, np.arange(total), pa.array([], pa.string())).take(np.array(numbers, np.int64))
     assert rows_of(found) == [f"v{n}" for n in numbers]
 
 
@@ -57,18 +57,18 @@ def test_a_batch_is_reduced_to_one_row_per_key(files: FileSettings) -> None:
     first = trips(("a", "c", 1, "a1"), ("b", "c", 5, "b5"), ("a", "c", 3, "a3"))
     second = trips(("a", "c", 2, "a2"), ("b", "c", 5, "b5 later"), ("d", "c", 0, "d0"))
     staging, pieces = stage_pieces(files, first, second)
-    share = load_share(share_settings(staging), pieces)
-    assert sorted(zip(share.keys.to_pylist(), rows_of(share.take(share.rows)), strict=True)) == [
+    incoming = load_task_rows(task_rows_settings(staging), pieces)
+    assert sorted(zip(incoming.keys.to_pylist(), rows_of(incoming.take(incoming.rows)), strict=True)) == [
         ("a", "a3"),
         ("b", "b5 later"),
         ("d", "d0"),
     ]
-    assert share.held == 6
+    assert incoming.held == 6
 
 
 def test_without_an_ordering_column_the_last_row_of_a_key_counts(files: FileSettings) -> None:
     staging, pieces = stage_pieces(files, trips(("a", "c", 9, "first"), ("a", "c", 1, "last")))
-    assert rows_of(_counting(load_share(share_settings(staging, None), pieces))) == ["last"]
+    assert rows_of(_counting(load_task_rows(task_rows_settings(staging, None), pieces))) == ["last"]
 
 
 def test_an_ordering_field_inside_a_struct_decides(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_an_ordering_field_inside_a_struct_decides(tmp_path: Path) -> None:
     files = settings_at(tmp_path, schema)
     rows = table_of(schema, ("a", {"at": 2}, "two"), ("a", {"at": 1}, "one"))
     staging, pieces = stage_pieces(files, rows)
-    assert rows_of(_counting(load_share(share_settings(staging, "meta.at"), pieces))) == ["two"]
+    assert rows_of(_counting(load_task_rows(task_rows_settings(staging, "meta.at"), pieces))) == ["two"]
     with pytest.raises(SchemaError, match=r"Ordering value is null for 1 of 1 rows: column 'meta\.at'"):
-        load_share(share_settings(staging, "meta.at"), stage_pieces_again(tmp_path, schema, ("a", None, "x")))
+        load_task_rows(task_rows_settings(staging, "meta.at"), stage_pieces_again(tmp_path, schema, ("a", None, "x")))
 
 
 def stage_pieces_again(folder: Path, schema: pa.Schema, *rows: tuple[object, ...]) -> list[Piece]:
@@ -88,13 +88,13 @@ def stage_pieces_again(folder: Path, schema: pa.Schema, *rows: tuple[object, ...
 def test_null_ordering_values_are_refused(files: FileSettings) -> None:
     staging, pieces = stage_pieces(files, trips(("a", "c", None, "x"), ("b", "c", 1, "y")))
     with pytest.raises(SchemaError, match="Ordering value is null for 1 of 2 rows"):
-        load_share(share_settings(staging), pieces)
+        load_task_rows(task_rows_settings(staging), pieces)
 
 
 def test_a_missing_ordering_column_is_refused_by_name(files: FileSettings) -> None:
     staging, pieces = stage_pieces(files, trips(("a", "c", 1, "x")))
     with pytest.raises(SchemaError, match=r"nosuch\(Part -nosuch\) field not found in record.*\[id, city, ts, v\].*precombine"):
-        load_share(share_settings(staging, "nosuch"), pieces)
+        load_task_rows(task_rows_settings(staging, "nosuch"), pieces)
 
 
 def test_among_equals_of_different_partitions_the_one_that_arrived_last_counts(files: FileSettings) -> None:
@@ -102,13 +102,13 @@ def test_among_equals_of_different_partitions_the_one_that_arrived_last_counts(f
     second = trips(("k", "x", 1, "last"), ("m", "y", 1, "m"))
     staging, pieces = stage_pieces(files, first, second, path="city", numbered=True)
     assert [p.path for p in pieces] == ["x", "y"]  # the pieces alone would put "later" last
-    share = load_share(share_settings(staging), pieces)
-    assert sorted(rows_of(_counting(share))) == ["l", "last", "m"]
-    assert ARRIVAL not in share.take(share.rows).column_names
+    incoming = load_task_rows(task_rows_settings(staging), pieces)
+    assert sorted(rows_of(_counting(incoming))) == ["l", "last", "m"]
+    assert ARRIVAL not in incoming.take(incoming.rows).column_names
 
 
-def _counting(share: Share) -> pa.Table:
-    return share.take(share.rows)
+def _counting(incoming: TaskRows) -> pa.Table:
+    return incoming.take(incoming.rows)
 
 
 # --- spilling
@@ -137,20 +137,20 @@ def mapped_spills(folder: Path) -> list[str]:
 def test_a_share_beyond_its_memory_is_spilled_and_the_file_goes_with_it(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, rows = big_batch(files)
     folder = tmp_path / "spill"
-    share = load_share(share_settings(staging, "ts", FEW_KB, str(folder)), pieces)
+    incoming = load_task_rows(task_rows_settings(staging, "ts", FEW_KB, str(folder)), pieces)
     assert mapped_spills(folder)  # in use: the rows come from a file below the folder
     assert list(folder.iterdir()) == []  # which no crash can leave behind, since it has no name any more
     expected = {r["id"]: r["v"] for r in rows.to_pylist()}
-    assert dict(zip(share.keys.to_pylist(), rows_of(_counting(share)), strict=True)) == expected
-    del share
+    assert dict(zip(incoming.keys.to_pylist(), rows_of(_counting(incoming)), strict=True)) == expected
+    del incoming
     gc.collect()
     assert mapped_spills(folder) == []
 
 
 def test_a_share_within_its_memory_is_not_copied(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, _ = big_batch(files)
-    share = load_share(share_settings(staging, "ts", 1 << 20, str(tmp_path / "spill")), pieces)
-    assert len(_counting(share)) == 250
+    incoming = load_task_rows(task_rows_settings(staging, "ts", 1 << 20, str(tmp_path / "spill")), pieces)
+    assert len(_counting(incoming)) == 250
     assert not (tmp_path / "spill").exists()
 
 
@@ -170,7 +170,7 @@ def test_spilling_holds_one_piece_beyond_the_limit_at_most(
             del copied
 
     monkeypatch.setattr(share_module, "read_pieces", counting)
-    load_share(share_settings(staging, "ts", FEW_KB, str(tmp_path / "spill")), pieces)
+    load_task_rows(task_rows_settings(staging, "ts", FEW_KB, str(tmp_path / "spill")), pieces)
     one = max(p.size_bytes for p in pieces)
     assert most <= FEW_KB + 2 * one
 
@@ -185,21 +185,21 @@ def weak(table: pa.Table) -> tuple[int, object]:
 def test_a_task_that_knows_its_rows_copies_only_those(files: FileSettings, tmp_path: Path, memory: int) -> None:
     staging, pieces, rows = big_batch(files)
     wanted = np.array([299, 7, 7, 120, 50])
-    share = chosen_share(share_settings(staging, None, memory, str(tmp_path / "spill")), pieces, wanted)
-    assert rows_of(share.take(wanted)) == [rows["v"][int(n)].as_py() for n in wanted]
-    assert share.held == (4 if memory == FEW_KB else 300)
+    incoming = choose_task_rows(task_rows_settings(staging, None, memory, str(tmp_path / "spill")), pieces, wanted)
+    assert rows_of(incoming.take(wanted)) == [rows["v"][int(n)].as_py() for n in wanted]
+    assert incoming.held == (4 if memory == FEW_KB else 300)
 
 
 def test_a_task_that_wants_no_row_has_an_empty_share(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, _ = big_batch(files)
-    share = chosen_share(share_settings(staging, None, 1, str(tmp_path / "spill")), pieces, np.empty(0, np.int64))
-    assert share.take(np.empty(0, np.int64)).schema.names == [*TRIPS.names, KEY]
+    incoming = choose_task_rows(task_rows_settings(staging, None, 1, str(tmp_path / "spill")), pieces, np.empty(0, np.int64))
+    assert incoming.take(np.empty(0, np.int64)).schema.names == [*TRIPS.names, KEY]
 
 
 def test_tagging_takes_only_the_columns_it_needs(files: FileSettings) -> None:
     staging, pieces, _ = big_batch(files)
-    share = load_share(share_settings(staging), pieces, columns=("_hoodie_is_deleted",))
-    assert share.take(np.array([0])).column_names == ["ts", KEY]
+    incoming = load_task_rows(task_rows_settings(staging), pieces, columns=("_hoodie_is_deleted",))
+    assert incoming.take(np.array([0])).column_names == ["ts", KEY]
 
 
 def test_a_spill_folder_that_cannot_be_written_is_a_storage_error_and_leaves_nothing(
@@ -215,5 +215,5 @@ def test_a_spill_folder_that_cannot_be_written_is_a_storage_error_and_leaves_not
 
     monkeypatch.setattr(LocalStorage, "create", full)
     with pytest.raises(StorageError, match="No space left"):
-        load_share(share_settings(staging, "ts", FEW_KB, str(folder)), pieces)
+        load_task_rows(task_rows_settings(staging, "ts", FEW_KB, str(folder)), pieces)
     assert list(folder.iterdir()) == []

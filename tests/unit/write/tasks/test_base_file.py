@@ -27,7 +27,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.task_rows import load_share
+from penstock.write.rows.task_rows import load_task_rows
 from penstock.write.tasks import base_file as merge_module
 from penstock.write.tasks.base_file import FileMerge, Hits, merge_file
 from tests.unit.write.engine import (
@@ -36,9 +36,9 @@ from tests.unit.write.engine import (
     base_of,
     read_base,
     settings_at,
-    share_settings,
     stage_pieces,
     table_of,
+    task_rows_settings,
     trips,
     write_base,
 )
@@ -63,9 +63,9 @@ class Case:
         ordering: str | None = None,
     ) -> WriteStat:
         staging, pieces = stage_pieces(self.settings, new)
-        share = load_share(share_settings(staging, ordering), pieces)
+        incoming = load_task_rows(task_rows_settings(staging, ordering), pieces)
         merge = FileMerge("c", self.base, merger or OverwriteWithLatest(), hits)
-        self.merged = merge_file(TaskOutput(self.settings, 3, "3-0-0"), merge, share, inserts)
+        self.merged = merge_file(TaskOutput(self.settings, 3, "3-0-0"), merge, incoming, inserts)
         self.stat = self.merged.stat
         self.new = base_of(self.settings, self.stat)
         return self.stat
@@ -215,8 +215,8 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
     new = table_of(DELETABLE, ("b", "c", 20, "b", True), ("n", "c", 20, "n", False), ("m", "c", 20, "m", True))
     staging, pieces = stage_pieces(deletable.settings, new)
     output = TaskOutput(deletable.settings, 3, "3-0-0")
-    share = load_share(share_settings(staging, None), pieces)
-    stat = merge_file(output, FileMerge("c", deletable.base, OverwriteWithLatest()), share, 1_000).stat
+    incoming = load_task_rows(task_rows_settings(staging, None), pieces)
+    stat = merge_file(output, FileMerge("c", deletable.base, OverwriteWithLatest()), incoming, 1_000).stat
     output.finish()
     name = (stat.path or "").rpartition("/")[2]
     found = {note: find_key_changes(storage, folder, note, [name, "of a lost attempt"]) for note in KeyChange}
@@ -231,7 +231,7 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
 def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:
     staging, pieces = stage_pieces(case.settings, trips(("x", "c", 1, "x")))
     output = TaskOutput(case.settings, 3, "3-0-0")
-    merge_file(output, FileMerge("c", case.base, OverwriteWithLatest()), load_share(share_settings(staging), pieces), 1)
+    merge_file(output, FileMerge("c", case.base, OverwriteWithLatest()), load_task_rows(task_rows_settings(staging), pieces), 1)
     assert output.take_rows(1) == 5
 
 
@@ -409,7 +409,7 @@ def test_files_of_other_writers_with_older_list_and_map_layouts_are_merged_into(
 # --- footers
 
 
-def keys_of(base: BaseFile) -> list[str]:
+def crossing_keys(base: BaseFile) -> list[str]:
     found: list[str] = read_base(base)[KEY].to_pylist()
     return found
 
@@ -423,7 +423,7 @@ def test_the_footer_of_the_new_version_knows_all_its_keys(case: Case) -> None:
     entries = footer(case.new)
     assert (entries["hoodie_min_record_key"], entries["hoodie_max_record_key"]) == ("A", "x")
     bloom = read_bloom(entries["org.apache.hudi.bloomfilter"], entries["hoodie_bloom_filter_type_code"])
-    assert bloom.might_contain(pa.array(keys_of(case.new))).all()
+    assert bloom.might_contain(pa.array(crossing_keys(case.new))).all()
     assert not bloom.might_contain(pa.array(["nobody", "else"])).any()
 
 
@@ -443,7 +443,7 @@ def test_a_filter_made_for_far_fewer_keys_is_built_anew(tmp_path: Path, kind: st
         case.base, case.settings = case.new, settings_at(tmp_path, TRIPS, f"10{number}", bloom=bloom)
     entries = footer(case.base)
     found = read_bloom(entries["org.apache.hudi.bloomfilter"], entries.get("hoodie_bloom_filter_type_code"))
-    assert found.might_contain(pa.array(keys_of(case.base))).all()
+    assert found.might_contain(pa.array(crossing_keys(case.base))).all()
     strangers = pa.array([f"stranger-{n}" for n in range(2_000)])
     assert found.might_contain(strangers).sum() <= 1
 

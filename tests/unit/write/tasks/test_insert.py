@@ -23,9 +23,9 @@ from tests.unit.write.engine import (
     TRIPS,
     read_base,
     settings_at,
-    share_settings,
     stage_pieces,
     table_of,
+    task_rows_settings,
     trips,
     write_base,
 )
@@ -37,8 +37,8 @@ def store(folder: Path, new: pa.Table, base: BaseFile | None = None, *, by_key: 
     settings = settings_at(folder, new.schema, "002")
     staging, pieces = stage_pieces(settings, new)
     bucket = InsertBucket("c", tuple(pieces), FileSlice("c", base.file_id, base.instant, base) if base else None)
-    share = share_settings(staging, None) if by_key else None
-    return stats_of([store_bucket(StoreTask(bucket, settings, staging, task.get("merger", OverwriteWithLatest()), share))])
+    loading = task_rows_settings(staging, None) if by_key else None
+    return stats_of([store_bucket(StoreTask(bucket, settings, staging, task.get("merger", OverwriteWithLatest()), loading))])
 
 
 def old_base(folder: Path) -> BaseFile:

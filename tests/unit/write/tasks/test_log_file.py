@@ -47,9 +47,9 @@ from tests.unit.write.engine import (
     base_of,
     histories,
     settings_at,
-    share_settings,
     stage_pieces,
     table_of,
+    task_rows_settings,
 )
 
 AVRO = with_meta_columns(arrow_to_avro(DELETABLE, "trips"))
@@ -72,9 +72,9 @@ class MergeOnRead(Engine):
         size = max(1, -(-rows.num_rows // batches))
         parts = [rows.slice(at, size) for at in range(0, rows.num_rows, size)] or [rows]
         staging, pieces = stage_pieces(file_settings, *parts, path=self.path, numbered=self.index.is_global)
-        share = share_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
+        loading = task_rows_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
         given = UpsertRules(
-            file_settings, share, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
+            file_settings, loading, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
         )
         self.jobs = []
         self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self._run)
