@@ -5,6 +5,7 @@ Pure. The classes behind the names are in `generators.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from penstock.errors import OptionError, Unsupported
@@ -69,6 +70,11 @@ def split_typed_field(field: str) -> tuple[str, str] | None:
     name, colon, kind = field.rpartition(":")
     kind = kind.strip().upper()
     return (name.strip(), kind) if colon and name.strip() and kind in ("SIMPLE", "TIMESTAMP") else None
+
+
+def partition_columns(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that partition path fields name: the custom generator's `:TYPE` is cut off."""
+    return tuple(field.split(":")[0] for field in fields)
 
 
 def _class_of_type(name: str) -> str:

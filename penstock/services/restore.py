@@ -32,6 +32,7 @@ from penstock.index.consistent_hashing import drop_changed
 from penstock.progress import Stages
 from penstock.services.rollback.index_entries import sync_restored
 from penstock.services.rollback.run import add_rollback_block
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reload_timeline
@@ -265,7 +266,7 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
         for path, files in walk_partitions(table.storage, table.base_path)
         if (names := tuple(file.name for file in files))
     ]
-    is_small = sum(len(task.names) for task in tasks) < _MANY_FILES and table.options[o.SMALL_BATCH_ROWS] > 0
+    is_small = sum(len(task.names) for task in tasks) < _MANY_FILES and fits_on_driver(table.options)
     done = run_here(restore_partition, tasks) if spark is None else run_tasks(spark, restore_partition, tasks, here=is_small)
     deleted: dict[str, dict[str, list[str]]] = {}
     added: dict[str, dict[str, dict[str, int]]] = {}

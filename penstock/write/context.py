@@ -8,6 +8,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from penstock.index import Index, index_in
+from penstock.keys.names import partition_columns
 from penstock.options import Options
 from penstock.progress import Stages
 from penstock.table import TableState, reload_timeline
@@ -32,6 +33,11 @@ class WriteContext:
     def options(self) -> Options:
         """The options of the write."""
         return self.settings.options
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns that the partition path is made of."""
+        return partition_columns(self.settings.keys.partition_path_fields)
 
     def as_of_now(self) -> WriteContext:
         """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""

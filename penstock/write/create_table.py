@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock import options as o
 from penstock.index.bucket import buckets_of
 from penstock.keys import infer_generator
+from penstock.keys.names import partition_columns
 from penstock.merge.payloads import OWN_PREFIX
 from penstock.options import Options
 from penstock.storage import Storage, join
@@ -53,7 +54,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.cdc.enabled": "false",
         "hoodie.populate.meta.fields": _flag(options[o.POPULATE_META_FIELDS]),
-        "hoodie.table.partition.fields": ",".join(f.split(":")[0] for f in keys.partition_path_fields),
+        "hoodie.table.partition.fields": ",".join(partition_columns(keys.partition_path_fields)),
         "hoodie.table.keygenerator.class": generator,
         "hoodie.datasource.write.hive_style_partitioning": _flag(keys.hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(keys.url_encode),

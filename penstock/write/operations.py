@@ -31,16 +31,14 @@ from penstock.write.rows.combine_staged import fold_pieces
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import Prepared
 from penstock.write.rows.sort_modes import arrange
-from penstock.write.rows.staging import Piece, Staging, stage, staging_of
+from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver, stage, staging_of
 from penstock.write.rules import (
     check_keys_are_stored,
     check_ordering_column,
     combines,
     file_settings,
     insert_logs,
-    is_small,
     merger_for,
-    partition_columns,
     rules_of,
     task_rows_settings,
 )
@@ -108,7 +106,7 @@ def _store_work(
     staged, write = write.index.buckets, write.as_of_now()
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
     rules = rules_of(write, change, staging)
-    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
     if not rules.adds and combines(write) and rules.merger.folds:
         pieces = _folded(write, staging, pieces, rules.merger)
     with write.stages.run("tag", "locating keys"):
@@ -167,10 +165,10 @@ def action_of(table: TableState) -> Action:
 
 def _folded(write: WriteContext, staging: Staging, pieces: Sequence[Piece], merger: Merger) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
-    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
     ordering, everywhere = write.settings.ordering_field, write.index.is_global
     with write.stages.run("combine", "making one row of several of a key"):
-        by = partition_columns(write)
+        by = write.partition_columns
         return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, run=run)
 
 
@@ -202,7 +200,7 @@ def store(
     loading = None if adds else task_rows_settings(write, staging, None)
     logs = None if base_files_alone else insert_logs(write)
     tasks = [StoreTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
-    here = is_small(write.options, [p for b in buckets for p in b.pieces])
+    here = pieces_fit_on_driver(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
         stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
         note_stats(notes, stats)

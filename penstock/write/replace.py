@@ -30,8 +30,8 @@ from penstock.write.locate.assign import assign_inserts, sizing_of
 from penstock.write.locate.buckets import plan_buckets, run_bucket
 from penstock.write.operations import complete, insert_profile, note_stats, stage_inserts, store
 from penstock.write.pending_clustering import settle_updates
-from penstock.write.rows.staging import Piece, Staging
-from penstock.write.rules import is_small, rules_of
+from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver
+from penstock.write.rules import rules_of
 from penstock.write.tasks.insert import stats_of
 
 Replaced = dict[str, tuple[str, ...]]
@@ -92,7 +92,7 @@ def _store_buckets(
     rules = replace(rules_of(write, change, staging), logs=None, merging=None, adds=True, logs_first=False)
     work = plan_buckets(rules, pieces, {}, operation, checks_keys=False)
     change.start(work.profile)
-    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
     with write.stages.run("store", f"writing {len(work.tasks)} buckets") as notes:
         stats = stats_of(run(run_bucket, work.tasks))
         note_stats(notes, stats)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import options as o
@@ -28,7 +27,6 @@ from penstock.merge.payloads import (
     own_settings,
     unknown_payload,
 )
-from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.registry import registered
 from penstock.schema import column_defaults, has_operation_column
@@ -37,8 +35,7 @@ from penstock.table import TableState
 from penstock.write.context import WriteContext
 from penstock.write.locate.assign import insert_ratio, sizing_of
 from penstock.write.locate.upsert import UpsertRules
-from penstock.write.rows.schema import counts_as_small
-from penstock.write.rows.staging import Piece, Staging
+from penstock.write.rows.staging import Staging
 from penstock.write.rows.task_rows import TaskRowsSettings, missing_ordering
 from penstock.write.tasks.log_file import log_settings
 
@@ -158,7 +155,7 @@ def payload_settings(write: WriteContext) -> PayloadSettings:
         defaults=column_defaults(json.loads(write.prepared.avro)),
         operation=has_operation_column(write.prepared.avro),
         own=own_settings(options.raw),
-        fixed=(*keys.record_key_fields, *(field.split(":")[0] for field in keys.partition_path_fields)),
+        fixed=(*keys.record_key_fields, *write.partition_columns),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
 
@@ -181,13 +178,3 @@ def file_settings(write: WriteContext, change: Change) -> FileSettings:
     if write.index.entries is None:
         return settings
     return replace(settings, key_changes_folder=key_changes_folder(write.table.base_path, change.time))
-
-
-def partition_columns(write: WriteContext) -> list[str]:
-    """The columns that the partition path is made of."""
-    return [field.split(":")[0] for field in write.settings.keys.partition_path_fields]
-
-
-def is_small(options: Options, pieces: Sequence[Piece]) -> bool:
-    """Whether starting Spark tasks would cost more than the work itself."""
-    return counts_as_small(options, sum(p.rows for p in pieces), sum(p.size_bytes for p in pieces))

@@ -13,7 +13,7 @@ from typing import Any
 from penstock import options as o
 from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator
-from penstock.keys.names import SQL, class_named
+from penstock.keys.names import SQL, class_named, partition_columns
 from penstock.options import Option, Options
 from penstock.options.operation import Operation
 from penstock.options.option import to_raw
@@ -185,7 +185,7 @@ def _check_stored_names(settings: WriteSettings) -> None:
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
     made: tuple[tuple[Option[Any], Option[Any], object], ...] = (
         (o.STORED_RECORD_KEY_FIELDS, o.RECORD_KEY_FIELD, keys.record_key_fields),
-        (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, tuple(f.split(":")[0] for f in keys.partition_path_fields)),
+        (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, partition_columns(keys.partition_path_fields)),
         (o.STORED_PRECOMBINE_FIELD, o.PRECOMBINE_FIELD, ordering),
         (o.STORED_TABLE_TYPE, o.TABLE_TYPE, options[o.TABLE_TYPE]),
         (o.STORED_KEY_GENERATOR_CLASS, o.KEY_GENERATOR_CLASS, infer_generator(keys)),
@@ -248,7 +248,7 @@ def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, st
         found.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))
     partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
     if partition and config.partition_fields:
-        plain = tuple(field.split(":")[0] for field in split_fields(partition))
+        plain = partition_columns(split_fields(partition))
         if plain != config.partition_fields:
             found.append(("PartitionPath", partition, ",".join(config.partition_fields)))
     return found

@@ -17,6 +17,7 @@ from penstock.filegroup.key_changes import KeyChange
 from penstock.index import Index
 from penstock.index.entry_store import TellTask, put_entries, remove_entries, share_rate, tell_tasks
 from penstock.index.hbase import HBaseSettings, open_entries
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import cores, run_tasks
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
@@ -73,7 +74,7 @@ class Telling:
         if self.index.entries is None:
             return 0
         timeline = self.table.timeline if self.index.moves else None
-        here = sum(stat.num_inserts for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
+        here = fits_on_driver(self.table.options, rows=sum(stat.num_inserts for stat in stats))
         tasks = self._tasks(self.index.entries, stats, KeyChange.ADDED, timeline)
         at_once = _AT_ONCE_HERE if here else cores(self.spark.conf) or len(tasks)
         if tasks and self.index.entries.auto_rate is not None:
@@ -85,7 +86,7 @@ class Telling:
         """Remove the entries of keys that are gone, now that the commit stands; an error is a warning by now."""
         if self.index.entries is None:
             return 0
-        here = sum(stat.num_deletes for stat in stats) <= self.table.options[o.SMALL_BATCH_ROWS]
+        here = fits_on_driver(self.table.options, rows=sum(stat.num_deletes for stat in stats))
         try:
             return self._run(remove_entries, self._tasks(self.index.entries, stats, KeyChange.REMOVED), here=here)
         except Exception as e:  # whatever it is, the commit stands

@@ -25,6 +25,7 @@ from penstock.filegroup.partitions import is_metafile
 from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import run_here, run_tasks
 from penstock.storage import Storage, join
 from penstock.table import TableState, reload_timeline
@@ -149,7 +150,7 @@ def _plan_of(table: TableState, instant: Instant) -> CleanPlan | None:
 
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
     tasks = list(_tasks(table, plan.files))
-    is_small = count < _MANY_FILES and table.options[o.SMALL_BATCH_ROWS] > 0
+    is_small = count < _MANY_FILES and fits_on_driver(table.options)
     found: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
     results = run_here(delete_files, tasks) if spark is None else run_tasks(spark, delete_files, tasks, here=is_small)
     for task, (deleted, failed) in zip(tasks, results, strict=True):

@@ -43,6 +43,7 @@ from penstock.services.compaction.slices import list_folders, still_there, whole
 from penstock.services.compaction.strategies import LOG_BYTES
 from penstock.services.planned import writes_before
 from penstock.services.rollback.run import roll_back, run_rollback
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import run_tasks, this_task
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline, table_schema
@@ -140,7 +141,7 @@ def schema_of(table: TableState) -> str:
 
 def is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
     """Whether starting Spark tasks would cost more than the work itself."""
-    return sum(one.size_bytes for one in slices) <= table.options[o.SMALL_BATCH_BYTES] and table.options[o.SMALL_BATCH_ROWS] > 0
+    return fits_on_driver(table.options, size_bytes=sum(one.size_bytes for one in slices))
 
 
 @contextmanager

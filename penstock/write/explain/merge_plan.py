@@ -38,7 +38,7 @@ from penstock.write.rows.crossing import KEY
 from penstock.write.rows.schema import Prepared, quoted
 from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage
 from penstock.write.rows.task_rows import ordering_values
-from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for, partition_columns
+from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for
 
 _MOST_KEYS = 20
 Row = dict[str, Any]
@@ -128,7 +128,7 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
     ordered = combines(write) and not (merger.ignores_ordering and not merger.folds)
     ordering = flat(ordering_values(tables, column)) if ordered else None
     if combines(write) and merger.folds:
-        by = partition_columns(write) if index_of(write.options).is_global else ()
+        by = write.partition_columns if index_of(write.options).is_global else ()
         batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
         at, made = batch.rows, batch.apply(rows)
         for mark, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
@@ -162,7 +162,7 @@ def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge
     met = np.flatnonzero([place is not None for place in places])
     new = np.setdiff1d(np.arange(len(places)), met)
     found = [place for place in places if place is not None]
-    by = partition_columns(write) if merger.keeps_partition else None
+    by = write.partition_columns if merger.keeps_partition else None
     fates = _fates_of_pairs(merger, old, found, take_rows(batch.rows, met), by)
     kept, begun = merger.insert(take_rows(batch.rows, new))
     rows = iter(begun.to_pylist())

@@ -34,8 +34,8 @@ from penstock.write.locate.plan import plan
 from penstock.write.locate.upsert import GroupTask, TaskPlan
 from penstock.write.operations import assign
 from penstock.write.rows.schema import prepare
-from penstock.write.rows.staging import Piece, Staging, stage
-from penstock.write.rules import is_small, rules_of
+from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver, stage
+from penstock.write.rules import rules_of
 from penstock.write.settings import check_against_table, resolve
 
 #: The time of a write that will not happen: behind all that did.
@@ -153,7 +153,7 @@ def _explain(write: WriteContext, staging: Staging) -> WritePlan:
         return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
     nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
-    run = partial(run_tasks, write.spark, here=is_small(write.options, pieces))
+    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
     work = plan(write, rules, pieces, write.settings.operation, run, apart=True)
     if buckets is not None:
         return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)

@@ -23,7 +23,6 @@ from penstock.write.locate.index_change import logs_with_new_rows
 from penstock.write.locate.moves import relocate
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work
 from penstock.write.rows.staging import Piece
-from penstock.write.rules import partition_columns
 from penstock.write.tasks.log_file import appendable_slices
 
 
@@ -87,7 +86,7 @@ def _plan_located(
     apart: bool,
 ) -> TaskPlan:
     """The same by looking into files."""
-    pieces = pieces if apart else relocate(rules, pieces, slices, partition_columns(write), run)
+    pieces = pieces if apart else relocate(rules, pieces, slices, write.partition_columns, run)
     return plan_work(rules, pieces, slices, operation, run, apart=apart)
 
 
@@ -118,7 +117,7 @@ def _plan_asked(
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
     check_not_clustered(write.table, asked, slices)
     if moves and not apart:
-        relocated = relocate(rules, pieces, asked.among(slices), partition_columns(write), run)
+        relocated = relocate(rules, pieces, asked.among(slices), write.partition_columns, run)
         if relocated != list(pieces):
             pieces, asked = relocated, ask(relocated, time=1)  # rows have other numbers there
     return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)

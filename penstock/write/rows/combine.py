@@ -20,6 +20,7 @@ from penstock import options as o
 from penstock.error_text import marked_ends
 from penstock.errors import PenstockError, SchemaError
 from penstock.index import index_of
+from penstock.keys.names import partition_columns
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import column_at, take_rows
@@ -120,7 +121,7 @@ class _IncomingFold:
 def _folded(prepared: Prepared, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
     """One row of several of a key, as an insert would store it. One shuffle, and the rows cross once more."""
     everywhere = index_of(settings.options).is_global
-    by = tuple(field.split(":")[0] for field in settings.keys.partition_path_fields)
+    by = partition_columns(settings.keys.partition_path_fields)
     how = _IncomingFold(prepared.layout, merger, ordering, everywhere, by if everywhere else ())
     numbered = prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
     together = numbered.repartition(F.col(quoted(prepared.layout.key or "")))

@@ -23,7 +23,7 @@ from penstock.columns import quoted as quoted
 from penstock.errors import SchemaError
 from penstock.filegroup.meta_columns import RESERVED_NAMES
 from penstock.keys import KeyColumns, key_generator
-from penstock.options import Options
+from penstock.keys.names import partition_columns
 from penstock.options.operation import Operation
 from penstock.schema import (
     META_COLUMNS,
@@ -36,6 +36,7 @@ from penstock.schema import (
     with_operation_column,
     with_storage_types,
 )
+from penstock.spread.driver import fits_on_driver
 from penstock.write.rows.crossing import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, input_files
 from penstock.write.settings import WriteSettings
@@ -125,12 +126,9 @@ def _files(incoming: DataFrame, layout: CrossingColumns, settings: WriteSettings
         return None
     plain = [pa.field(c, pa.string()) for c in (layout.key, layout.path) if c and c not in layout.schema.names]
     files = input_files(incoming, pa.schema([*layout.schema, *plain]))
-    return replace(files, here=counts_as_small(settings.options, files.rows, files.size_bytes)) if files else None
-
-
-def counts_as_small(options: Options, rows: int, size_bytes: int) -> bool:
-    """Whether a batch is written on the driver."""
-    return rows <= options[o.SMALL_BATCH_ROWS] and size_bytes <= options[o.SMALL_BATCH_BYTES]
+    if files is None:
+        return None
+    return replace(files, here=fits_on_driver(settings.options, rows=files.rows, size_bytes=files.size_bytes))
 
 
 def _made_columns(columns: KeyColumns, layout: CrossingColumns) -> list[Column]:
@@ -190,7 +188,7 @@ def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[s
     """The schema of the data files: without partition columns where the table drops them."""
     if not settings.options[o.DROP_PARTITION_COLUMNS]:
         return avro
-    dropped = {field.split(":")[0] for field in settings.keys.partition_path_fields}
+    dropped = partition_columns(settings.keys.partition_path_fields)
     return {**avro, "fields": [f for f in avro["fields"] if f["name"] not in dropped]}
 
 

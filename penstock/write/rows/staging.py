@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket import Buckets
 from penstock.index.consistent_hashing import HashRings
+from penstock.options import Options
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
@@ -83,6 +85,12 @@ def stage(
     """
     found = run_over_incoming(spark, prepared, partial(_stage_rows, prepared.layout, staging, numbered, buckets))
     return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
+
+
+def pieces_fit_on_driver(options: Options, pieces: Sequence[Piece]) -> bool:
+    """Whether the driver works on these rows itself, without Spark tasks."""
+    rows = sum(piece.rows for piece in pieces)
+    return fits_on_driver(options, rows=rows, size_bytes=sum(piece.size_bytes for piece in pieces))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
