@@ -1,4 +1,7 @@
-"""The Arrow form of a schema, in which the kernels hold rows."""
+"""The Arrow form of a schema: the types in which the kernels hold rows.
+
+Every Arrow type that Spark or a user may pass in is read; exactly one Arrow type is written for each type of the model.
+"""
 
 from __future__ import annotations
 
@@ -17,32 +20,53 @@ NO_TYPE = "column {} has the type {}, which a Hudi table cannot hold: cast it to
 
 
 def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
-    """The columns of an Arrow schema or struct.
+    """Return the columns of an Arrow schema or struct.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
     """
-    return Struct(tuple(Field(f.name, _type_of(f.type, (*path, f.name)), f.nullable) for f in fields))
+    columns = []
+    for arrow_field in fields:
+        kind = _read_type(arrow_field.type, (*path, arrow_field.name))
+        columns.append(Field(arrow_field.name, kind, arrow_field.nullable))
+    return Struct(tuple(columns))
 
 
 def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
-    """The columns as Arrow fields."""
-    return [pa.field(column.name, _arrow_of(column.type), column.nullable) for column in struct.fields]
+    """Return the columns as Arrow fields."""
+    return [pa.field(column.name, _write_type(column.type), column.nullable) for column in struct.fields]
 
 
 def _is_int(kind: pa.DataType) -> bool:
     return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 
 
+def _is_long(kind: pa.DataType) -> bool:
+    return kind in (pa.int64(), pa.uint32())  # the values of uint64 do not fit a long
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    return kind in (pa.float16(), pa.float32())
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
 _LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
+#: The type of the model for each Arrow type without parameters. The first test that holds decides.
 _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
     (pt.is_boolean, m.BOOLEAN),
     (_is_int, m.INT),
-    (lambda kind: kind in (pa.int64(), pa.uint32()), m.LONG),
-    (lambda kind: kind in (pa.float16(), pa.float32()), m.FLOAT),
+    (_is_long, m.LONG),
+    (_is_float, m.FLOAT),
     (pt.is_float64, m.DOUBLE),
-    (lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view()), m.STRING),
-    (lambda kind: kind in (pa.binary(), pa.large_binary(), pa.binary_view()), m.BYTES),
+    (_is_string, m.STRING),
+    (_is_binary, m.BYTES),
     (pt.is_fixed_size_binary, m.BYTES),
     (pt.is_date, m.DATE),
     (pt.is_time32, m.TIME_MILLIS),
@@ -50,24 +74,26 @@ _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
 ]
 
 
-def _type_of(kind: Any, path: Path) -> Type:
+def _read_type(kind: Any, path: Path) -> Type:
     if isinstance(kind, pa.BaseExtensionType):
-        return _type_of(kind.storage_type, path)
+        return _read_type(kind.storage_type, path)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return _type_of(kind.value_type, path)
+        return _read_type(kind.value_type, path)
     if pt.is_decimal(kind):
         return m.decimal(kind.precision, kind.scale, path)
     if pt.is_timestamp(kind):
-        milliseconds, micros = (m.MILLIS, m.MICROS) if kind.tz else (m.LOCAL_MILLIS, m.LOCAL_MICROS)
-        return milliseconds if kind.unit == "ms" else micros
+        # Seconds and nanoseconds become microseconds: Hudi's Avro schemas have milliseconds and microseconds only.
+        if kind.unit == "ms":
+            return m.MILLIS if kind.tz else m.LOCAL_MILLIS
+        return m.MICROS if kind.tz else m.LOCAL_MICROS
     if pt.is_struct(kind):
-        return arrow_to_struct([kind.field(at) for at in range(kind.num_fields)], path)
+        return arrow_to_struct([kind.field(number) for number in range(kind.num_fields)], path)
     if pt.is_map(kind):
-        if _type_of(kind.key_type, (*path, "key")) != m.STRING:
+        if _read_type(kind.key_type, (*path, "key")) != m.STRING:
             raise SchemaError(MAP_KEYS.format(dotted(path), kind.key_type))
-        return Map(_type_of(kind.item_type, (*path, "value")), kind.item_field.nullable)
+        return Map(_read_type(kind.item_type, (*path, "value")), kind.item_field.nullable)
     if any(is_list(kind) for is_list in _LISTS):
-        return List(_type_of(kind.value_type, (*path, "element")), kind.value_field.nullable)
+        return List(_read_type(kind.value_type, (*path, "element")), kind.value_field.nullable)
     for is_kind, simple in _SIMPLE:
         if is_kind(kind):
             return simple
@@ -92,7 +118,7 @@ _ARROW: dict[Type, pa.DataType] = {
 }
 
 
-def _arrow_of(kind: Type) -> pa.DataType:
+def _write_type(kind: Type) -> pa.DataType:
     match kind:
         case Simple():
             return _ARROW[kind]
@@ -101,9 +127,9 @@ def _arrow_of(kind: Type) -> pa.DataType:
         case Fixed(size):
             return pa.binary(size)
         case List(element, nullable):
-            return pa.list_(pa.field("element", _arrow_of(element), nullable))
+            return pa.list_(pa.field("element", _write_type(element), nullable))
         case Map(value, nullable):
-            values: Any = pa.field("value", _arrow_of(value), nullable)  # the stubs know types only
+            values: Any = pa.field("value", _write_type(value), nullable)  # the type stubs do not accept a field
             return pa.map_(pa.string(), values)
         case Struct():
             return pa.struct(struct_to_arrow(kind))

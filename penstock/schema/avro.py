@@ -1,7 +1,7 @@
-"""The Avro form of a schema, as it stands in commits, footers, log blocks and properties.
+"""The Avro form of a schema, as commits, footers, log blocks and `hoodie.properties` hold it.
 
-Read: unions with null on either side, named types mentioned again by name, enums (as strings), decimals as bytes or
-fixed. Written: Hudi's conventions, so that a schema of Hudi's own comes out as it went in, down to the order of keys.
+Read: unions with null on either side, named types that are mentioned again by name, enums (as strings), decimals as bytes or
+fixed. Written: Hudi's conventions, so that a schema that Hudi wrote is written unchanged, down to the order of its JSON keys.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from penstock.schema.model import (
     Simple,
     Struct,
     Type,
-    bytes_of_decimal,
     decimal,
+    decimal_size,
     dotted,
 )
 
@@ -32,7 +32,8 @@ Avro = Mapping[str, Any] | str
 AvroRecord = dict[str, Any]
 
 _PRIMITIVE = {"boolean", "int", "long", "float", "double", "string", "bytes"}
-_CARRIER = {  # of each logical type
+#: The Avro type that each logical type annotates.
+_CARRIER = {
     "date": "int",
     "time-millis": "int",
     "time-micros": "long",
@@ -44,7 +45,7 @@ _CARRIER = {  # of each logical type
 
 
 def parse_avro(avro: Avro) -> AvroRecord:
-    """The schema as a dict.
+    """Return an Avro schema, given as JSON text or as a mapping, as a dict.
 
     Raises:
         SchemaError: it is not the schema of a record.
@@ -59,10 +60,10 @@ def parse_avro(avro: Avro) -> AvroRecord:
 
 
 def avro_to_struct(avro: Avro) -> Struct:
-    """The columns of an Avro record.
+    """Return the columns of an Avro record.
 
     Raises:
-        SchemaError: it is no Avro schema, or has a type that a table cannot have.
+        SchemaError: it is not an Avro schema, or has a type that a table cannot have.
     """
     try:
         return _Reader().record(parse_avro(avro), "", ())
@@ -71,20 +72,36 @@ def avro_to_struct(avro: Avro) -> Struct:
 
 
 def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
-    """The Avro record of this full name with these columns."""
+    """Return the Avro record with this full name and these columns."""
     return _Writer().record(replace(struct, full_name=full_name), full_name)
 
 
+def avro_text(avro: Avro) -> str:
+    """Return the schema as Hudi writes it to commits, footers and properties: JSON without spaces."""
+    return json.dumps(parse_avro(avro), separators=(",", ":"), ensure_ascii=False)
+
+
+def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the name and default of each top-level column whose default is a boolean, number or string."""
+    defaults = []
+    for column in avro["fields"]:
+        default = column.get("default")
+        if isinstance(default, bool | int | float | str):
+            defaults.append((column["name"], default))
+    return tuple(defaults)
+
+
 class _Reader:
-    """Reads one schema; remembers named types, which later mentions only name."""
+    """Reads one schema. Keeps the named types, because Avro defines a type once and then only names it."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Type | None] = {}  # None: its definition is not finished
+        #: By full name. None while the definition is being read: a type that is used then contains itself.
+        self._named: dict[str, Type | None] = {}
 
     def type(self, avro: Any, namespace: str, path: Path) -> Type:
         match avro:
             case str():
-                return Simple(avro) if avro in _PRIMITIVE else self._known(avro, namespace, path)
+                return Simple(avro) if avro in _PRIMITIVE else self._find_named(avro, namespace, path)
             case {"type": "bytes" | "fixed", "logicalType": "decimal", "precision": int(precision)}:
                 return self._define(avro, namespace, decimal(precision, avro.get("scale", 0), path))
             case {"type": str(carrier), "logicalType": str(logical)} if _CARRIER.get(logical) == carrier:
@@ -92,30 +109,30 @@ class _Reader:
             case {"type": "record"}:
                 return self.record(avro, namespace, path)
             case {"type": "array", "items": items}:
-                return List(*self._optional(items, namespace, (*path, "element")))
+                return List(*self._type_and_nullable(items, namespace, (*path, "element")))
             case {"type": "map", "values": values}:
-                return Map(*self._optional(values, namespace, (*path, "value")))
+                return Map(*self._type_and_nullable(values, namespace, (*path, "value")))
             case {"type": "enum"}:
                 return self._define(avro, namespace, STRING)
             case {"type": "fixed", "size": int(size)}:
                 return self._define(avro, namespace, Fixed(size))
             case {"type": inner}:
                 return self.type(inner, namespace, path)
-        raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is none of Avro's")
+        raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is not an Avro type")
 
     def record(self, avro: Mapping[str, Any], namespace: str, path: Path) -> Struct:
         full_name = _full_name(avro, namespace)
         self._named[full_name] = None
         fields = []
         for column in avro["fields"]:
-            kind, nullable = self._optional(column["type"], full_name.rpartition(".")[0], (*path, column["name"]))
+            kind, nullable = self._type_and_nullable(column["type"], full_name.rpartition(".")[0], (*path, column["name"]))
             fields.append(Field(column["name"], kind, nullable, column.get("doc") or None))
         struct = Struct(tuple(fields), full_name)
         self._named[full_name] = struct
         return struct
 
-    def _optional(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
-        """The type, and whether it may be null; null may stand on either side of the union."""
+    def _type_and_nullable(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
+        """Return the type and whether it is nullable. Null may be the first or the second branch of a union."""
         if not isinstance(avro, list):
             return self.type(avro, namespace, path), False
         branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
@@ -128,48 +145,50 @@ class _Reader:
             self._named[_full_name(avro, namespace)] = kind
         return kind
 
-    def _known(self, name: str, namespace: str, path: Path) -> Type:
+    def _find_named(self, name: str, namespace: str, path: Path) -> Type:
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
         if full_name not in self._named:
             raise SchemaError(f"column {dotted(path)} has the type {name!r}, which the schema does not define")
         known = self._named[full_name]
         if known is None:
-            raise SchemaError(f"column {dotted(path)} contains itself ({full_name}); a table cannot hold that")
+            raise SchemaError(f"column {dotted(path)} contains itself ({full_name}); a table cannot hold a recursive type")
         return known
 
 
 def _full_name(avro: Mapping[str, Any], namespace: str) -> str:
-    name, space = str(avro["name"]), avro.get("namespace", namespace)
+    name = str(avro["name"])
+    space = avro.get("namespace", namespace)
     return name if "." in name or not space else f"{space}.{name}"
 
 
 class _Writer:
-    """Writes one schema; a record that stands at two places is defined once and then only named."""
+    """Writes one schema. A record that is used twice is defined once and then only named, as Avro requires."""
 
     def __init__(self) -> None:
         self._defined: dict[str, Struct] = {}
 
     def type(self, kind: Type, place: str) -> Any:
-        """`place` is the full name that a nested type gets from its position: its parent's, and the field."""
+        """Return a type in Avro. `place` is the full name of the parent record and the field, which names nested types."""
         match kind:
             case Simple(name):
                 return {"type": _CARRIER[name], "logicalType": name} if name in _CARRIER else name
             case Decimal(precision, scale):
-                fixed = {"type": "fixed", "name": "fixed", "namespace": place, "size": bytes_of_decimal(precision)}
+                fixed = {"type": "fixed", "name": "fixed", "namespace": place, "size": decimal_size(precision)}
                 return {**fixed, "logicalType": "decimal", "precision": precision, "scale": scale}
             case Fixed(size):
                 return {"type": "fixed", "name": "fixed", "namespace": place, "size": size}
             case List(element, nullable):
-                return {"type": "array", "items": self._optional(element, nullable, place)}
+                return {"type": "array", "items": self._nullable(element, nullable, place)}
             case Map(value, nullable):
-                return {"type": "map", "values": self._optional(value, nullable, place)}
+                return {"type": "map", "values": self._nullable(value, nullable, place)}
             case Struct(full_name=name):
                 return name if name and self._defined.get(name) == kind else self.record(kind, place)
 
     def record(self, struct: Struct, place: str) -> AvroRecord:
         full_name = struct.full_name or place
         if full_name in self._defined:
-            full_name = place  # the name belongs to a record that is not the same any more
+            # Another record has this name: schema evolution changed one of two uses of a record.
+            full_name = place
         self._defined[full_name] = struct
         namespace, _, name = full_name.rpartition(".")
         space = {"namespace": namespace} if namespace else {}
@@ -177,11 +196,11 @@ class _Writer:
         return {"type": "record", "name": name, **space, "fields": fields}
 
     def _field(self, column: Field, parent: str) -> dict[str, Any]:
-        kind = self._optional(column.type, column.nullable, f"{parent}.{column.name}")
+        kind = self._nullable(column.type, column.nullable, f"{parent}.{column.name}")
         doc = {"doc": column.doc} if column.doc else {}
         default = {"default": None} if column.nullable else {}
         return {"name": column.name, "type": kind, **doc, **default}
 
-    def _optional(self, kind: Type, nullable: bool, place: str) -> Any:
+    def _nullable(self, kind: Type, nullable: bool, place: str) -> Any:
         avro = self.type(kind, place)
         return ["null", avro] if nullable else avro

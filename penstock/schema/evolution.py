@@ -1,4 +1,8 @@
-"""Which schema a write leaves behind, given the table's and that of the incoming rows."""
+"""Schema evolution: the schema that a write leaves behind, from the table's schema and that of the incoming rows.
+
+Kernel. `evolve` is called once per write on the driver, before any row is written. All differences that cannot be resolved are
+reported in one error.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,108 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaError
 from penstock.schema import model as m
-from penstock.schema.model import Decimal, Field, Fixed, List, Map, Path, Simple, Struct, Type, dotted, text
+from penstock.schema.avro import Avro, AvroRecord, avro_to_struct, struct_to_avro
+from penstock.schema.meta_columns import without_meta_columns
+from penstock.schema.model import (
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Path,
+    Simple,
+    Struct,
+    Type,
+    check_names,
+    dotted,
+    drop_record_names,
+    text,
+)
+
+#: The record name that Spark's Avro converter uses for a schema without one.
+_UNNAMED = "topLevelRecord"
+
+
+def evolve(
+    table: Avro | None,
+    incoming: Avro,
+    *,
+    set_null_for_missing: bool,
+    allow_drop: bool,
+    reconcile: bool,
+    validate: bool,
+) -> AvroRecord:
+    """Return the schema that a write of `incoming` rows leaves behind, without meta columns.
+
+    Columns are matched by name at every depth. A column of both schemas is nullable if it is nullable in either. If the types
+    differ, incoming values are cast to the table's type where Hudi allows the promotion. Otherwise the table's type widens to the
+    incoming type, where files written before can be read with it (int → long → float → double). New columns are added and made
+    nullable, because rows written before have no value. Columns have the order of the incoming rows. A column of the table that
+    the incoming rows do not have is
+
+    - kept and filled with null if `reconcile`; columns of the table then keep the table's order;
+    - kept and filled with null if `set_null_for_missing`, in the table's order, unless `allow_drop` or `validate` is set;
+    - dropped from the table if `allow_drop`;
+    - an error otherwise.
+
+    Raises:
+        SchemaError: columns are missing or have types that do not fit. The message lists all of them and the options that help.
+    """
+    named = avro_to_struct(without_meta_columns(incoming))
+    new = drop_record_names(named)
+    check_names(new)
+    if table is None:
+        return struct_to_avro(new, named.full_name or _UNNAMED)
+    old = avro_to_struct(without_meta_columns(table))
+    fills_by_option = set_null_for_missing and not allow_drop and not validate
+    merge = SchemaMerge(
+        fills=reconcile or fills_by_option,
+        drops=allow_drop,
+        table_order=fills_by_option and not reconcile,
+    )
+    merged = merge.merge_structs(old, new)
+    merge.raise_if_unfit()
+    return struct_to_avro(merged, old.full_name or _UNNAMED)
 
 
 @dataclass(frozen=True)
-class Merge:
-    """Puts an incoming schema onto a table's; collects all that does not fit instead of stopping at the first."""
+class SchemaMerge:
+    """Merges the schema of incoming rows into a table's schema, and collects all columns that do not fit.
 
-    fills: bool  # columns that are missing in the data come back, as nullable ones
-    drops: bool  # they may go
-    table_order: bool  # even where nothing is missing
+    Attributes:
+        fills: columns that the incoming rows do not have stay in the table, as nullable columns.
+        drops: columns that the incoming rows do not have are dropped from the table.
+        table_order: with `fills`, columns keep the table's order even if no column is missing and some are new.
+        missing: columns that are missing, and neither filled nor dropped.
+        unfit: columns whose types or names do not fit.
+    """
+
+    fills: bool
+    drops: bool
+    table_order: bool
     missing: list[str] = field(default_factory=list)
     unfit: list[str] = field(default_factory=list)
 
-    def structs(self, table: Struct, rows: Struct, path: Path = ()) -> Struct:
-        """The columns of both, at every depth."""
-        old = {column.name: column for column in table.fields}
-        self._note_other_case(old, rows, path)
-        merged = [
-            self._column(old[column.name], column, path) if column.name in old else replace(column, nullable=True)
-            for column in rows.fields
-        ]
+    def merge_structs(self, old: Struct, new: Struct, path: Path = ()) -> Struct:
+        """Return the merged columns of the table (`old`) and of the incoming rows (`new`), at every depth."""
+        old_fields = {column.name: column for column in old.fields}
+        self._check_case(old_fields, new, path)
+        merged = []
+        for column in new.fields:
+            if column.name in old_fields:
+                merged.append(self._merge_field(old_fields[column.name], column, path))
+            else:
+                merged.append(replace(column, nullable=True))
         names = {column.name for column in merged}
-        missing = [column for column in table.fields if column.name not in names]
+        missing = [column for column in old.fields if column.name not in names]
         if self.fills:
-            return Struct(self._filled(table, merged, missing), table.full_name)
+            return Struct(self._fill_missing(old, merged, missing), old.full_name)
         if not self.drops:
             self.missing.extend(f"{dotted((*path, column.name))} ({text(column.type)})" for column in missing)
-        return Struct(tuple(merged), table.full_name)
+        return Struct(tuple(merged), old.full_name)
 
     def raise_if_unfit(self) -> None:
-        """Afterwards nothing is missing and everything fits.
-
-        Raises:
-            SchemaError: it does not; the message lists every column and what helps.
-        """
+        """Raise SchemaError if columns are missing or do not fit. The message lists all of them and the options that help."""
         faults = []
         if self.missing:
             faults.append(
@@ -54,51 +125,64 @@ class Merge:
         if faults:
             raise SchemaError(". Also, ".join(faults))
 
-    def _types(self, table: Type, rows: Type, path: Path) -> Type:
-        if isinstance(table, Struct) and isinstance(rows, Struct):
-            return self.structs(table, rows, path)
-        if isinstance(table, List) and isinstance(rows, List):
-            return List(self._types(table.element, rows.element, (*path, "element")), table.nullable or rows.nullable)
-        if isinstance(table, Map) and isinstance(rows, Map):
-            return Map(self._types(table.value, rows.value, (*path, "value")), table.nullable or rows.nullable)
-        if table == rows or _casts_up(rows, table):
-            return table
-        if not _reads_as(table, rows):
-            self.unfit.append(f"{dotted(path)} is {text(table)} in the table and {text(rows)} in the data")
-        return rows
+    def _merge_types(self, old: Type, new: Type, path: Path) -> Type:
+        if isinstance(old, Struct) and isinstance(new, Struct):
+            return self.merge_structs(old, new, path)
+        if isinstance(old, List) and isinstance(new, List):
+            element = self._merge_types(old.element, new.element, (*path, "element"))
+            return List(element, old.nullable or new.nullable)
+        if isinstance(old, Map) and isinstance(new, Map):
+            value = self._merge_types(old.value, new.value, (*path, "value"))
+            return Map(value, old.nullable or new.nullable)
+        if old == new or _casts_up(new, old):
+            return old
+        if not _reads_as(old, new):
+            self.unfit.append(f"{dotted(path)} is {text(old)} in the table and {text(new)} in the data")
+        return new
 
-    def _column(self, old: Field, new: Field, path: Path) -> Field:
-        kind = self._types(old.type, new.type, (*path, new.name))
+    def _merge_field(self, old: Field, new: Field, path: Path) -> Field:
+        kind = self._merge_types(old.type, new.type, (*path, new.name))
         return Field(new.name, kind, old.nullable or new.nullable, new.doc or old.doc)
 
-    def _note_other_case(self, old: Mapping[str, Field], rows: Struct, path: Path) -> None:
-        by_lower = {name.lower(): name for name in old}
-        for column in rows.fields:
-            known = by_lower.get(column.name.lower(), column.name)
-            if column.name not in old and known != column.name:
-                here, there = dotted((*path, column.name)), dotted((*path, known))
-                self.unfit.append(f"{here} differs only by case from {there} of the table")
+    def _check_case(self, old_fields: Mapping[str, Field], new: Struct, path: Path) -> None:
+        """Note new columns whose names differ from the table's only by case: Spark could not tell the two apart."""
+        by_lower_case = {name.lower(): name for name in old_fields}
+        for column in new.fields:
+            old_name = by_lower_case.get(column.name.lower(), column.name)
+            if column.name not in old_fields and old_name != column.name:
+                new_place = dotted((*path, column.name))
+                old_place = dotted((*path, old_name))
+                self.unfit.append(f"{new_place} differs only by case from {old_place} of the table")
 
-    def _filled(self, table: Struct, merged: Sequence[Field], missing: Sequence[Field]) -> tuple[Field, ...]:
-        """All columns of both. In the table's order, a new one stands before the first one it preceded in the data."""
-        position = {column.name: at for at, column in enumerate(table.fields)}
+    def _fill_missing(self, old: Struct, merged: Sequence[Field], missing: Sequence[Field]) -> tuple[Field, ...]:
+        """Return the merged and the missing columns.
+
+        If a column is missing, no column is new, or `table_order` is set, columns have the table's order. Then a new column is
+        placed before the first of the table's columns that it precedes in the incoming rows. Otherwise the incoming order holds.
+        """
+        position = {column.name: number for number, column in enumerate(old.fields)}
         has_new = any(column.name not in position for column in merged)
         if has_new and not missing and not self.table_order:
             return tuple(merged)
-        after: dict[int, list[Field]] = {}
-        for at, column in enumerate(merged):
+        end = len(position)
+        new_before: dict[int, list[Field]] = {}  # by the position of the table's column
+        for number, column in enumerate(merged):
             if column.name not in position:
-                later = [position[other.name] for other in merged[at:] if other.name in position]
-                after.setdefault(min(later, default=len(position)), []).append(column)
-        kept = {column.name: column for column in merged} | {c.name: replace(c, nullable=True) for c in missing}
+                following = [position[later.name] for later in merged[number:] if later.name in position]
+                new_before.setdefault(min(following, default=end), []).append(column)
+        by_name = {column.name: column for column in merged}
+        for column in missing:
+            by_name[column.name] = replace(column, nullable=True)
         filled: list[Field] = []
-        for at, column in enumerate(table.fields):
-            filled += [*after.get(at, ()), kept[column.name]]
-        return (*filled, *after.get(len(position), ()))
+        for number, column in enumerate(old.fields):
+            filled += new_before.get(number, ())
+            filled.append(by_name[column.name])
+        filled += new_before.get(end, ())
+        return tuple(filled)
 
 
 def _casts_up(source: Type, target: Type) -> bool:
-    """Whether incoming values of `source` may be cast to the table's `target`."""
+    """Whether incoming values of type `source` may be cast to the table's type `target`, as Hudi's promotions allow."""
     if isinstance(source, Decimal):
         return target == m.STRING or (isinstance(target, Decimal) and _is_wider(target, source))
     if isinstance(target, Decimal):
@@ -122,9 +206,12 @@ _CASTS_UP: dict[Type, tuple[Type, ...]] = {
 
 
 def _reads_as(stored: Type, asked: Type) -> bool:
-    """Whether values that files hold as `stored` can be read as `asked`, so that the column may widen."""
+    """Whether values that files hold as `stored` can be read as `asked`, so that the column may widen.
+
+    Decimals widen only within the same number of bytes: base files hold them as fixed-length bytes.
+    """
     if isinstance(stored, Decimal) and isinstance(asked, Decimal):
-        same_bytes = m.bytes_of_decimal(stored.precision) == m.bytes_of_decimal(asked.precision)
+        same_bytes = m.decimal_size(stored.precision) == m.decimal_size(asked.precision)
         return same_bytes and stored.scale == asked.scale and asked.precision >= stored.precision
     return isinstance(stored, Simple) and asked in _WIDENS.get(stored, ())
 

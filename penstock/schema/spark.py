@@ -1,4 +1,4 @@
-"""The Spark form of a schema: the JSON of a ``StructType``, without pyspark."""
+"""The Spark form of a schema: the JSON of a `StructType`, read and written without pyspark."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _SIMPLE: dict[str, Type] = {
     "decimal": Decimal(10, 0),
 }
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+#: Spark keeps the length of char and varchar, and collations, in the name of the type. All are strings in Avro.
 _STRING = re.compile(r"(char|varchar)\(\d+\)|string collate .+", re.IGNORECASE)
 
+#: Spark 3.5 and 4.0 have no type for a time of day. They read the number that Avro stores.
 _SPARK: dict[Type, str] = {
     **{kind: name for name, kind in _SIMPLE.items() if name not in ("byte", "short", "decimal")},
     m.MILLIS: "timestamp",
@@ -41,41 +43,41 @@ _SPARK: dict[Type, str] = {
 
 
 def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
-    """The columns of a Spark struct.
+    """Return the columns of a Spark struct.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
     """
     fields = []
     for column in struct["fields"]:
-        kind = _type_of(column["type"], (*path, column["name"]))
+        kind = _read_type(column["type"], (*path, column["name"]))
         comment = (column.get("metadata") or {}).get("comment")
         fields.append(Field(column["name"], kind, column.get("nullable", True), comment or None))
     return Struct(tuple(fields))
 
 
 def struct_to_spark(struct: Struct) -> SparkStruct:
-    """The JSON of the Spark struct with these columns."""
-    return {"type": "struct", "fields": [_spark_field(column) for column in struct.fields]}
+    """Return the JSON of the Spark struct with these columns."""
+    return {"type": "struct", "fields": [_write_field(column) for column in struct.fields]}
 
 
-def _type_of(kind: Any, path: Path) -> Type:
+def _read_type(kind: Any, path: Path) -> Type:
     match kind:
         case str():
-            return _simple_of(kind, path)
+            return _read_simple_type(kind, path)
         case {"type": "struct"}:
             return spark_to_struct(kind, path)
         case {"type": "array"}:
-            return List(_type_of(kind["elementType"], (*path, "element")), kind["containsNull"])
+            return List(_read_type(kind["elementType"], (*path, "element")), kind["containsNull"])
         case {"type": "map", "keyType": key}:
-            if not isinstance(key, str) or _simple_of(key, (*path, "key")) != m.STRING:
+            if not isinstance(key, str) or _read_simple_type(key, (*path, "key")) != m.STRING:
                 raise SchemaError(MAP_KEYS.format(dotted(path), key if isinstance(key, str) else key["type"]))
-            return Map(_type_of(kind["valueType"], (*path, "value")), kind["valueContainsNull"])
+            return Map(_read_type(kind["valueType"], (*path, "value")), kind["valueContainsNull"])
         case _:
             raise SchemaError(NO_TYPE.format(dotted(path), kind["type"]))
 
 
-def _simple_of(name: str, path: Path) -> Type:
+def _read_simple_type(name: str, path: Path) -> Type:
     if name in _SIMPLE:
         return _SIMPLE[name]
     if numbers := _DECIMAL.fullmatch(name):
@@ -85,12 +87,12 @@ def _simple_of(name: str, path: Path) -> Type:
     raise SchemaError(NO_TYPE.format(dotted(path), name))
 
 
-def _spark_field(column: Field) -> dict[str, Any]:
+def _write_field(column: Field) -> dict[str, Any]:
     metadata = {"comment": column.doc} if column.doc else {}
-    return {"name": column.name, "type": _spark_of(column.type), "nullable": column.nullable, "metadata": metadata}
+    return {"name": column.name, "type": _write_type(column.type), "nullable": column.nullable, "metadata": metadata}
 
 
-def _spark_of(kind: Type) -> Any:
+def _write_type(kind: Type) -> Any:
     match kind:
         case Simple():
             return _SPARK[kind]
@@ -99,12 +101,12 @@ def _spark_of(kind: Type) -> Any:
         case Fixed():
             return "binary"
         case List(element, nullable):
-            return {"type": "array", "elementType": _spark_of(element), "containsNull": nullable}
+            return {"type": "array", "elementType": _write_type(element), "containsNull": nullable}
         case Map(value, nullable):
             return {
                 "type": "map",
                 "keyType": "string",
-                "valueType": _spark_of(value),
+                "valueType": _write_type(value),
                 "valueContainsNull": nullable,
             }
         case Struct():

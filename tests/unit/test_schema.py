@@ -26,7 +26,6 @@ from penstock.schema import (
     record_names,
     spark_to_avro,
     with_meta_columns,
-    with_meta_columns_text,
     with_storage_types,
     without_meta_columns,
 )
@@ -133,7 +132,7 @@ def test_the_schema_with_meta_columns_is_the_one_in_the_footers(name: str) -> No
     for file in base_files(name):
         footer = file.metadata.metadata
         if b"parquet.avro.schema" in footer:
-            assert with_meta_columns_text(text) == footer[b"parquet.avro.schema"].decode()
+            assert avro_text(with_meta_columns(text)) == footer[b"parquet.avro.schema"].decode()
             assert avro_text(without_meta_columns(footer[b"parquet.avro.schema"].decode())) == text
 
 
@@ -221,8 +220,8 @@ def test_columns_that_differ_only_by_case_are_refused() -> None:
         avro(s=[{"Id": "int32", "id": "int32"}])
 
 
-def test_a_column_that_stands_twice_is_refused() -> None:
-    with pytest.raises(SchemaError, match="'id' stands twice"):
+def test_a_column_name_that_occurs_twice_is_refused() -> None:
+    with pytest.raises(SchemaError, match="'id' occurs twice"):
         arrow_to_avro(pa.schema([pa.field("id", pa.int32())] * 2), "t")
 
 

@@ -40,7 +40,7 @@ LONGEST_FIRST_SENTENCE = 40
 TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py", "penstock/commit",
     "penstock/door", "penstock/filegroup", "penstock/formats", "penstock/index", "penstock/keys", "penstock/merge",
-    "penstock/options", "penstock/progress.py", "penstock/read", "penstock/registry.py", "penstock/schema", "penstock/services",
+    "penstock/options", "penstock/progress.py", "penstock/read", "penstock/registry.py", "penstock/services",
     "penstock/spark", "penstock/spread", "penstock/table.py", "penstock/testing.py", "penstock/timeline",
     "penstock/write", "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
     "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
