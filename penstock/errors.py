@@ -12,7 +12,6 @@ A class exists where a caller would act differently::
     ├── TableNotFound        the path holds no Hudi table
     ├── TableExists          the path holds one already, and the save mode says that is an error
     ├── WriteConflict        another commit changed the same file groups: run the whole write, or the query, again
-    ├── LockTimeout          somebody else holds the lock: wait, then try again
     ├── CommitUnknown        the commit may or may not have happened: look before deleting anything
     ├── CorruptFile          a file of the table cannot be read: stop
     └── StorageError         the world failed: disk full, network, permissions
@@ -62,10 +61,6 @@ class TableExists(PenstockError, FileExistsError):
 
 class WriteConflict(PenstockError):
     """Another commit changed the same file groups. Run the whole write again; or the query, if one was planned meanwhile."""
-
-
-class LockTimeout(PenstockError, TimeoutError):
-    """The lock is held by somebody else. Wait, then try again."""
 
 
 class CommitUnknown(PenstockError):

@@ -27,7 +27,7 @@ from penstock.api.maintenance import CareVerbs
 from penstock.api.read import ReadingVerbs
 from penstock.api.restoring import RestoringVerbs
 from penstock.api.write import WritingVerbs
-from penstock.commit.overwrite import recover
+from penstock.commit.overwrite import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
 from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
@@ -96,7 +96,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
         """
         session, own = session_of(spark), own_options(options, more)
         storage, base_path = open_storage(os.fspath(path))
-        recover(storage, base_path)
+        finish_overwrite(storage, base_path)
         if table_exists(storage, base_path):
             raise _exists(base_path)
         given = {
@@ -129,7 +129,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             >>> penstock.Table.open(table.path).name
             'trips'
         """
-        recover(*open_storage(os.fspath(path)))
+        finish_overwrite(*open_storage(os.fspath(path)))
         state = open_table(os.fspath(path))
         found = spark or SparkSession.getActiveSession()
         return cls(state.base_path, penstock.enable(found) if found else None, own_options(options, {}))

@@ -2,24 +2,27 @@
 
     requested → inflight → (data files, markers first) → completed
 
-`with begin(...)` takes the instant. An error inside the block takes everything back; a crash (of this process, of the
+`with begin(...)` takes the instant. An error inside the block takes everything back. A crash (of this process, of the
 machine, Ctrl-C) leaves the instant pending, and the next write rolls it back. Creating the completed file is the only step
 that makes anything visible.
+
+Every write and every table service that publishes a commit goes through `Change.prepare` and `Change.publish`, and with them
+through the hooks of the table (`penstock/hooks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import Heartbeat, check_alive, is_alive, is_lazy
+from penstock.commit.conflicts import check_conflicts
+from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.commit.overwrite import is_written_aside
-from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError, WriteConflict
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup import markers
-from penstock.filegroup.names import parse_log_name
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
 from penstock.merge.kernels.event_time import EventTimes
@@ -28,30 +31,33 @@ from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, require_pending, transition
-from penstock.timeline.timeline import Timeline
+from penstock.timeline.store import instant_path, request, require_pending, transition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What the extra metadata of a commit says of its rows' event times.
-FRESHNESS_MS, LATENCY_MS = "penstock.freshness.ms", "penstock.latency.ms"
+#: Keys of a commit's extra metadata: the age of the newest and of the oldest row that it changed, by their event times.
+FRESHNESS_MS = "penstock.freshness.ms"
+LATENCY_MS = "penstock.latency.ms"
 
 
 class Change:
-    """A write under way, or the run of a table service's plan. Such a plan stays when the run is taken back.
+    """A write under way, or the run of a table service's plan. The plan stays on the timeline when the run is taken back.
 
     Args:
-        sign: of a run, a file that is there as long as nobody rolled it back; others may run the plan again after that.
+        run_file: for the run of a plan, a file of this run alone. Another process that takes the run for dead deletes the file
+            with the rest of the run, then may run the same plan at the same instant. So the instant does not tell whose run
+            it is; the file does. A write has no such file: no other process takes its instant.
     """
 
     def __init__(
-        self, table: TableState, instant: Instant, heartbeat: Heartbeat | None = None, *, sign: str | None = None
+        self, table: TableState, instant: Instant, heartbeat: Heartbeat | None = None, *, run_file: str | None = None
     ) -> None:
-        self.table, self.instant = table, instant
-        self._sign = sign
+        self.table = table
+        self.instant = instant
+        self._run_file = run_file
         self._heartbeat = heartbeat or Heartbeat(table)
-        self._publishing = False
+        self._is_publishing = False
 
     @property
     def time(self) -> str:
@@ -59,18 +65,20 @@ class Change:
         return self.instant.time
 
     def start(self, profile: CommitMetadata | None = None) -> None:
-        """Go inflight; from here on data files may be written."""
+        """Go inflight. Data files may be written from then on."""
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Its heart beats meanwhile. An error takes back what was done; a crash leaves that to the next write or run."""
-        storage, base_path = self.table.storage, self.table.base_path
+        """Keep the heartbeat while the block runs. An error in it takes the change back; a crash leaves that to the next write
+        or run."""
+        storage = self.table.storage
+        base_path = self.table.base_path
         try:
             self._heartbeat.start()
-            if self._sign is not None:
-                storage.create(self._sign).close()
+            if self._run_file is not None:
+                storage.create(self._run_file).close()
             style = markers.MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
             markers.open_write(storage, base_path, self.time, style)
             yield
@@ -110,11 +118,10 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
     ) -> PendingCommit:
-        """Make the commit's metadata and run the hooks before it. Whatever a hook raises is raised.
+        """Make the commit's metadata and run the hooks before it. An error of a hook is raised.
 
-        Hooks may take minutes. So they run before the checks for conflicts, and before a lock is taken: what is checked right
-        before publishing must still hold when the commit is published. A table service with a check of its own makes it
-        between `prepare` and `publish`.
+        Hooks may take minutes. So they run before the checks for conflicts: what is checked right before publishing must still
+        hold when the commit is published. A table service with a check of its own makes it between `prepare` and `publish`.
 
         Args:
             replaced: the file groups that the commit takes out of the table, by partition path.
@@ -124,7 +131,7 @@ class Change:
         metadata = CommitMetadata(
             stats=tuple(stats),
             operation=operation.stored,
-            extra={**(extra or {}), **_ages(stats), "schema": schema},
+            extra={**(extra or {}), **_row_ages(stats), "schema": schema},
             replaced=replaced,
             compacted=compacted,
         )
@@ -135,8 +142,7 @@ class Change:
     def publish(
         self, commit: PendingCommit, *, spark: SparkSession | None = None, published: Callable[[], object] | None = None
     ) -> PublishedCommit:
-        """Make a prepared commit part of the table: check for conflicts, remove files of lost attempts, create the completed
-        file, delete the markers, run the hooks after it.
+        """Make a prepared commit part of the table, in this order: seal, check, reconcile, publish.
 
         Args:
             spark: the session, for hooks that need one.
@@ -147,115 +153,80 @@ class Change:
             CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
             WriteConflict: another writer took this one for dead and rolls it back, or file groups it changed out of the table.
         """
-        storage, base_path = self.table.storage, self.table.base_path
-        stats, replaced = commit.metadata.stats, commit.metadata.replaced
+        storage = self.table.storage
+        base_path = self.table.base_path
+        stats = commit.metadata.stats
         check_alive(self.table, self.time)
-        if self.table.config.partition_fields and not self.table.config.url_encode:
-            check_not_nested(storage, base_path, {s.partition_path or "" for s in stats if s.prev_commit == "null"})
-        self._check_still_ours()
+        self._check_partitions(stats)
+        self._check_run()
+        # Seal first: from here on no straggling task can announce a file that reconcile would not see. A rollback seals too,
+        # before it deletes anything. So a seal that fails means that another process is taking this change back.
         if not markers.seal(storage, base_path, self.time):
             raise WriteConflict(f"another writer took write {self.time} of {base_path} for dead and rolls it back. Run it again")
-        self._check_still_ours()
-        self._check_targets(stats, replaced or {})
-        markers.reconcile(storage, base_path, self.time, [s.path for s in stats if s.path])
-        self._publish(write_commit(commit.metadata))
+        # The run may have been rolled back, and begun again, between the last check and the seal: then the seal is of the
+        # other run's markers, and this run must not go on.
+        self._check_run()
+        # Check as late as possible, but before anything is deleted: a change that conflicts is taken back as a whole.
+        check_conflicts(self.table, self.time, stats, commit.metadata.replaced or {}, runs_a_plan=self._run_file is not None)
+        # Reconcile before publishing: readers take every file whose name holds a completed instant, so the files of lost
+        # attempts must be gone before the completed file is there.
+        markers.reconcile(storage, base_path, self.time, [stat.path for stat in stats if stat.path])
+        self._create_completed_file(write_commit(commit.metadata))
         if published is not None:
             published()
-        with suppress(StorageError):  # the commit stands; leftovers of it are cleaned up by a later write
+        with suppress(StorageError):  # the commit stands; a later write deletes what is left of it
             markers.delete_markers(storage, base_path, self.time)
             self._heartbeat.end()
         done = PublishedCommit(commit.instant, commit.action, commit.metadata)
-        # A table that is written aside is not at its path yet. The door runs its hooks when it is.
-        return done if is_written_aside(base_path) else run_after_hooks(HookContext(self.table, spark), done)
+        if is_written_aside(base_path):
+            return done  # the table is not at its path yet; the door runs the hooks when it is
+        return run_after_hooks(HookContext(self.table, spark), done)
+
+    def _check_partitions(self, stats: Sequence[WriteStat]) -> None:
+        """Raise an error if a new partition lies inside another one. Encoded values hold no slash, so they cannot."""
+        config = self.table.config
+        if config.partition_fields and not config.url_encode:
+            new_groups = [stat for stat in stats if stat.prev_commit == "null"]
+            paths = {stat.partition_path or "" for stat in new_groups}
+            check_not_nested(self.table.storage, self.table.base_path, paths)
 
     @property
-    def _is_still_ours(self) -> bool:
-        """Whether the plan's run is this one. A write's instant is nobody else's."""
-        return self._sign is None or self.table.storage.stat(self._sign) is not None
+    def _owns_run(self) -> bool:
+        """Whether the run of the plan is still this one. A write always owns its instant."""
+        return self._run_file is None or self.table.storage.stat(self._run_file) is not None
 
-    def _check_still_ours(self) -> None:
-        if not self._is_still_ours:
+    def _check_run(self) -> None:
+        if not self._owns_run:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
-    def _check_targets(self, stats: Sequence[WriteStat], replaced: Mapping[str, Sequence[str]]) -> None:
-        """Refuse files of which nobody would see what is in them, because of what happened to their file groups meanwhile.
-
-        The same goes for groups that this one takes out: rows that are somewhere else by now would be there twice, or still.
-        """
-        names = (parse_log_name(s.path.rpartition("/")[2]) for s in stats if s.path)
-        bases = {name.base_instant for name in names if name} - {self.time}
-        is_write = self._sign is None
-        counted_on = {(s.partition_path or "", s.file_id) for s in stats if is_write and s.prev_commit not in ("null", self.time)}
-        counted_on |= {(path, file_id) for path, ids in replaced.items() for file_id in ids}
-        if bases or counted_on:
-            timeline = load_timeline(self.table.storage, self.table.base_path)
-            self._check_bases(timeline, bases)
-            self._check_not_replaced(timeline, counted_on)
-
-    def _check_bases(self, timeline: Timeline, bases: Set[str]) -> None:
-        """Refuse log files on top of a compaction that was taken off the timeline."""
-        known = {i.time for i in timeline.instants}
-        gone = sorted(base for base in bases - known if timeline.start is None or base >= timeline.start)
-        if gone:
-            raise WriteConflict(f"compaction {gone[0]} of {self.table.base_path} was unscheduled during this write. Run it again")
-
-    def _check_not_replaced(self, timeline: Timeline, groups: Set[tuple[str, str]]) -> None:
-        """Refuse to count on file groups that a replace commit has taken, or that one which is under way says it will take.
-
-        Partitions whose time is over are named in the inflight file of whoever takes them out, who then looks for writes, and a
-        write looks for such files when it is done: one of the two sees the other. One that gives no sign of life any more is
-        sealed, so that it cannot go on.
-        """
-        known = {*self.table.timeline.completed_times, self.time}
-        for instant in timeline.of(Action.REPLACE_COMMIT):
-            if instant.time in known:
-                continue
-            taken = {(path, file_id) for path, ids in self._taken_by(instant).items() for file_id in ids}
-            if not taken & groups:
-                continue
-            if self._is_silent(instant):
-                markers.seal(self.table.storage, self.table.base_path, instant.time)
-                continue
-            path, file_id = min(taken & groups)
-            raise WriteConflict(
-                f"{instant.file_name} of {self.table.base_path} takes file group {file_id} of partition {path!r} out of the "
-                "table, which this write counts on. Run it again; if that file is of a writer that died, and failed writes "
-                f"are never rolled back, run one with {o.FAILED_WRITES_POLICY.key}=EAGER first"
-            )
-
-    def _is_silent(self, instant: Instant) -> bool:
-        return not instant.is_completed and is_lazy(self.table) and not is_alive(self.table, instant.time)
-
-    def _taken_by(self, instant: Instant) -> Mapping[str, tuple[str, ...]]:
-        """The file groups that a replace commit takes out, by partition, as far as it says so."""
-        try:
-            return read_metadata(self.table.storage, self.table.base_path, instant).replaced or {}
-        except (CorruptFile, FileNotFoundError):
-            if instant.is_completed:
-                raise
-            return {}
-
-    def _publish(self, content: bytes) -> None:
+    def _create_completed_file(self, content: bytes) -> None:
+        """Create the completed file: the one step that makes the change visible."""
         completed = self.instant.at(State.COMPLETED)
-        storage, path = self.table.storage, instant_path(self.table.base_path, completed)
+        storage = self.table.storage
+        path = instant_path(self.table.base_path, completed)
         require_pending(storage, self.table.base_path, self.instant)
-        self._check_still_ours()
-        self._publishing = True
+        self._check_run()
+        # Set before the call: if the call fails the file may be there all the same, and then nothing may be taken back.
+        self._is_publishing = True
         try:
             storage.write_new(path, content)
         except AlreadyExists:
-            self._check_ours(path, content)
+            self._check_own_content(path, content)
         except StorageError as e:
             raise self._unknown(path, e) from e
 
-    def _check_ours(self, path: str, content: bytes) -> None:
-        """The file may be ours, if the storage repeated a call whose answer was lost; nobody else writes the same."""
+    def _check_own_content(self, path: str, content: bytes) -> None:
+        """Raise WriteConflict if another process made the completed file.
+
+        The file is this change's own if the storage repeated a call whose answer was lost. The content tells: no other process
+        writes the same file names and durations.
+        """
         try:
-            found = self.table.storage.read(path)
+            stored = self.table.storage.read(path)
         except (StorageError, FileNotFoundError) as e:
             raise self._unknown(path, e) from e
-        if found != content:
-            raise WriteConflict(f"{path} was published by somebody else; look at it before running the write again")
+        if stored != content:
+            raise WriteConflict(f"{path} was published by another process; look at it before running the write again")
 
     @staticmethod
     def _unknown(path: str, error: Exception) -> CommitUnknown:
@@ -265,18 +236,26 @@ class Change:
         )
 
     def abandon(self) -> None:
-        """Take everything back, as if the write had never begun; unless it may already have been published, or was undone."""
-        if self._publishing or not self._is_still_ours:
+        """Take everything back, as if the change had never begun. Do nothing if it may already be published, or was rolled
+        back by another process."""
+        if self._is_publishing or not self._owns_run:
             return
-        storage, base_path = self.table.storage, self.table.base_path
+        storage = self.table.storage
+        base_path = self.table.base_path
+        # Sealed before the markers are read: a task that is still running could otherwise announce one more file.
         markers.seal(storage, base_path, self.time)
         announced = [marker.file_path for marker in markers.read_markers(storage, base_path, self.time)]
         for path in announced:
             storage.delete(join(base_path, path))
-        if not is_lazy(self.table):
-            for path in sorted({path.rpartition("/")[0] for path in announced}, reverse=True):
+        if not is_lazy(self.table):  # under the lazy policy other writers may be about to put files there
+            partition_paths = {path.rpartition("/")[0] for path in announced}
+            for path in sorted(partition_paths, reverse=True):
                 withdraw_partition(storage, base_path, path, self.time)
-        for state in (State.INFLIGHT,) if self._sign else (State.INFLIGHT, State.REQUESTED):
+        # The instant goes last but for the markers: as long as it is there, a crash leaves it to the next rollback.
+        states = [State.INFLIGHT]
+        if self._run_file is None:
+            states.append(State.REQUESTED)
+        for state in states:
             storage.delete(instant_path(base_path, self.instant.at(state)))
         markers.delete_markers(storage, base_path, self.time)
         self._heartbeat.end()
@@ -286,19 +265,24 @@ class Change:
 def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
     """Take an instant for a change of the table.
 
+    Args:
+        content: what the requested file holds.
+
     Raises:
         WriteConflict: the table is being restored.
     """
     _check_not_restoring(table)
-    heartbeat, utc = Heartbeat(table), table.config.timeline_utc
+    heartbeat = Heartbeat(table)
+    utc = table.config.timeline_utc
+    # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
     instant = request(table.storage, table.base_path, action, utc=utc, content=content, announce=heartbeat.announce)
     change = Change(table, instant, heartbeat)
     with change.at_work():
         yield change
 
 
-def _ages(stats: Sequence[WriteStat]) -> dict[str, str]:
-    """How old the newest and the oldest row are that a commit changes, by their event times; nothing where none has one."""
+def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
+    """Return the ages of the newest and the oldest row that a commit changes; nothing where no row has an event time."""
     times = EventTimes()
     for stat in stats:
         times = times.with_more(EventTimes(stat.min_event_time, stat.max_event_time))
@@ -308,7 +292,7 @@ def _ages(stats: Sequence[WriteStat]) -> dict[str, str]:
 
 
 def _check_not_restoring(table: TableState) -> None:
-    pending = [i for i in table.timeline.of(Action.RESTORE) if not i.is_completed]
+    pending = [instant for instant in table.timeline.of(Action.RESTORE) if not instant.is_completed]
     if pending:
         raise WriteConflict(
             f"Found pending restore in active timeline of {table.base_path}: {pending[0].file_name}. Finish the restore "

@@ -1,4 +1,4 @@
-"""How a change's files are made: what the options say, for writes and table services alike."""
+"""The settings of the files that a change writes, read from the options, for writes and table services alike."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock.table import TableState
 
 
 def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:
-    """The settings of base files that are written at an instant, by the table's options.
+    """Return the settings of base files that are written at an instant.
 
     Args:
         schema: the data columns as they are stored.
-        avro: the same as Avro JSON, without meta columns.
+        avro: the same columns as an Avro schema in JSON, without meta columns.
     """
     options = table.options
     return FileSettings(
@@ -36,13 +36,16 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
     )
 
 
-def block_format(options: Options) -> BlockFormat:
-    """How rows lie in log files."""
+def log_block_format(options: Options) -> BlockFormat:
+    """Return the format of data blocks in log files."""
     return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
 
 
 def _bloom_settings(options: Options) -> BloomSettings | None:
-    """The filters of the files; None where they have none, which an index that asks them does not allow."""
+    """Return the settings of the bloom filters in base files; None for files without.
+
+    An index that looks keys up in bloom filters needs them whatever the options say.
+    """
     if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
         return None
     return BloomSettings(

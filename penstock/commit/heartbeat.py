@@ -1,8 +1,10 @@
-"""Heartbeats: a running writer's sign of life, under the lazy policy for failed writes, and of a table that is written aside.
+"""Heartbeats: how other processes see that a writer is alive.
 
-An empty file `.hoodie/.heartbeat/<instant>` is written again and again; its modification time is the heartbeat. It is there
-before the instant is, so that nobody ever finds a living writer without one. Whoever finds it too old may take the write
-for dead.
+A heartbeat is the empty file `.hoodie/.heartbeat/<instant>`. Its writer replaces it at an interval, and its modification time
+is the last beat. Another process may take a write for dead if the last beat is too old. Writers have heartbeats under the lazy
+policy for failed writes alone; a table that save mode `overwrite` writes aside always has one.
+
+The file is there before the instant is, so no process ever sees the instant of a living writer without a heartbeat.
 """
 
 from __future__ import annotations
@@ -20,62 +22,72 @@ from penstock.timeline.store import FOLDER
 
 
 def is_lazy(table: TableState) -> bool:
-    """Whether failed writes are left to those who find their heartbeat too old."""
+    """Whether failed writes are rolled back only when their heartbeat is too old, so that several writers can work at once."""
     return table.options[o.FAILED_WRITES_POLICY].upper() == "LAZY"
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:
-    """Where a writer's heartbeat is."""
+    """Return the path of a writer's heartbeat."""
     return join(base_path, FOLDER, ".heartbeat", instant)
 
 
 class Heartbeat:
-    """The signs of life of one write; silent unless the policy for failed writes asks for them, or somebody `always` does."""
+    """The heartbeat of one write. It does nothing unless the policy for failed writes is lazy.
+
+    Args:
+        always: whether it beats under any policy.
+    """
 
     def __init__(self, table: TableState, *, always: bool = False) -> None:
-        self._table, self._time, self._is_silent = table, "", not always and not is_lazy(table)
+        self._table = table
+        self._time = ""
+        self._is_off = not always and not is_lazy(table)
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def announce(self, time: str) -> None:
-        """Give the first sign for an instant that is about to be taken; one that was not got is forgotten."""
-        if self._is_silent:
+        """Write the first beat of an instant that is about to be taken.
+
+        May be called again with another instant, if the first one was not free. The first one's heartbeat is deleted.
+        """
+        if self._is_off:
             return
         if self._time:
-            stop_heartbeat(self._table.storage, self._table.base_path, self._time)
+            delete_heartbeat(self._table.storage, self._table.base_path, self._time)
         self._time = time
         self._beat()
 
     def start(self) -> None:
-        """Give signs of life from now on."""
+        """Beat at the interval of the options, in a thread."""
         if self._time:
             self._thread = threading.Thread(target=self._keep_beating, daemon=True, name=f"heartbeat-{self._time}")
             self._thread.start()
 
     def _keep_beating(self) -> None:
         while not self._done.wait(self._table.options[o.HEARTBEAT_INTERVAL_MS] / 1000):
-            with suppress(StorageError):  # a sign may be missed; the next one makes up for it
+            with suppress(StorageError):  # a beat may be missed: others wait for several before they take a write for dead
                 self._beat()
 
     def _beat(self) -> None:
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), b"")
 
     def stop(self) -> None:
-        """Give no more signs; the last one stays, and ages."""
+        """Beat no more. The file stays, and grows old."""
         self._done.set()
         if self._thread:
             self._thread.join()
 
     def end(self) -> None:
-        """Take the last sign away: the write is over."""
+        """Beat no more, and delete the file: the write is over."""
+        # The thread is joined first. A beat that came after the delete would leave a heartbeat without a writer.
         self.stop()
         if self._time:
-            stop_heartbeat(self._table.storage, self._table.base_path, self._time)
+            delete_heartbeat(self._table.storage, self._table.base_path, self._time)
 
 
 @contextmanager
-def signs_of_life(table: TableState, name: str) -> Iterator[None]:
-    """Give signs of life for as long as something is worked on, whatever the policy; the last one stays, and ages."""
+def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
+    """Beat under any policy while the block runs. The file stays, and grows old."""
     heartbeat = Heartbeat(table, always=True)
     heartbeat.announce(name)
     heartbeat.start()
@@ -86,23 +98,23 @@ def signs_of_life(table: TableState, name: str) -> Iterator[None]:
 
 
 def is_alive(table: TableState, instant: str) -> bool:
-    """Whether a writer's last sign of life is recent enough; one that never gave any is dead."""
-    found = table.storage.stat(heartbeat_path(table.base_path, instant))
-    return found is not None and is_recent(table, found)
+    """Whether a writer's last beat is recent enough. A writer without a heartbeat is dead."""
+    file = table.storage.stat(heartbeat_path(table.base_path, instant))
+    return file is not None and is_recent(table, file)
 
 
-def is_recent(table: TableState, sign: FileInfo) -> bool:
-    """Whether who wrote this file may still be at work."""
-    allowed = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
-    return clock.now_ms() - sign.modified_ms <= allowed
+def is_recent(table: TableState, file: FileInfo) -> bool:
+    """Whether the writer that wrote a file last may still be alive."""
+    allowed_ms = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
+    return clock.now_ms() - file.modified_ms <= allowed_ms
 
 
 def check_alive(table: TableState, instant: str) -> None:
-    """Refuse to publish a write that others may already have taken for dead."""
+    """Raise WriteConflict if other processes may have taken this write for dead."""
     if is_lazy(table) and not is_alive(table, instant):
         raise WriteConflict(f"Heartbeat for instant {instant} has expired: another writer may be undoing it. Run the write again")
 
 
-def stop_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
-    """Forget a writer that has finished, or that was undone."""
+def delete_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
+    """Delete the heartbeat of a write that is finished, or was rolled back."""
     storage.delete(heartbeat_path(base_path, instant))

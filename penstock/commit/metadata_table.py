@@ -1,8 +1,8 @@
 """Hudi's metadata table, for a writer that does not maintain it.
 
-Readers trust `.hoodie/metadata` while the table's properties name its partitions, and do not notice commits that are
-missing in it. So before the first change of such a table it is turned off, in the order that is safe at every step:
-the properties first, the folder then. Hudi builds it again from a listing when it next writes.
+Readers trust `.hoodie/metadata` while the table's properties name its partitions, and do not notice that commits are missing
+from it. So before the first change of a table its metadata table is turned off. Hudi builds it again from a listing when Hudi
+next writes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ _PROPERTIES = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partit
 
 
 def turn_off_metadata_table(table: TableState) -> TableState:
-    """A table whose readers list files themselves."""
-    config, folder = table.config, join(table.base_path, FOLDER, METADATA)
+    """Return the table without its metadata table, so that readers list files themselves."""
+    config = table.config
+    folder = join(table.base_path, FOLDER, METADATA)
+    # The properties go first: a reader that trusted the metadata table while its folder is deleted would miss files.
     if config.metadata_partitions or config.metadata_partitions_inflight:
-        raw = {k: v for k, v in config.raw.items() if k not in _PROPERTIES}
-        table = replace(table, config=write_config(table.storage, table.base_path, raw))
+        properties = {key: value for key, value in config.raw.items() if key not in _PROPERTIES}
+        table = replace(table, config=write_config(table.storage, table.base_path, properties))
     if table.storage.stat(folder) is not None:
         table.storage.delete_tree(folder)
     return table

@@ -13,9 +13,9 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import options as o
-from penstock.commit.heartbeat import signs_of_life
+from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.commit.overwrite import OVERWRITE, fresh_path, recover, swap
+from penstock.commit.overwrite import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
@@ -58,7 +58,7 @@ def write(
     """
     storage, base_path = open_storage(path)
     options = read_options(raw_options)
-    recover(storage, base_path)
+    finish_overwrite(storage, base_path)
     exists = table_exists(storage, base_path)
     save_mode = _save_mode(mode)
     if exists and save_mode == "ignore":
@@ -107,9 +107,9 @@ def _overwrite(
     spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
 ) -> tuple[PublishedCommit, TableState]:
     """Write a new table aside, and put it in the place of the old one."""
-    fresh = fresh_path(base_path)
+    fresh = new_table_path(base_path)
     try:
-        with signs_of_life(TableState(storage, fresh, TableConfig({}), options), OVERWRITE):
+        with keep_heartbeat(TableState(storage, fresh, TableConfig({}), options), OVERWRITE):
             commit, table = _create(spark, incoming, storage, fresh, options)
     except Exception as e:
         with suppress(StorageError):
@@ -118,7 +118,7 @@ def _overwrite(
             raise
         # known after all: nobody sees a table that has not taken its place
         raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
-    swap(storage, fresh, base_path, commit.instant)
+    swap_tables(storage, fresh, base_path, commit.instant)
     table = replace(table, base_path=base_path)
     return run_after_hooks(HookContext(table, spark), commit), table
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import options as o
-from penstock.commit.overwrite import recover
+from penstock.commit.overwrite import finish_overwrite
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import open_storage
@@ -112,7 +112,7 @@ def _find_table(path: str) -> tuple[str, str]:
             return base, rest
         parent, _, name = base.rpartition("/")
         if not parent or parent == base:
-            recover(storage, full)  # an overwrite may have been cut off between two renames
+            finish_overwrite(storage, full)  # an overwrite may have been cut off between two renames
             if table_exists(storage, full):
                 return full, ""
             raise TableNotFound(

@@ -74,7 +74,8 @@ class _Looking:
                 yield (path, name), f"is missing: {why}"
 
     def _needed(self) -> Iterator[tuple[Place, str]]:
-        seen, newest = visibility(self.table), self._newest_bases()
+        seen = visibility(self.table)
+        newest = self._newest_bases()
         for (path, name), time in self.named.items():
             parsed = _parsed(name)
             if parsed is None or not seen.sees_group(path, parsed.file_id):

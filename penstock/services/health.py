@@ -23,7 +23,10 @@ from penstock.timeline.instant import Action, Instant, State, parse_time
 from penstock.timeline.store import read_metadata
 
 #: Where a number begins to be bad.
-_SMALL_SHARE, _LOG_RATIO, _FEW_ROWS, _DAYS_WITHOUT_CLEAN = 0.5, 0.5, 10_000, 7
+_SMALL_SHARE = 0.5
+_LOG_RATIO = 0.5
+_FEW_ROWS = 10_000
+_DAYS_WITHOUT_CLEAN = 7
 _FILES_TO_MATTER = 10
 
 
@@ -59,7 +62,8 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
 def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     limit = table.options[o.SMALL_FILE_LIMIT]
     sizes = [one.base_file.size_bytes for one in slices if one.base_file is not None]
-    small, count = sum(size < limit for size in sizes), len(sizes)
+    small = sum(size < limit for size in sizes)
+    count = len(sizes)
     is_bad = count >= _FILES_TO_MATTER and small > count * _SMALL_SHARE
     text = (
         f"run cluster(), write more rows at once, or choose coarser partitions: files below {format_bytes(limit)} cost a read "
@@ -120,7 +124,8 @@ _FIXES = {
 
 def _last_clean(table: TableState, now: datetime) -> Finding:
     cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
-    name, policy = "days since the last clean", policy_of(table.options)
+    name = "days since the last clean"
+    policy = policy_of(table.options)
     if not cleans:
         has_many = len(table.timeline.writes) > table.options[o.CLEANER_COMMITS_RETAINED] + 1
         return Finding(name, "never cleaned", f"run clean(): it keeps what {policy.value} says" if has_many else "")

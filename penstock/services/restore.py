@@ -21,7 +21,7 @@ from penstock import options as o
 from penstock.catalog.listing import walk_partitions
 from penstock.catalog.pending import pending_clusterings
 from penstock.catalog.savepoints import finished_restores, savepoint_times, savepoints
-from penstock.commit.heartbeat import is_alive, is_lazy, stop_heartbeat
+from penstock.commit.heartbeat import delete_heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.markers import delete_markers, seal
@@ -168,7 +168,8 @@ def _was_restored(table: TableState, to: str) -> bool:
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Put the plan on the timeline. Raises WriteConflict if a write begins meanwhile."""
     plan = plan_restore(table, to)
-    content, utc = write_restore_plan(plan), table.config.timeline_utc
+    content = write_restore_plan(plan)
+    utc = table.config.timeline_utc
     instant = request(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
     if new := _unplanned(table, plan):
         table.storage.delete(instant_path(table.base_path, instant))
@@ -196,7 +197,8 @@ def _later_writes(table: TableState, to: str) -> list[Instant]:
 
 def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: RestorePlan, stages: Stages) -> RestoreResult:
     began = clock.monotonic_s()
-    storage, base_path = table.storage, table.base_path
+    storage = table.storage
+    base_path = table.base_path
     if instant.state is State.REQUESTED:
         with suppress(AlreadyExists):
             transition(storage, base_path, instant, State.INFLIGHT)
@@ -218,13 +220,14 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 
 def _forget(table: TableState, instant: Instant) -> None:
     """Take what is left of an instant off the timeline; a compaction that was done stands in the plan as the commit it became."""
-    storage, base_path = table.storage, table.base_path
+    storage = table.storage
+    base_path = table.base_path
     for action in (a for a in Action if a.family is instant.action.family):
         for state in (State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(base_path, Instant(instant.time, action, state)))
     drop_changed(table, instant.time)
     delete_markers(storage, base_path, instant.time)
-    stop_heartbeat(storage, base_path, instant.time)
+    delete_heartbeat(storage, base_path, instant.time)
 
 
 def _forget_others(table: TableState, own: Instant, to: str) -> None:

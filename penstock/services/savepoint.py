@@ -141,7 +141,8 @@ def lost_since(table: TableState, time: str) -> str | None:
 def _first_lost(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
     """Which file a clean took that the commit needs. A file group without any file left was replaced, be it by a commit that is
     archived by now, and so was not seen any more at a commit on the timeline. What a restore undid nobody needs."""
-    seen, undone = visibility(table, time), finished_restores(table)
+    seen = visibility(table, time)
+    undone = finished_restores(table)
     there: dict[str, set[str]] = {}
     for instant in cleans:
         for path, file_id, name in _taken_from(_deleted(_clean(table, instant)), files, time):

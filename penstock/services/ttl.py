@@ -29,7 +29,8 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
     Args:
         now: the wall clock in the zone of the timeline.
     """
-    days, options = table.options[o.TTL_DAYS], table.options
+    days = table.options[o.TTL_DAYS]
+    options = table.options
     if days <= 0 or not table.config.partition_fields:
         return []
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())

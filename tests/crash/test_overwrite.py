@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from penstock import clock
-from penstock.commit import overwrite as swap
-from penstock.commit.overwrite import recover
+from penstock.commit import overwrite as overwrite_module
+from penstock.commit.overwrite import finish_overwrite
 from penstock.door import write as door
 from penstock.errors import CommitUnknown, StorageError, WriteConflict
 from penstock.services.rollback.failed_writes import roll_back_failed
@@ -72,7 +72,7 @@ def test_a_reader_that_finishes_an_overwrite_while_it_runs_does_no_harm(runner: 
 
     def somebody_reads(storage: FaultyStorage, source: str, to: str) -> None:
         move_tree(storage, source, to)
-        recover(LocalStorage(), path)
+        finish_overwrite(LocalStorage(), path)
 
     with patch.object(FaultyStorage, "move_tree", somebody_reads):
         overwrite(runner, path, Fault.FAILS, "never")
@@ -140,7 +140,7 @@ def test_a_reader_that_gives_the_old_table_back_is_not_taken_for_one_that_finish
     def somebody_deletes_and_reads(storage: FaultyStorage, source: str, to: str) -> None:
         move_tree(storage, source, to)
         delete(*Path(to, ".hoodie", ".temp").glob("overwrite-*"))
-        recover(LocalStorage(), path)
+        finish_overwrite(LocalStorage(), path)
 
     with patch.object(FaultyStorage, "move_tree", somebody_deletes_and_reads), pytest.raises(WriteConflict):
         overwrite(runner, path, Fault.FAILS, "never")
@@ -155,14 +155,14 @@ def delete(*found: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["EAGER", "LAZY"])
 def test_another_writer_leaves_an_overwrite_alone_that_is_under_way(runner: Runner, path: str, policy: str) -> None:
-    take_place = door.swap
+    take_place = door.swap_tables
 
     def somebody_writes(*args: Any) -> None:
         runner.run(Step("upsert", LATER, options={"hoodie.cleaner.policy.failed.writes": policy}), path)
         assert [name for name in leftovers(path) if name.endswith("hoodie.properties")]
         take_place(*args)
 
-    with patch.object(door, "swap", somebody_writes):
+    with patch.object(door, "swap_tables", somebody_writes):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (NEW_ROWS, [])
 
@@ -183,7 +183,7 @@ def test_a_table_that_the_next_overwrite_has_just_moved_is_not_deleted_as_an_old
     with pytest.raises(Crash):
         overwrite(runner, path, Fault.BEFORE, r"^move_tree .*penstock-old$")
     (old,) = Path(path).parent.glob(".*.penstock-old")
-    exists = swap.table_exists
+    exists = overwrite_module.table_exists
 
     def next_one_begins(*args: Any) -> bool:
         found = exists(*args)
@@ -192,20 +192,20 @@ def test_a_table_that_the_next_overwrite_has_just_moved_is_not_deleted_as_an_old
             Path(path).rename(old)
         return found
 
-    with patch.object(swap, "table_exists", next_one_begins):
-        recover(LocalStorage(), path)
+    with patch.object(overwrite_module, "table_exists", next_one_begins):
+        finish_overwrite(LocalStorage(), path)
     assert old.exists()
     assert plain_rows(path) == NEW_ROWS
 
 
 def test_two_overwrites_at_once_leave_the_table_of_one_of_them(runner: Runner, path: str) -> None:
-    take_place = door.swap
+    take_place = door.swap_tables
 
     def another_overwrites(*args: Any) -> None:
-        with patch.object(door, "swap", take_place):
+        with patch.object(door, "swap_tables", take_place):
             runner.run(Step("insert", LATER, "overwrite"), path)
         take_place(*args)
 
-    with patch.object(door, "swap", another_overwrites), pytest.raises(WriteConflict):
+    with patch.object(door, "swap_tables", another_overwrites), pytest.raises(WriteConflict):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (sorted(LATER, key=repr), [])

@@ -21,49 +21,50 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ArchiveLimits:
     """How many instants of a kind stay, and from how many on the oldest go."""
 
     least: int
     most: int
 
 
-def bounds_of(timeline: Timeline, options: Options, now: datetime) -> Bounds:
-    """The bounds that the options ask for, raised to what cleaning still needs."""
-    least, most = options[o.KEEP_MIN_COMMITS], options[o.KEEP_MAX_COMMITS]
+def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
+    """The limits that the options ask for, raised to what cleaning still needs."""
+    least = options[o.KEEP_MIN_COMMITS]
+    most = options[o.KEEP_MAX_COMMITS]
     earliest = earliest_retained(timeline, options, now)
     if earliest is None:
-        return Bounds(least, most)
+        return ArchiveLimits(least, most)
     needed = sum(i.time > earliest.time for i in timeline.writes) + 2
-    return Bounds(max(least, needed), most + max(0, needed - least))
+    return ArchiveLimits(max(least, needed), most + max(0, needed - least))
 
 
 def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_read: bool) -> list[Instant]:
     """Completed instants that may be archived, oldest first; of replace commits only storage tells whether they may."""
-    bounds = bounds_of(timeline, options, now)
-    commits = _commits(timeline, options, bounds, merge_on_read)
-    return sorted([*commits, *_others(timeline, bounds)])
+    limits = archive_limits(timeline, options, now)
+    commits = _commits(timeline, options, limits, merge_on_read)
+    return sorted([*commits, *_others(timeline, limits)])
 
 
-def _others(timeline: Timeline, bounds: Bounds) -> Iterator[Instant]:
+def _others(timeline: Timeline, limits: ArchiveLimits) -> Iterator[Instant]:
     """The oldest cleans and rollbacks."""
     for action in (Action.CLEAN, Action.ROLLBACK):
         instants = timeline.of(action, state=State.COMPLETED)
-        if len(instants) > bounds.most:
-            yield from instants[: len(instants) - bounds.least]
+        if len(instants) > limits.most:
+            yield from instants[: len(instants) - limits.least]
 
 
-def _commits(timeline: Timeline, options: Options, bounds: Bounds, merge_on_read: bool) -> Iterator[Instant]:
+def _commits(timeline: Timeline, options: Options, limits: ArchiveLimits, merge_on_read: bool) -> Iterator[Instant]:
     writes = timeline.writes
-    if len(writes) <= bounds.most:
+    if len(writes) <= limits.most:
         return
-    limits = [_before_pending(timeline), _for_compaction(timeline, options) if merge_on_read else None]
+    ends = [_before_pending(timeline), _for_compaction(timeline, options) if merge_on_read else None]
     savepoints = {i.time for i in timeline.of(Action.SAVEPOINT, state=State.COMPLETED)}
     if not options[o.ARCHIVE_BEYOND_SAVEPOINT]:
-        limits += sorted(savepoints)[:1]
-    end = min((limit for limit in limits if limit is not None), default=None)
+        ends += sorted(savepoints)[:1]
+    end = min((time for time in ends if time is not None), default=None)
     free = (i for i in writes if (end is None or i.time < end) and i.time not in savepoints)
-    yield from (instant for _, instant in zip(range(len(writes) - bounds.least), free, strict=False))
+    yield from (instant for _, instant in zip(range(len(writes) - limits.least), free, strict=False))
 
 
 def _before_pending(timeline: Timeline) -> str | None:

@@ -20,7 +20,8 @@ _PLAN = "HoodieMergeArchiveFilePlan"
 
 def merge_small_files(table: TableState) -> str | None:
     """Merge the newest archive files, as far back as they are small, if there are enough; gives the new file's path."""
-    storage, folder = table.storage, archive_path(table.base_path, table.config.archive_folder)
+    storage = table.storage
+    folder = archive_path(table.base_path, table.config.archive_folder)
     files = archive_files(storage, table.base_path, table.config.archive_folder)
     large = [at for at, f in enumerate(files) if f.size_bytes > table.options[o.ARCHIVE_MERGE_SMALL_LIMIT]]
     small = files[large[-1] + 1 if large else 0 :]
@@ -50,7 +51,8 @@ def merge_small_files(table: TableState) -> str | None:
 
 def finish_merge(table: TableState) -> None:
     """Take back or finish a merge that died."""
-    storage, folder = table.storage, archive_path(table.base_path, table.config.archive_folder)
+    storage = table.storage
+    folder = archive_path(table.base_path, table.config.archive_folder)
     plan = join(folder, MERGE_PLAN)
     try:
         record = read_container(storage.read(plan))

@@ -139,7 +139,8 @@ def _entry(table: TableState, file: FileInfo) -> Entry | None:
 
 def _write(table: TableState, entries: Sequence[Entry]) -> str | None:
     """Write what the newest archive file does not hold yet; gives the new file, None where nothing was left to write."""
-    storage, folder = table.storage, table.config.archive_folder
+    storage = table.storage
+    folder = table.config.archive_folder
     for _ in range(_ATTEMPTS):
         files = archive_files(storage, table.base_path, folder)
         known = entry_keys(read_entries(storage.read(files[-1].path), files[-1].path)) if files else set()

@@ -35,7 +35,8 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
     Args:
         now: the wall clock in the zone of the timeline.
     """
-    policy, writes = policy_of(options), timeline.writes
+    policy = policy_of(options)
+    writes = timeline.writes
     if policy is Policy.COMMITS:
         return _before_pending(timeline, writes, options[o.CLEANER_COMMITS_RETAINED])
     if policy is Policy.HOURS:

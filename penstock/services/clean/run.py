@@ -96,7 +96,8 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
     if plan is None:
         return None
     table = turn_off_metadata_table(table)
-    storage, base_path = table.storage, table.base_path
+    storage = table.storage
+    base_path = table.base_path
     if instant.state is State.REQUESTED:
         with suppress(AlreadyExists):  # somebody else runs it as well
             transition(storage, base_path, instant, State.INFLIGHT, write_clean_plan(plan, base_path))
@@ -185,7 +186,8 @@ def withdraw_empty(table: TableState, partition_path: str) -> bool:
     A writer that is about to put a file there relies on the metafile. So it goes only while nobody writes, and is put back
     if somebody has begun meanwhile.
     """
-    storage, folder = table.storage, join(table.base_path, partition_path)
+    storage = table.storage
+    folder = join(table.base_path, partition_path)
     metafile = join(folder, PARTITION_METAFILE)
     before = _writes(table)
     if any(not i.is_completed for i in before) or any(not is_metafile(e.name) for e in storage.list(folder)):

@@ -42,7 +42,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     plan = make_clean_plan(table, last)
     if not plan.files and (due or not _says_enough(table, last, plan)):
         return None
-    content, utc = write_clean_plan(plan, table.base_path), table.config.timeline_utc
+    content = write_clean_plan(plan, table.base_path)
+    utc = table.config.timeline_utc
     instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
     if set(savepoint_times(reload_timeline(table))) - set(savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
@@ -82,10 +83,12 @@ def is_due(table: TableState, last: CleanResult | None) -> bool:
 
 def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
     """What a clean of the table would delete now; nothing is written."""
-    options, policy = table.options, policy_of(table.options)
+    options = table.options
+    policy = policy_of(table.options)
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     earliest = earliest_retained(table.timeline, options, now)
-    savepoints, newest = savepoint_times(table), table.timeline.last_write
+    savepoints = savepoint_times(table)
+    newest = table.timeline.last_write
     plan = CleanPlan(
         policy=policy.value,
         earliest=earliest,

@@ -149,8 +149,8 @@ def running(table: TableState, instant: Instant) -> Iterator[Change]:
     """The run of a plan. An error takes back what it did, but not the plan; a crash leaves that to the next run."""
     heartbeat = Heartbeat(table)
     heartbeat.announce(instant.time)
-    sign = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
-    change = Change(table, instant, heartbeat, sign=sign)
+    run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
+    change = Change(table, instant, heartbeat, run_file=run_file)
     change.start()  # fails if somebody else has begun, whose run this is then
     with change.at_work():
         yield change

@@ -22,7 +22,7 @@ from penstock import options as o
 from penstock.catalog.listing import list_groups, visibility
 from penstock.catalog.pending import pending_groups, plan_of
 from penstock.commit.change import Change
-from penstock.commit.file_settings import block_format
+from penstock.commit.file_settings import log_block_format
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.filegroup.log.fold import FoldedLog
 from penstock.filegroup.log.scan import blocks_that_count, committed_times
@@ -138,7 +138,9 @@ def _tasks(table: TableState, time: str, plan: CompactionPlan) -> list[JoinTask]
         folder = folders[operation.partition_path]
         slice_ = slice_of(table.base_path, operation, folder.sizes)
         later = unnamed_logs(slice_, folder)
-        tasks.append(JoinTask(slice_, later, rules, settings, table.options[o.LOG_BLOCK_MAX_SIZE], block_format(table.options)))
+        tasks.append(
+            JoinTask(slice_, later, rules, settings, table.options[o.LOG_BLOCK_MAX_SIZE], log_block_format(table.options))
+        )
     return tasks
 
 

@@ -9,7 +9,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.catalog.pending import clustering_of
 from penstock.commit.heartbeat import is_alive, is_recent
-from penstock.commit.overwrite import OVERWRITE, REPLACED
+from penstock.commit.overwrite import OVERWRITE, REPLACED_SUFFIX
 from penstock.errors import CorruptFile
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
@@ -49,7 +49,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
-    if entry.name.endswith(REPLACED):
+    if entry.name.endswith(REPLACED_SUFFIX):
         return True
     if entry.name.lstrip(".").startswith(OVERWRITE):  # a new table that is written aside, or the note which one is next
         aside = replace(table, base_path=entry.path)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock import clock
-from penstock.commit.heartbeat import is_lazy, stop_heartbeat
+from penstock.commit.heartbeat import delete_heartbeat, is_lazy
 from penstock.errors import AlreadyExists, CorruptFile
 from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import (
@@ -48,7 +48,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     """
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
-    content, utc = write_container("HoodieRollbackPlan", plan), table.config.timeline_utc
+    content = write_container("HoodieRollbackPlan", plan)
+    utc = table.config.timeline_utc
     rollback = request(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
@@ -63,7 +64,8 @@ def run_rollback(
         keeps_plan: whether the plan of what is undone stays, to be run again.
     """
     started = clock.monotonic_s()
-    storage, base_path = table.storage, table.base_path
+    storage = table.storage
+    base_path = table.base_path
     failed = target_of(plan)
     if rollback.state is State.REQUESTED:
         with suppress(AlreadyExists):  # somebody else takes it up at the same time
@@ -79,7 +81,7 @@ def run_rollback(
     for state in (State.INFLIGHT,) if keeps_plan or failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(base_path, failed.at(state)))
     delete_markers(storage, base_path, failed.time)
-    stop_heartbeat(storage, base_path, failed.time)
+    delete_heartbeat(storage, base_path, failed.time)
     metadata = {
         "startRollbackTime": rollback.time,
         "timeTakenInMillis": int((clock.monotonic_s() - started) * 1000),
@@ -127,7 +129,8 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time
                 partition["successDeleteFiles"].append(here)
         logs = one["logBlocksToBeDeleted"]
         if logs and not one["filesToBeDeleted"] and _may_be_there(table, path, logs):
-            folder, slice_ = join(table.base_path, path), (one["fileId"], one["latestBaseInstant"])
+            folder = join(table.base_path, path)
+            slice_ = (one["fileId"], one["latestBaseInstant"])
             added, size = add_rollback_block(table.storage, folder, *slice_, time=time, target=target)
             partition["rollbackLogFiles"][added] = size
             partition["logFilesFromFailedCommit"] |= {name: n for name, n in logs.items() if _log_named(name)}

@@ -21,7 +21,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.catalog.listing import merged_slices
 from penstock.catalog.pending import pending_compactions
-from penstock.commit.file_settings import block_format
+from penstock.commit.file_settings import log_block_format
 from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
@@ -53,7 +53,7 @@ def log_settings(table: TableState, options: Options, compared: str | None = Non
     if not table.is_merge_on_read:
         return None
     return LogSettings(
-        block_format=block_format(options),
+        block_format=log_block_format(options),
         max_block_bytes=options[o.LOG_BLOCK_MAX_SIZE],
         max_file_bytes=options[o.LOG_FILE_MAX_SIZE],
         insert_ratio=insert_ratio(table, options),

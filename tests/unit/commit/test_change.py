@@ -22,20 +22,20 @@ from penstock.timeline.store import load_timeline
 LOG = WriteStat("f", "p", "p/.f_3.log.1_0-0-0", prev_commit="3")
 
 
-SIGN = "/t/.hoodie/.temp/penstock-5/run"
+RUN_FILE = "/t/.hoodie/.temp/penstock-5/run"
 
 
-def change(*names: str, action: Action = Action.DELTA_COMMIT, sign: str | None = None, policy: str = "EAGER") -> Change:
+def change(*names: str, action: Action = Action.DELTA_COMMIT, run_file: str | None = None, policy: str = "EAGER") -> Change:
     """A change at 5 that is about to be published, on a timeline with these files."""
     storage, instant = MemoryStorage(uuid.uuid4().hex), Instant("5", action, State.REQUESTED)
     for name in (*names, instant.file_name):
         storage.write_new(f"/t/.hoodie/{name}", b"{}")
     options = read_options({"hoodie.cleaner.policy.failed.writes": policy})
     table = TableState(storage, "/t", TableConfig({"hoodie.table.name": "t"}), options, load_timeline(storage, "/t"))
-    made = Change(table, instant, sign=sign)
+    made = Change(table, instant, run_file=run_file)
     made.start()
-    if sign:
-        storage.write_new(sign, b"")
+    if run_file:
+        storage.write_new(run_file, b"")
     open_write(storage, "/t", "5")
     return made
 
@@ -86,12 +86,12 @@ def test_what_a_replace_commit_has_taken_meanwhile_or_is_about_to_take_is_not_ch
     assert ("5.commit" in files(of)) is (stats is OTHERS)
 
 
-@pytest.mark.parametrize("sign", [None, SIGN], ids=["an overwrite", "a clustering"])
+@pytest.mark.parametrize("run_file", [None, RUN_FILE], ids=["an overwrite", "a clustering"])
 @pytest.mark.parametrize("replaced", [{"p": ("f", "g")}, {"p": ("g",), "q": ("f",)}])
 def test_file_groups_that_another_replace_commit_has_taken_meanwhile_are_not_replaced(
-    sign: str | None, replaced: dict[str, tuple[str, ...]]
+    run_file: str | None, replaced: dict[str, tuple[str, ...]]
 ) -> None:
-    of = change("3.commit", action=Action.REPLACE_COMMIT, sign=sign)
+    of = change("3.commit", action=Action.REPLACE_COMMIT, run_file=run_file)
     taken = write_commit(CommitMetadata(operation="CLUSTER", replaced={"p": ("f",)}))
     of.table.storage.write_new("/t/.hoodie/4.replacecommit", taken)
     hits = "f" in replaced["p"]
@@ -128,7 +128,7 @@ def test_a_replace_commit_from_before_the_write_is_not_looked_at() -> None:
 
 
 def test_a_run_that_is_taken_back_leaves_its_plan() -> None:
-    of = change(action=Action.COMPACTION, sign=SIGN)
+    of = change(action=Action.COMPACTION, run_file=RUN_FILE)
     of.abandon()
     assert files(of) == ["5.compaction.requested"]
 
@@ -140,8 +140,8 @@ def test_a_write_that_is_taken_back_leaves_nothing() -> None:
 
 
 def test_a_run_that_was_rolled_back_meanwhile_is_not_published() -> None:
-    of = change(action=Action.COMPACTION, sign=SIGN)
-    of.table.storage.delete(SIGN)  # and begun again by somebody else: all the rest is there
+    of = change(action=Action.COMPACTION, run_file=RUN_FILE)
+    of.table.storage.delete(RUN_FILE)  # and begun again by somebody else: all the rest is there
     with pytest.raises(WriteConflict, match=r"took the run of 5\.compaction\.requested for dead"):
         of.complete([], operation=Operation.COMPACT, schema="{}", compacted=True)
     of.abandon()

@@ -1,0 +1,118 @@
+"""Conflicts: what other writers and table services did to the file groups that a change counts on.
+
+`Change.publish` calls `check_conflicts` after the change was sealed and before its completed file is created. The timeline is
+loaded again for it, and only if the change counts on a file group that existed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from penstock import options as o
+from penstock.commit.heartbeat import is_alive, is_lazy
+from penstock.errors import CorruptFile, WriteConflict
+from penstock.filegroup import markers
+from penstock.filegroup.names import parse_log_name
+from penstock.table import TableState
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.instant import Action, Instant
+from penstock.timeline.store import load_timeline, read_metadata
+from penstock.timeline.timeline import Timeline
+
+#: (partition path, file id)
+GroupId = tuple[str, str]
+Replaced = Mapping[str, Sequence[str]]
+
+
+def check_conflicts(
+    table: TableState, time: str, stats: Sequence[WriteStat], replaced: Replaced, *, runs_a_plan: bool = False
+) -> None:
+    """Raise WriteConflict if a file of this change would never be read, because its file group was replaced or its compaction
+    unscheduled since the change began.
+
+    File groups that the change itself replaces are checked too. Where another commit has replaced one of them, its rows are in
+    other files by now, and would be in the table twice, or survive a delete.
+
+    Args:
+        table: the table as it was when the change began.
+        time: the instant of the change.
+        replaced: the file groups that the change takes out of the table, by partition path.
+        runs_a_plan: whether the change is the run of a table service's plan. Writers keep away from the file groups of a
+            plan, so only the groups that the run replaces are checked.
+    """
+    base_instants = _base_instants_of_logs(stats) - {time}
+    groups = _groups_in(replaced)
+    if not runs_a_plan:
+        groups |= {(s.partition_path or "", s.file_id) for s in stats if s.prev_commit not in ("null", time)}
+    if base_instants or groups:
+        timeline = load_timeline(table.storage, table.base_path)
+        _check_compactions_are_planned(table, timeline, base_instants)
+        _check_not_replaced(table, time, timeline, groups)
+
+
+def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
+    """Return the base instants of the slices that the change added log files to."""
+    base_instants = set()
+    for stat in stats:
+        log = parse_log_name(stat.path.rpartition("/")[2]) if stat.path else None
+        if log is not None:
+            base_instants.add(log.base_instant)
+    return base_instants
+
+
+def _groups_in(replaced: Replaced) -> set[GroupId]:
+    groups: set[GroupId] = set()
+    for path, file_ids in replaced.items():
+        groups.update((path, file_id) for file_id in file_ids)
+    return groups
+
+
+def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_instants: Set[str]) -> None:
+    """Raise WriteConflict if log files lie on top of a compaction that was taken off the timeline.
+
+    A base instant before the start of the timeline was archived: its slice is there.
+    """
+    known = {instant.time for instant in timeline.instants}
+    gone = sorted(time for time in base_instants - known if timeline.start is None or time >= timeline.start)
+    if gone:
+        raise WriteConflict(f"compaction {gone[0]} of {table.base_path} was unscheduled during this write. Run it again")
+
+
+def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups: Set[GroupId]) -> None:
+    """Raise WriteConflict if a replace commit took one of the file groups since the change began, or is about to.
+
+    The service that deletes expired partitions names their file groups in its inflight file and then looks for writes. A
+    write looks for inflight replace commits when it is done. So one of the two sees the other, whichever comes first.
+    """
+    known = {*table.timeline.completed_times, time}
+    for instant in timeline.of(Action.REPLACE_COMMIT):
+        if instant.time in known:
+            continue
+        taken = _groups_in(_replaced_by(table, instant))
+        if not taken & groups:
+            continue
+        if _is_dead(table, instant):
+            # Its writer may only be slow. Once sealed it cannot publish, so the groups stay.
+            markers.seal(table.storage, table.base_path, instant.time)
+            continue
+        path, file_id = min(taken & groups)
+        raise WriteConflict(
+            f"{instant.file_name} of {table.base_path} takes file group {file_id} of partition {path!r} out of the "
+            "table, which this write counts on. Run it again; if that file is of a writer that died, and failed writes "
+            f"are never rolled back, run one with {o.FAILED_WRITES_POLICY.key}=EAGER first"
+        )
+
+
+def _is_dead(table: TableState, instant: Instant) -> bool:
+    """Whether the writer of a pending instant has no recent heartbeat. Only the lazy policy has heartbeats to go by."""
+    return not instant.is_completed and is_lazy(table) and not is_alive(table, instant.time)
+
+
+def _replaced_by(table: TableState, instant: Instant) -> Replaced:
+    """Return the file groups that a replace commit takes out of the table; none where its pending file does not say."""
+    try:
+        return read_metadata(table.storage, table.base_path, instant).replaced or {}
+    except (CorruptFile, FileNotFoundError):
+        if instant.is_completed:
+            raise
+        return {}  # the inflight file of most replace commits is empty
