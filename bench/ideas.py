@@ -28,8 +28,8 @@ from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_gr
 from penstock.filegroup.meta_columns import KEY_COLUMN, add_file_columns, stamp_rows
 from penstock.formats.dictionaries import repetitive_columns
 from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer
+from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import take_rows
-from penstock.merge.kernels.pair import positions_in
 from penstock.storage import LocalStorage
 
 Way = Callable[[], object]
@@ -79,7 +79,7 @@ class Merge:
         batch = pq.read_table(data / "up1")
         self.folder = folder
         self.base = self._stamped(rows, "20260101000000000")
-        known = positions_in(batch[KEY], rows[KEY].combine_chunks()) >= 0
+        known = find_positions(batch[KEY], rows[KEY].combine_chunks()) >= 0
         self.share = self._stamped(batch.filter(pa.array(known)).select(rows.column_names), "20260102000000000")
         self.path = str(folder / NAME)
         self._write(self._groups(self.base), self.path)
@@ -138,7 +138,7 @@ class Merge:
         """Newer rows in the place of older ones: what the default payload does."""
         keys = self.share[KEY_COLUMN].combine_chunks()
         for old in groups:
-            at = positions_in(old[KEY_COLUMN], keys)
+            at = find_positions(old[KEY_COLUMN], keys)
             order = np.where(at >= 0, old.num_rows + at, np.arange(old.num_rows))
             yield take_rows(pa.concat_tables([old, self.share]), order)
 

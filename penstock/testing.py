@@ -18,8 +18,8 @@ import pyarrow as pa
 from penstock.errors import SchemaError
 from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.kernels.gather import take_rows
-from penstock.merge.kernels.runs import FRESH, GONE, Flags
+from penstock.merge.kernels.gather import Flags, take_rows
+from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.payloads import unknown_payload
 from penstock.merge.user.merger import Own, own_merger
 from penstock.progress import format_table

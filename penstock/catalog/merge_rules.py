@@ -9,7 +9,7 @@ from penstock.errors import Unsupported
 from penstock.filegroup.log.scan import committed_times
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.slice_rows import MergeRules
-from penstock.merge.kernels.gather import column_at
+from penstock.merge.kernels.gather import find_column
 from penstock.merge.payloads import (
     PAYLOADS_WITH_EVENT_TIME,
     READY,
@@ -109,7 +109,7 @@ def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
     """Whether rows have this ordering column; only payloads of ours look into structs for it."""
     if ordering in (column["name"] for column in parse_avro(schema)["fields"]):
         return True
-    return payload in READY and column_at(avro_to_arrow(schema).empty_table(), ordering) is not None
+    return payload in READY and find_column(avro_to_arrow(schema).empty_table(), ordering) is not None
 
 
 def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:

@@ -11,7 +11,7 @@ from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import read_merged_rows
-from penstock.merge.kernels.pair import flat
+from penstock.merge.kernels.gather import to_array
 from penstock.table import TableState, table_schema
 
 
@@ -26,4 +26,4 @@ def read_keys(table: TableState, slice_: FileSlice) -> Iterator[pa.Array]:
     else:
         rows = iter(())
     for part in rows:
-        yield flat(part[KEY_COLUMN])
+        yield to_array(part[KEY_COLUMN])

@@ -25,7 +25,7 @@ from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteCon
 from penstock.filegroup import markers
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
-from penstock.merge.kernels.event_time import EventTimes
+from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
 from penstock.storage import join
 from penstock.table import TableState
@@ -283,9 +283,9 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
 
 def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
     """Return the ages of the newest and the oldest row that a commit changes; nothing where no row has an event time."""
-    times = EventTimes()
+    times = EventTimeSpan()
     for stat in stats:
-        times = times.with_more(EventTimes(stat.min_event_time, stat.max_event_time))
+        times = times.extend(EventTimeSpan(stat.min_event_time, stat.max_event_time))
     now = clock.now_ms()
     ages = {FRESHNESS_MS: times.freshness_ms(now), LATENCY_MS: times.latency_ms(now)}
     return {key: str(age) for key, age in ages.items() if age is not None}

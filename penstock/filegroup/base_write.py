@@ -15,16 +15,10 @@ import pyarrow.parquet as pq
 from penstock import clock
 from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import (
-    KEY_COLUMN,
-    add_file_columns,
-    add_null_meta_columns,
-    schema_with_meta,
-    stamp_rows,
-)
+from penstock.filegroup.meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, open_writer, read_footer
-from penstock.merge.kernels.event_time import EventTimes, event_times
+from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 from penstock.schema import META_COLUMNS
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
@@ -43,7 +37,7 @@ class BaseFileWriter:
         self.rows = 0
         self._output = output
         self._task = output.task
-        self._times = EventTimes()
+        self._times = EventTimeSpan()
         bloom = settings.bloom if settings.populate_meta else None
         self._footer = KeyFooter(bloom, read_footer(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
@@ -92,7 +86,7 @@ class BaseFileWriter:
     def note_times(self, rows: pa.Table) -> None:
         """Take note of the event times of rows that replace or delete old ones."""
         if self.settings.event_time is not None:
-            self._times = self._times.with_more(event_times(rows, self.settings.event_time))
+            self._times = self._times.extend(find_event_times(rows, self.settings.event_time))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
         """Say that rows of the old version, or such as an index takes for them, are gone for good."""

@@ -33,10 +33,10 @@ from penstock.formats.log.large_block import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.choice import Choice, is_changed
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.kernels.event_time import EventTimes, event_times
+from penstock.merge.kernels.by_key import find_positions
+from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 from penstock.merge.kernels.fold import LogRecords
-from penstock.merge.kernels.gather import Positions, take_rows, top_column
-from penstock.merge.kernels.pair import positions_in
+from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
@@ -86,12 +86,12 @@ class MergeCounts:
     keys: int = 0
     #: The column with event times, if they are asked for, and those of the log's rows that replace or delete base rows.
     event_time: str | None = None
-    times: EventTimes = field(default_factory=EventTimes)
+    times: EventTimeSpan = field(default_factory=EventTimeSpan)
 
     def note_times(self, rows: pa.Table) -> None:
         """Take note of the event times of rows."""
         if self.event_time is not None:
-            self.times = self.times.with_more(event_times(rows, self.event_time))
+            self.times = self.times.extend(find_event_times(rows, self.event_time))
 
     scan: ScanCounts = field(default_factory=ScanCounts)
 
@@ -199,13 +199,13 @@ def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
     if rules.merger.builds or rules.merger.folds:
         return names
     looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
-    needed = {rules.key, *wanted, *(top_column(path, names) for path in looked_at)}
+    needed = {rules.key, *wanted, *(find_top_column(path, names) for path in looked_at)}
     return [name for name in names if name in needed]
 
 
 def _merge_group(old: pa.Table, log: FoldedLog, rules: MergeRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
     """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
-    at = positions_in(record_keys(old, rules.key), log.keys)
+    at = find_positions(record_keys(old, rules.key), log.keys)
     hits = np.flatnonzero(at >= 0)
     if not len(hits):
         return old

@@ -31,8 +31,8 @@ from penstock.formats.parquet import (
     has_java_order,
     read_footer,
 )
+from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions
-from penstock.merge.kernels.pair import positions_in
 from penstock.storage import Storage
 
 #: Keys that are asked of a filter or a range first; if the filter may hold one of them, asking the others saves nothing.
@@ -124,7 +124,7 @@ def look_up(storage: Storage, bases: Sequence[BaseFile], keys: Keys, pruning: Pr
             found[number] = Found(_NONE, _NONE, 0, opened=False)
         elif chosen is not None:
             wanted = keys.keys.take(pa.array(chosen))
-            at = positions_in(_stored_keys(file, base), wanted)
+            at = find_positions(_stored_keys(file, base), wanted)
             rows = np.flatnonzero(at >= 0)
             found[number] = Found(rows, chosen[at[rows]], len(wanted), opened=True)
         else:
@@ -149,7 +149,7 @@ def _stored_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
 def _look_up_together(stored: Mapping[int, pa.ChunkedArray], keys: Keys) -> dict[int, Found]:
     if not stored:
         return {}
-    at = positions_in(pa.chunked_array([c for column in stored.values() for c in column.chunks], pa.string()), keys.keys)
+    at = find_positions(pa.chunked_array([c for column in stored.values() for c in column.chunks], pa.string()), keys.keys)
     found, start = {}, 0
     for number, column in stored.items():
         its = at[start : start + len(column)]
@@ -166,7 +166,7 @@ def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> 
     wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     groups = read_row_groups(file, base.path, schema) if len(wanted) else iter(())
-    return any(bool((positions_in(g[KEY_COLUMN], wanted) >= 0).any()) for g in groups)
+    return any(bool((find_positions(g[KEY_COLUMN], wanted) >= 0).any()) for g in groups)
 
 
 def key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:

@@ -31,13 +31,7 @@ from pyspark.sql.types import (
 
 from penstock.errors import OptionError, Unsupported
 from penstock.keys.column import Field, find_field
-from penstock.keys.generator import (
-    CONSISTENT_TIMESTAMP_OPTION,
-    PARTITION_PATH_OPTION,
-    TIMEBASED_PREFIX,
-    KeyColumns,
-    KeySettings,
-)
+from penstock.keys.generator import CONSISTENT_TIMESTAMP_OPTION, PARTITION_PATH_OPTION, TIMEBASED_PREFIX, KeyColumns, KeySettings
 from penstock.keys.joda_parsing import TextReader
 from penstock.keys.joda_pattern import Reading, Token, print_tokens, reading_of
 from penstock.keys.moment import MILLIS_MAX, moment_in, printed

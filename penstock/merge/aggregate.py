@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
-from penstock.merge.kernels.blend import blend, column_like, filled_from
-from penstock.merge.kernels.gather import Positions, column_at, take_rows
+from penstock.merge.kernels.blend import blend, cast_column, fill_nulls
+from penstock.merge.kernels.gather import Flags, Positions, find_column, take_rows, to_array
 from penstock.merge.kernels.lists import concat_lists
-from penstock.merge.kernels.ordering import is_newer
-from penstock.merge.kernels.pair import flat, ranks
-from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, joined, plain
+from penstock.merge.kernels.marks import drop_marks, is_fresh
+from penstock.merge.kernels.ordering import rank_values, stored_is_newer
+from penstock.merge.kernels.runs import Folded, Runs, join_neighbours
 from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
 
@@ -69,18 +69,18 @@ class _Joining(Merger):
         return _resolved(old, new, self.ordering, Choice.BUILD)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        new = plain(new)
+        new = drop_marks(new)
         return _as_of_later_commit(old, new, self._join(old, new, _is_late(old, new, self.ordering)))
 
     def is_delete_entry(self, rows: pa.Table) -> Flags:
         """In a log deletes are rows; what cannot be joined is refused before it is in one."""
-        none = plain(rows).slice(0, 0)
+        none = drop_marks(rows).slice(0, 0)
         self._join(none, none, np.zeros(0, np.bool_))
         return np.zeros(rows.num_rows, np.bool_)
 
     def fold(self, runs: Runs) -> Folded:
         left, fresh = _since_deletes(runs)
-        return Folded(joined(left, self._join_in_order), fresh)
+        return Folded(join_neighbours(left, self._join_in_order), fresh)
 
     def _join_in_order(self, older: pa.Table, newer: pa.Table) -> pa.Table:
         return _as_of_later_commit(older, newer, self._join(older, newer, np.zeros(older.num_rows, np.bool_)))
@@ -111,7 +111,7 @@ class Aggregate(_Joining):
             raise SchemaError(f"column {missing[0]!r} is to be aggregated, but the rows have {', '.join(new.column_names)}")
         columns = []
         for field in new.schema:
-            stored, incoming = column_like(old, field), new[field.name]
+            stored, incoming = cast_column(old, field), new[field.name]
             earlier, later = blend(late, incoming, stored), blend(late, stored, incoming)
             columns.append(_aggregate(named.get(field.name), field, earlier, later))
         return pa.table(columns, schema=new.schema)
@@ -132,7 +132,7 @@ class KeepHistory(_Joining):
 
     def _join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         kind = self._checked(new.schema)
-        whole = [(column_like(old, field), new[field.name]) for field in new.schema]
+        whole = [(cast_column(old, field), new[field.name]) for field in new.schema]
         winner = pa.table([blend(late, a, b) for a, b in whole], schema=new.schema)
         loser = pa.table([blend(late, b, a) for a, b in whole], schema=new.schema)
         # What the older row had comes before itself, what the newer one had behind it.
@@ -154,8 +154,8 @@ class KeepHistory(_Joining):
             return None
 
         def rank(versions: pa.Array) -> Positions:
-            values = column_at(pa.Table.from_arrays(versions.flatten(), names=fields), ordering)
-            return np.zeros(len(versions), np.int64) if values is None else ranks(values, ordering)
+            values = find_column(pa.Table.from_arrays(versions.flatten(), names=fields), ordering)
+            return np.zeros(len(versions), np.int64) if values is None else rank_values(values, ordering)
 
         return rank
 
@@ -164,24 +164,24 @@ def _resolved(old: pa.Table, new: pa.Table, ordering: str | None, otherwise: Cho
     """Deletes and fresh rows win unless the stored row is newer."""
     late = _is_late(old, new, ordering)
     gone = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
-    taken = np.where(fresh_rows(new) & ~late, Choice.TAKE_NEW, otherwise)
+    taken = np.where(is_fresh(new) & ~late, Choice.TAKE_NEW, otherwise)
     return np.where(delete_flags(new), gone, taken).astype(np.int8)
 
 
 def _is_late(old: pa.Table, new: pa.Table, ordering: str | None) -> Flags:
-    return is_newer(old, new, ordering) if ordering else np.zeros(new.num_rows, np.bool_)
+    return stored_is_newer(old, new, ordering) if ordering else np.zeros(new.num_rows, np.bool_)
 
 
 def _since_deletes(runs: Runs) -> tuple[Runs, Flags]:
     """Each run by ordering value, from behind its last delete on (the delete alone, where nothing follows); which had one."""
-    runs = runs.by_ordering()
+    runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete
     deletes = delete_flags(runs.rows)
     if not deletes.any():
         return runs, fresh
     last = np.maximum.reduceat(np.where(deletes, np.arange(len(deletes)), -1), runs.starts)
     followed = (last >= 0) & (last < runs.ends)
-    left = runs.from_row(np.where(last < 0, runs.starts, np.minimum(last + 1, runs.ends)))
+    left = runs.start_at(np.where(last < 0, runs.starts, np.minimum(last + 1, runs.ends)))
     return replace(left, after_delete=None), (fresh & (last != runs.ends)) | followed
 
 
@@ -212,18 +212,18 @@ def _as_of_later_commit(old: pa.Table, new: pa.Table, rows: pa.Table) -> pa.Tabl
     known = [name for name in META_COLUMNS if name in rows.column_names and name in old.column_names]
     if META_COLUMNS[0] not in known:
         return rows
-    before = np.asarray(pc.greater(column_like(old, new.schema.field(META_COLUMNS[0])), new[META_COLUMNS[0]]))
+    before = np.asarray(pc.greater(cast_column(old, new.schema.field(META_COLUMNS[0])), new[META_COLUMNS[0]]))
     for name in known:
         at = rows.schema.get_field_index(name)
         field = rows.schema.field(at)
-        rows = rows.set_column(at, field, blend(before.astype(np.bool_), column_like(old, field), new[name]))
+        rows = rows.set_column(at, field, blend(before.astype(np.bool_), cast_column(old, field), new[name]))
     return rows
 
 
 def _versions(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
     """Each row as a list of one struct."""
     fields = list(kind.value_type)
-    structs = pa.StructArray.from_arrays([flat(column_like(rows, field)) for field in fields], fields=fields)
+    structs = pa.StructArray.from_arrays([to_array(cast_column(rows, field)) for field in fields], fields=fields)
     lists = pa.ListArray.from_arrays(pa.array(np.arange(rows.num_rows + 1, dtype=np.int32)), structs)
     return pa.chunked_array([lists.cast(kind)])
 
@@ -231,7 +231,7 @@ def _versions(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     try:
         if name == "sum":
-            return filled_from(_sum(earlier, later), filled_from(earlier, later))
+            return fill_nulls(_sum(earlier, later), fill_nulls(earlier, later))
         if name in ("max", "min"):
             return _extreme(name, earlier, later)
         if name == "collect":
@@ -239,9 +239,9 @@ def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, late
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         raise SchemaError(f"{name} of column {field.name!r}, which is {field.type}, cannot be taken: {e}") from e
     if name == "first":
-        return filled_from(earlier, later)
+        return fill_nulls(earlier, later)
     if name == "last":
-        return filled_from(later, earlier)
+        return fill_nulls(later, earlier)
     return later
 
 
@@ -260,4 +260,4 @@ def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.
         return (pc.max_element_wise if name == "max" else pc.min_element_wise)(earlier, later)
     stays = (pc.greater if name == "max" else pc.less)(earlier, later)
     chosen = blend(np.asarray(pc.fill_null(stays, False), dtype=np.bool_), earlier, later)
-    return filled_from(chosen, earlier)
+    return fill_nulls(chosen, earlier)

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from penstock.errors import SchemaError
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, check_operations, delete_flags, has_text
-from penstock.merge.kernels.blend import blend, column_like
-from penstock.merge.kernels.runs import Flags, Folded, Runs
+from penstock.merge.kernels.blend import blend, cast_column
+from penstock.merge.kernels.gather import Flags
+from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
 from penstock.schema import OPERATION_COLUMN
 
@@ -50,7 +51,7 @@ class DebeziumMySql(Merger):
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         file, at = _binlog_places(_positions(new, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
-        stored = column_like(old, new.schema.field(MYSQL_POSITION))
+        stored = cast_column(old, new.schema.field(MYSQL_POSITION))
         known = np.asarray(pc.is_valid(stored))
         old_file, old_at = _binlog_places(stored)
         kept = known & ((file < old_file) | ((file == old_file) & (at <= old_at)))
@@ -78,7 +79,7 @@ class DebeziumPostgres(Merger):
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         at = _positions(new, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
-        stored = column_like(old, new.schema.field(POSTGRES_POSITION))
+        stored = cast_column(old, new.schema.field(POSTGRES_POSITION))
         kept = np.asarray(pc.fill_null(pc.less(at, stored), False), dtype=np.bool_)
         lacking = np.zeros(new.num_rows, np.bool_)
         for name in new.column_names:
@@ -98,7 +99,7 @@ class DebeziumPostgres(Merger):
         columns = []
         for field in new.schema:
             lacking = _unavailable(new[field.name])
-            columns.append(blend(~lacking, new[field.name], column_like(old, field)) if lacking.any() else new[field.name])
+            columns.append(blend(~lacking, new[field.name], cast_column(old, field)) if lacking.any() else new[field.name])
         return pa.table(columns, schema=new.schema)
 
 

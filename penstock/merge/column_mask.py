@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from penstock.errors import SchemaError
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, check_operations, delete_flags, has_text
-from penstock.merge.kernels.blend import blend, column_like
-from penstock.merge.kernels.gather import take_rows, top_column
-from penstock.merge.kernels.lists import lists_of
-from penstock.merge.kernels.ordering import is_newer
-from penstock.merge.kernels.pair import flat
-from penstock.merge.kernels.runs import Flags, Folded, Runs, fresh_rows, plain
+from penstock.merge.kernels.blend import blend, cast_column
+from penstock.merge.kernels.gather import Flags, find_top_column, take_rows, to_array
+from penstock.merge.kernels.lists import build_lists
+from penstock.merge.kernels.marks import drop_marks, is_fresh
+from penstock.merge.kernels.ordering import stored_is_newer
+from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
@@ -49,9 +49,9 @@ class Masked(Merger):
         return (self.mask, self.operation) if self.operation else (self.mask,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        whole = self._is_whole(new) | fresh_rows(new)
+        whole = self._is_whole(new) | is_fresh(new)
         taken = np.where(self.is_delete(new), Choice.DELETE, np.where(whole, Choice.TAKE_NEW, Choice.BUILD))
-        late = is_newer(old, new, self.ordering) if self.ordering else np.zeros(new.num_rows, np.bool_)
+        late = stored_is_newer(old, new, self.ordering) if self.ordering else np.zeros(new.num_rows, np.bool_)
         return np.where(late, Choice.KEEP_OLD, taken).astype(np.int8)
 
     def is_delete(self, new: pa.Table) -> Flags:
@@ -68,23 +68,23 @@ class Masked(Merger):
         return np.zeros(rows.num_rows, np.bool_)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        new = plain(new)
+        new = drop_marks(new)
         supplied = self._supplied(new)
         columns = [
-            blend(supplied[:, i], new[field.name], column_like(old, field)) if not supplied[:, i].all() else new[field.name]
+            blend(supplied[:, i], new[field.name], cast_column(old, field)) if not supplied[:, i].all() else new[field.name]
             for i, field in enumerate(new.schema)
         ]
         return self.to_stored(pa.table(columns, schema=new.schema))
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        new = plain(new)
+        new = drop_marks(new)
         if self.mask not in new.column_names:
             return new
         at = new.schema.get_field_index(self.mask)
         return new.set_column(at, new.schema.field(at), pa.nulls(new.num_rows, new.schema.field(at).type))
 
     def fold(self, runs: Runs) -> Folded:
-        runs = runs.without_late(self.is_delete(runs.rows)) if runs.in_log else runs.by_ordering()
+        runs = runs.drop_late_rows(self.is_delete(runs.rows)) if runs.in_log else runs.sort_by_ordering()
         gone, whole = self.is_delete(runs.rows), self._is_whole(runs.rows)
         places = np.arange(runs.rows.num_rows)
         anew = np.maximum.reduceat(np.where(gone | whole, places, -1), runs.starts)
@@ -92,7 +92,7 @@ class Masked(Merger):
         complete = anew >= 0
         if runs.after_delete is not None:
             complete = complete | runs.after_delete
-        left = runs.from_row(np.where(anew < 0, runs.starts, anew + after_delete))
+        left = runs.start_at(np.where(anew < 0, runs.starts, anew + after_delete))
         supplied = self._supplied(left.rows) | self._is_whole(left.rows)[:, None]
         supplied[self.is_delete(left.rows)] = True
         return Folded(self._last_supplied(left, supplied, complete))
@@ -112,7 +112,7 @@ class Masked(Merger):
             at = runs.rows.schema.get_field_index(self.mask)
             lengths = np.where(complete, 0, any_row.sum(axis=1))
             named = names.filter(pa.array(~complete[np.nonzero(any_row)[0]]))
-            columns[at] = lists_of(named, lengths, ~complete, runs.rows.schema.field(at).type)
+            columns[at] = build_lists(named, lengths, ~complete, runs.rows.schema.field(at).type)
         return pa.table(columns, schema=runs.rows.schema)
 
     def _not_named(self, rows: pa.Table) -> set[str]:
@@ -121,7 +121,7 @@ class Masked(Merger):
         if self.operation:
             named.add(self.operation)
         if self.ordering:
-            named.add(top_column(self.ordering, rows.column_names))
+            named.add(find_top_column(self.ordering, rows.column_names))
         return named
 
     def _is_whole(self, rows: pa.Table) -> Flags:
@@ -140,7 +140,7 @@ class Masked(Merger):
         supplied[:, [name in self._not_named(rows) for name in names]] = True
         if self.mask not in names:
             return supplied | True
-        mask = flat(rows[self.mask])
+        mask = to_array(rows[self.mask])
         named = pc.index_in(pc.list_flatten(mask), value_set=pa.array(names))
         if named.null_count:
             odd = pc.list_flatten(mask).filter(named.is_null())[0].as_py()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.kernels.runs import Flags
+from penstock.merge.kernels.gather import Flags
 
 #: The boolean column that says a row is a delete.
 DELETE_FLAG = "_hoodie_is_deleted"

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
-from penstock.merge.kernels.gather import Positions, take_rows, top_column
-from penstock.merge.kernels.runs import Flags, Folded, Runs, newest, plain
+from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
+from penstock.merge.kernels.marks import drop_marks
+from penstock.merge.kernels.runs import Folded, Runs, find_newest
 
 
 class Merger:
@@ -111,7 +112,7 @@ class Merger:
 
         By default only the marks that writers add for mergers are dropped.
         """
-        return plain(new)
+        return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
         """Decide about pairs of rows: each row of `new` and the row of `old` at the same place in `at`.
@@ -119,7 +120,7 @@ class Merger:
         Args:
             old: whole stored rows; some may be in no pair.
         """
-        names = dict.fromkeys(top_column(path, old.column_names) for path in self.needs)
+        names = dict.fromkeys(find_top_column(path, old.column_names) for path in self.needs)
         needed = old.select([name for name in names if name in old.column_names])
         return MergedPairs(self.resolve(take_rows(needed, at), new), self, old, at, new)
 
@@ -134,7 +135,7 @@ class Merger:
         The default picks the row with the greatest ordering value, the last one among equals.
         """
         ranks = None if self.ignores_ordering else runs.ranks
-        return Folded(take_rows(runs.rows, newest(runs.starts, runs.rows.num_rows, ranks)))
+        return Folded(take_rows(runs.rows, find_newest(runs.starts, runs.rows.num_rows, ranks)))
 
 
 @dataclass(frozen=True)

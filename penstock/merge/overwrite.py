@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DeleteMarker, delete_flags
-from penstock.merge.kernels.gather import take_rows
-from penstock.merge.kernels.ordering import is_as_new, is_newer
-from penstock.merge.kernels.runs import Flags, Folded, Runs
+from penstock.merge.kernels.gather import Flags, take_rows
+from penstock.merge.kernels.ordering import stored_is_as_new, stored_is_newer
+from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
 
 
@@ -62,7 +62,7 @@ class EventTimeOrdering(Merger):
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         taken = np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
-        return np.where(is_newer(old, new, self.ordering), Choice.KEEP_OLD, taken)
+        return np.where(stored_is_newer(old, new, self.ordering), Choice.KEEP_OLD, taken)
 
     def is_delete(self, new: pa.Table) -> Flags:
         return _deletes(new, self.marker)
@@ -74,7 +74,7 @@ class FirstValue(EventTimeOrdering):
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         choices = super().resolve(old, new)
-        return np.where(is_as_new(old, new, self.ordering), Choice.KEEP_OLD, choices)
+        return np.where(stored_is_as_new(old, new, self.ordering), Choice.KEEP_OLD, choices)
 
     def fold(self, runs: Runs) -> Folded:
         if runs.ranks is None:
@@ -97,7 +97,7 @@ class EventTimeAvro(Merger):
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         deletes = self.is_delete(new)
         # Deletes are not compared, so they may lack an ordering value.
-        kept = np.where(is_newer(old, new, self.ordering, ~deletes), Choice.KEEP_OLD, Choice.TAKE_NEW)
+        kept = np.where(stored_is_newer(old, new, self.ordering, ~deletes), Choice.KEEP_OLD, Choice.TAKE_NEW)
         return np.where(deletes, Choice.DELETE, kept)
 
 

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, delete_flags
-from penstock.merge.kernels.blend import blend, column_like, complete_rows, filled_from
-from penstock.merge.kernels.gather import Positions, column_at, take_rows
-from penstock.merge.kernels.ordering import is_newer
-from penstock.merge.kernels.runs import Flags, Folded, Runs, last_known
+from penstock.merge.kernels.blend import blend, cast_column, fill_nulls, is_complete
+from penstock.merge.kernels.gather import Flags, Positions, find_column, take_rows
+from penstock.merge.kernels.ordering import stored_is_newer
+from penstock.merge.kernels.runs import Folded, Runs, take_last_known
 from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
 
@@ -41,9 +41,9 @@ class NonDefaults(Merger):
         defaults = dict(self.defaults)
         columns = []
         for field in new.schema:
-            stored = column_like(old, field)
+            stored = cast_column(old, field)
             if defaults.get(field.name) is None:
-                columns.append(filled_from(new[field.name], stored))
+                columns.append(fill_nulls(new[field.name], stored))
             else:
                 columns.append(blend(~_equals(new[field.name], defaults[field.name]), new[field.name], stored))
         return pa.table(columns, schema=new.schema)
@@ -51,8 +51,8 @@ class NonDefaults(Merger):
     def _supplied(self, new: pa.Table) -> Flags:
         """Rows that replace every value."""
         if not self.defaults:
-            return complete_rows(new)
-        supplied = complete_rows(new.drop_columns([n for n, v in self.defaults if v is not None and n in new.column_names]))
+            return is_complete(new)
+        supplied = is_complete(new.drop_columns([n for n, v in self.defaults if v is not None and n in new.column_names]))
         for name, value in self.defaults:
             if value is not None and name in new.column_names:
                 supplied &= ~_equals(new[name], value)
@@ -77,16 +77,16 @@ class PartialUpdate(Merger):
         deletes = self.is_delete(new)
         older = self._is_late(old, new, ~deletes)
         gone = deletes | (older & delete_flags(old))
-        taken = np.where(complete_rows(new) & ~older, Choice.TAKE_NEW, Choice.BUILD)
+        taken = np.where(is_complete(new) & ~older, Choice.TAKE_NEW, Choice.BUILD)
         return np.where(gone, Choice.DELETE, taken).astype(np.int8)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         late = self._is_late(old, new, np.ones(new.num_rows, np.bool_))
         columns = []
         for field in new.schema:
-            incoming, stored = new[field.name], column_like(old, field)
+            incoming, stored = new[field.name], cast_column(old, field)
             if field.name in META_COLUMNS or not late.any():
-                merged = filled_from(incoming, stored)
+                merged = fill_nulls(incoming, stored)
             else:
                 lacking = np.asarray(pc.is_null(stored), dtype=np.bool_)
                 merged = blend(np.where(late, lacking, np.asarray(pc.is_valid(incoming))), incoming, stored)
@@ -94,16 +94,16 @@ class PartialUpdate(Merger):
         return pa.table(columns, schema=new.schema)
 
     def fold(self, runs: Runs) -> Folded:
-        return Folded(last_known(_by_precedence(runs.from_row(_fold_begins(runs)))))
+        return Folded(take_last_known(_by_precedence(runs.start_at(_fold_begins(runs)))))
 
     def _is_late(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
         """Where the stored row is the newer one, among some; values of two types do not compare."""
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
-        stored, incoming = column_at(old, self.ordering), column_at(new, self.ordering)
+        stored, incoming = find_column(old, self.ordering), find_column(new, self.ordering)
         if stored is None or incoming is None or stored.type != incoming.type:
             return np.zeros(new.num_rows, np.bool_)
-        return is_newer(old, new, self.ordering, among)
+        return stored_is_newer(old, new, self.ordering, among)
 
 
 def _fold_begins(runs: Runs) -> Positions:

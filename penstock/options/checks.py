@@ -19,12 +19,7 @@ from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIEL
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
 from penstock.options.operation import Operation
 from penstock.options.option import Option, Options, to_raw, words
-from penstock.options.table import (
-    POPULATE_META_FIELDS,
-    STORED_PRECOMBINE_FIELD,
-    STORED_RECORD_KEY_FIELDS,
-    STORED_TABLE_TYPE,
-)
+from penstock.options.table import POPULATE_META_FIELDS, STORED_PRECOMBINE_FIELD, STORED_RECORD_KEY_FIELDS, STORED_TABLE_TYPE
 from penstock.options.timeline import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
 from penstock.options.write import (
     BULK_INSERT_SORT_MODE,

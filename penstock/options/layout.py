@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.option import (
-    GIB,
-    MIB,
-    Family,
-    Option,
-    amount,
-    boolean,
-    positive,
-    probability,
-    whole,
-    word,
-)
+from penstock.options.option import GIB, MIB, Family, Option, amount, boolean, positive, probability, whole, word
 
 ORC_FILES: Final = Family("hoodie.orc.", "Layout of ORC base files; Penstock writes Parquet only.")
 HFILE_FILES: Final = Family("hoodie.hfile.", "Layout of HFile base files; Penstock writes Parquet only.")

@@ -9,14 +9,7 @@ from penstock.keys.names import partition_columns
 from penstock.merge.payloads import OWN_PREFIX
 from penstock.options import Options
 from penstock.storage import Storage, join
-from penstock.table import (
-    LAYOUT_VERSION,
-    MERGE_ON_READ,
-    TABLE_VERSION,
-    TableConfig,
-    TableState,
-    write_config,
-)
+from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, TableState, write_config
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 

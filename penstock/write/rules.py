@@ -14,7 +14,7 @@ from penstock.filegroup.key_changes import key_changes_folder
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
-from penstock.merge.kernels.gather import column_at
+from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete
 from penstock.merge.payloads import (
@@ -54,7 +54,7 @@ def check_ordering_column(write: WriteContext) -> None:
     if not combines(write):
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
-    if column_at(write.prepared.stored.empty_table(), column) is None:
+    if find_column(write.prepared.stored.empty_table(), column) is None:
         raise SchemaError(missing_ordering(column, write.prepared.stored.names))
 
 

@@ -11,21 +11,8 @@ import pytest
 
 import penstock
 import penstock.api
-from penstock.api import (
-    cleaning,
-    clustering,
-    compaction,
-    index_report,
-    maintenance,
-    read,
-    report,
-    restoring,
-    table,
-    write,
-)
-from penstock.api import (
-    inspect as inspecting,
-)
+from penstock.api import cleaning, clustering, compaction, index_report, maintenance, read, report, restoring, table, write
+from penstock.api import inspect as inspecting
 from penstock.bundle import bundle
 from penstock.registry import merger, payload
 from penstock.testing import check_merger

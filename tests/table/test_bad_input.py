@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.errors import (
-    CorruptFile,
-    OptionError,
-    PenstockError,
-    RecordKeyError,
-    SchemaError,
-    TableNotFound,
-    Unsupported,
-)
+from penstock.errors import CorruptFile, OptionError, PenstockError, RecordKeyError, SchemaError, TableNotFound, Unsupported
 from penstock.formats.properties import write_properties
 from tests.table.tables import (
     BULK,

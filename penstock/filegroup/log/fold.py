@@ -19,9 +19,8 @@ import pyarrow as pa
 from penstock.formats.murmur import murmur
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.fold import LogRecords, fold_log
-from penstock.merge.kernels.gather import Positions, take_across, take_rows
-from penstock.merge.kernels.pair import flat
-from penstock.merge.kernels.runs import FRESH, Flags
+from penstock.merge.kernels.gather import Flags, Positions, take_from_tables, take_rows, to_array
+from penstock.merge.kernels.marks import FRESH
 from penstock.merge.merger import Merger
 from penstock.storage.spill import SpillFile
 
@@ -56,7 +55,7 @@ class FoldedLog:
 
     def take(self, numbers: Positions) -> pa.Table:
         """Rows by their number; with `FRESH` beside them where it matters to any. Those of deleted keys are null."""
-        rows = take_across(self._tables, numbers)
+        rows = take_from_tables(self._tables, numbers)
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
 
 
@@ -119,10 +118,10 @@ def _concat(parts: list[LogRecords]) -> LogRecords:
     if any(part.fresh is not None for part in parts):
         fresh = np.concatenate([np.zeros(len(p.keys), np.bool_) if p.fresh is None else p.fresh for p in parts])
     return LogRecords(
-        keys=flat(pa.chunked_array([part.keys for part in _one_kind(parts)])),
+        keys=to_array(pa.chunked_array([part.keys for part in _one_kind(parts)])),
         rows=pa.concat_tables([part.rows for part in parts]),
         empty=np.concatenate([part.empty for part in parts]),
-        ordering=None if parts[0].ordering is None else flat(pa.chunked_array([part.ordering for part in parts])),
+        ordering=None if parts[0].ordering is None else to_array(pa.chunked_array([part.ordering for part in parts])),
         fresh=fresh,
     )
 
@@ -201,9 +200,9 @@ def _of_table(table: pa.Table) -> LogRecords:
     own = [name for name in (_KEY, _EMPTY, _FRESH, _ORDERING) if name in table.column_names]
     fresh = np.asarray(table[_FRESH], dtype=np.bool_)
     return LogRecords(
-        keys=flat(table[_KEY]),
+        keys=to_array(table[_KEY]),
         rows=table.drop_columns(own),
         empty=np.asarray(table[_EMPTY], dtype=np.bool_),
-        ordering=flat(table[_ORDERING]) if _ORDERING in own else None,
+        ordering=to_array(table[_ORDERING]) if _ORDERING in own else None,
         fresh=fresh if fresh.any() else None,
     )

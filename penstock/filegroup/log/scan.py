@@ -31,8 +31,7 @@ from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, r
 from penstock.formats.log.deletes import Deletes
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.merge.kernels.fold import LogRecords
-from penstock.merge.kernels.gather import column_at
-from penstock.merge.kernels.pair import flat
+from penstock.merge.kernels.gather import find_column, to_array
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
@@ -224,8 +223,8 @@ def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, 
 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
-    keys = _checked_keys(flat(record_keys(rows, columns.key)), block)
-    ordering = None if columns.ordering is None else flat(column_at(rows, columns.ordering))
+    keys = _checked_keys(to_array(record_keys(rows, columns.key)), block)
+    ordering = None if columns.ordering is None else to_array(find_column(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)
 
@@ -233,8 +232,8 @@ def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     """Deletes part by part: beside its key each has as many nulls as there are columns."""
     keys = _checked_keys(deletes.keys, block)
-    values = None if columns.ordering is None else column_at(arrow.empty_table(), columns.ordering)
-    ordering = None if values is None else flat(deletes.ordering(values.type))
+    values = None if columns.ordering is None else find_column(arrow.empty_table(), columns.ordering)
+    ordering = None if values is None else to_array(deletes.ordering(values.type))
     at_once = max(_FEWEST_DELETES, columns.part_bytes // (_NULL_BYTES * len(arrow)))
     for at in range(0, len(keys), at_once):
         some = keys.slice(at, at_once)

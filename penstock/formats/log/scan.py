@@ -7,18 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.log.block import (
-    FORMAT_VERSION,
-    FRONT,
-    INT,
-    KIND,
-    LONG,
-    MAGIC,
-    ROLLBACK,
-    BlockType,
-    HeaderKey,
-    LogBlock,
-)
+from penstock.formats.log.block import FORMAT_VERSION, FRONT, INT, KIND, LONG, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock
 from penstock.formats.log.read import open_log
 
 _LEAST_SIZE = KIND.size + INT.size + LONG.size + INT.size + LONG.size  # both maps and the content empty

@@ -1,4 +1,4 @@
-"""Rows out of two: for each column and pair of rows the value of one side or the other. Kernels, for columns of every type."""
+"""Building columns out of two: for each pair of rows the value of the one side or of the other. Works for every type."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.kernels.runs import Flags
+from penstock.merge.kernels.gather import Flags
 
 
-def blend(first: Flags, one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of `one` where `first` holds, else of `other`."""
-    if first.all():
-        return one
-    if not first.any():
-        return other
-    return _chunked(pc.if_else(pa.array(first), one, other))
+def blend(takes_first: Flags, first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of `first` where `takes_first` holds, and of `second` elsewhere."""
+    # Columns that come from one side alone are the usual case, and need no copy.
+    if takes_first.all():
+        return first
+    if not takes_first.any():
+        return second
+    return _to_chunked(pc.if_else(pa.array(takes_first), first, second))
 
 
-def filled_from(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of `one`; where these are null, of `other`."""
-    return one if one.null_count == 0 else _chunked(pc.coalesce(one, other))
+def fill_nulls(values: pa.ChunkedArray, fallback: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values, with those of `fallback` in place of nulls."""
+    return values if values.null_count == 0 else _to_chunked(pc.coalesce(values, fallback))
 
 
-def column_like(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """A column as this field says; nulls where the rows have none."""
+def cast_column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the column that a field names, in the type of the field; nulls if the rows have no such column."""
     if field.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
     column = rows[field.name]
     return column if column.type == field.type else column.cast(field.type)
 
 
-def complete_rows(rows: pa.Table) -> Flags:
-    """Rows without a null."""
+def is_complete(rows: pa.Table) -> Flags:
+    """Return which rows have no null in any column."""
     complete = np.ones(rows.num_rows, np.bool_)
     for column in rows.columns:
         if column.null_count:
@@ -40,5 +41,5 @@ def complete_rows(rows: pa.Table) -> Flags:
     return complete
 
 
-def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

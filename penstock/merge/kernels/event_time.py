@@ -1,4 +1,4 @@
-"""Event times of rows: the least and the greatest, as write stats carry them, in milliseconds since the epoch."""
+"""Event times of rows: the least and the greatest, in milliseconds since the epoch, as write stats carry them."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.kernels.gather import column_at
+from penstock.merge.kernels.gather import find_column
 
 
 @dataclass(frozen=True)
-class EventTimes:
-    """The span of event times of some rows; None: no row had one that is understood."""
+class EventTimeSpan:
+    """The least and the greatest event time of some rows; None if no row has one that can be read."""
 
     least_ms: int | None = None
     greatest_ms: int | None = None
 
-    def with_more(self, other: EventTimes) -> EventTimes:
-        """The span of both."""
-        least = [v for v in (self.least_ms, other.least_ms) if v is not None]
-        greatest = [v for v in (self.greatest_ms, other.greatest_ms) if v is not None]
-        return EventTimes(min(least, default=None), max(greatest, default=None))
+    def extend(self, more: EventTimeSpan) -> EventTimeSpan:
+        """Return the span that covers both."""
+        least = [value for value in (self.least_ms, more.least_ms) if value is not None]
+        greatest = [value for value in (self.greatest_ms, more.greatest_ms) if value is not None]
+        return EventTimeSpan(min(least, default=None), max(greatest, default=None))
 
     def freshness_ms(self, commit_ms: int) -> int | None:
-        """How old the newest row was when it was committed."""
+        """Return the age of the newest row at the time of its commit."""
         return None if self.greatest_ms is None else commit_ms - self.greatest_ms
 
     def latency_ms(self, commit_ms: int) -> int | None:
-        """How old the oldest row was when it was committed."""
+        """Return the age of the oldest row at the time of its commit."""
         return None if self.least_ms is None else commit_ms - self.least_ms
 
 
-def event_times(rows: pa.Table, column: str) -> EventTimes:
-    """Event times of rows. Values of 10 digits are seconds, of 13 milliseconds; others are passed over."""
-    values = column_at(rows, column)
+def find_event_times(rows: pa.Table, column: str) -> EventTimeSpan:
+    """Return the span of a column's event times. Values of 10 digits are seconds, of 13 milliseconds; others are skipped."""
+    values = find_column(rows, column)
     if values is None or rows.num_rows == 0 or pa.types.is_nested(values.type):
-        return EventTimes()
+        return EventTimeSpan()
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
+    # Hudi goes by the number of digits in the text form, whatever the type of the column.
     texts = values.cast(pa.string())
-    digits = pc.fill_null(pc.match_substring_regex(texts, r"^([0-9]{10}|[0-9]{13})$"), False)
-    numbers = texts.filter(digits).cast(pa.int64())
+    is_readable = pc.fill_null(pc.match_substring_regex(texts, r"^([0-9]{10}|[0-9]{13})$"), False)
+    numbers = texts.filter(is_readable).cast(pa.int64())
     in_ms = pc.if_else(pc.less(numbers, 10**10), pc.multiply(numbers, 1000), numbers)
     span = pc.min_max(in_ms).as_py()
-    return EventTimes(span["min"], span["max"])
+    return EventTimeSpan(span["min"], span["max"])

@@ -1,7 +1,7 @@
-"""Rows by position and columns by path. Kernels that stay right where a column holds more bytes than 32-bit offsets reach.
+"""Rows by position and columns by path. These kernels stay right when a column holds more bytes than 32-bit offsets reach.
 
-Arrow's own `take` glues the chunks of a column together first; beyond 2 GiB of text it fails, and older releases give
-back an array whose offsets have overflowed.
+Arrow's own `take` first concatenates the chunks of a column. Beyond 2 GiB of text it fails, and older releases return an array
+whose offsets have overflowed.
 """
 
 from __future__ import annotations
@@ -13,47 +13,54 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: Numbers of rows.
 Positions = npt.NDArray[np.int64]
+#: One boolean per row, or per pair of rows.
+Flags = npt.NDArray[np.bool_]
 
-#: Bytes that a column may have and still be addressed with 32 bits.
+#: Bytes that a column may have and still be addressed with 32 bits; the last MiB is a reserve for padding and validity bits.
 OFFSETS_REACH = (1 << 31) - (1 << 20)
 
 
 def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
-    """The rows at these positions, in this order. Columns may come in several chunks. Neighbours are not copied."""
+    """Return the rows at these positions, in this order. Columns may have several chunks.
+
+    Rows that follow one another in the table are returned as a slice, without a copy.
+    """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
         return table.slice(int(rows[0]), len(rows))
-    if _reaches(table, rows):
+    if _fits_offsets(table, rows):
         return table.take(pa.array(rows))
-    wanted, back = np.unique(rows, return_inverse=True)
-    wide = pa.schema([f.with_type(_wide(f.type)) for f in table.schema])
-    taken = pa.concat_tables([part.cast(wide) for part in _of_batches(table, wanted)]).take(pa.array(back))
-    return pa.concat_tables([part.cast(table.schema) for part in _parts(taken)])
+    # Too large for 32-bit offsets: take each row once, batch by batch, widen to 64-bit offsets, and put the rows in order there.
+    distinct, back = np.unique(rows, return_inverse=True)
+    wide = pa.schema([field.with_type(_widen_type(field.type)) for field in table.schema])
+    taken = pa.concat_tables([part.cast(wide) for part in _take_by_batch(table, distinct)]).take(pa.array(back))
+    return pa.concat_tables([part.cast(table.schema) for part in _split_to_reach(taken)])
 
 
-def take_across(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
-    """The rows at these positions of all tables behind one another, in this order. Only tables with such rows are looked at."""
+def take_from_tables(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
+    """Return rows by their positions in the concatenation of the tables. Tables without such a row are not read."""
     if len(tables) == 1:
         return take_rows(tables[0], rows)
     starts = np.cumsum([0, *(table.num_rows for table in tables)])
     order = np.argsort(rows, kind="stable")
     ascending = rows[order]
     bounds = np.searchsorted(ascending, starts)
-    parts = [
-        take_rows(table, ascending[bounds[i] : bounds[i + 1]] - starts[i])
-        for i, table in enumerate(tables)
-        if bounds[i + 1] > bounds[i]
-    ]
-    found = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
+    parts = []
+    for number, table in enumerate(tables):
+        of_table = ascending[bounds[number] : bounds[number + 1]]
+        if len(of_table):
+            parts.append(take_rows(table, of_table - starts[number]))
+    taken = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
     if np.array_equal(order, np.arange(len(order))):
-        return found
+        return taken
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    return take_rows(found, back)
+    return take_rows(taken, back)
 
 
-def column_at(table: pa.Table, path: str) -> pa.ChunkedArray | None:
-    """A column, or a field inside structs (`a.b`); None if there is none. A null struct has null fields."""
+def find_column(table: pa.Table, path: str) -> pa.ChunkedArray | None:
+    """Return a column, or a field inside structs (`a.b`); None if the table has neither. A null struct has null fields."""
     if path in table.column_names:
         return table[path]
     top, *rest = path.split(".")
@@ -67,35 +74,53 @@ def column_at(table: pa.Table, path: str) -> pa.ChunkedArray | None:
     return pc.struct_field(table[top], rest)
 
 
-def top_column(path: str, names: list[str]) -> str:
-    """The column that a path leads into."""
+def find_top_column(path: str, names: Sequence[str]) -> str:
+    """Return the name of the top-level column that a path leads into. A column whose own name has a dot wins."""
     return path if path in names else path.split(".")[0]
 
 
-def are_alike(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Where rows have the same values in these columns; fields of structs as `a.b`. A column that a side lacks does not count."""
-    alike = np.ones(one.num_rows, np.bool_)
+def have_same_values(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
+    """Return which pairs of rows have the same values in these columns; fields of structs as `a.b`.
+
+    Null equals null. A column that either table lacks is not compared.
+    """
+    same = np.ones(left.num_rows, np.bool_)
     for name in columns:
-        a, b = column_at(one, name), column_at(other, name)
-        if a is not None and b is not None:
-            both_null = pc.and_(pc.is_null(a), pc.is_null(b))
-            alike &= np.asarray(pc.or_(pc.fill_null(pc.equal(a, b), False), both_null), dtype=np.bool_)
-    return alike
+        left_values = find_column(left, name)
+        right_values = find_column(right, name)
+        if left_values is None or right_values is None:
+            continue
+        both_null = pc.and_(pc.is_null(left_values), pc.is_null(right_values))
+        equal = pc.fill_null(pc.equal(left_values, right_values), False)
+        same &= np.asarray(pc.or_(equal, both_null), dtype=np.bool_)
+    return same
 
 
-def _reaches(table: pa.Table, rows: Positions) -> bool:
-    """Whether no column of the source or of the result can outgrow its offsets."""
+def to_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return all values in one array; text beyond what 32-bit offsets reach becomes large text."""
+    if isinstance(values, pa.Array):
+        return values
+    if pa.types.is_string(values.type) and values.nbytes > OFFSETS_REACH:
+        values = values.cast(pa.large_string())
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+
+
+def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
+    """Whether no column can outgrow its offsets, neither of the source nor of the result."""
     size = table.nbytes
     if size > OFFSETS_REACH:
         return False
+    # Most calls are settled by one of two upper bounds, without counting how often each row is wanted.
     if size * len(rows) <= OFFSETS_REACH:
         return True
     most_often = int(np.bincount(rows).max())
     return size * most_often <= OFFSETS_REACH
 
 
-def _of_batches(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
-    """The rows of each batch of the table, which must be ascending; a batch is within reach by itself."""
+def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
+    """Yield the rows of each batch of the table. `rows` is ascending; each batch fits 32-bit offsets by itself."""
     start = 0
     for batch in table.to_batches():
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
@@ -103,26 +128,26 @@ def _of_batches(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
         start += batch.num_rows
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """Slices that 32-bit offsets reach; a single row always counts as one."""
+def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield slices that fit 32-bit offsets; a single row counts as one that does."""
     if table.nbytes <= OFFSETS_REACH or table.num_rows == 1:
         yield table
         return
     half = table.num_rows // 2
-    yield from _parts(table.slice(0, half))
-    yield from _parts(table.slice(half))
+    yield from _split_to_reach(table.slice(0, half))
+    yield from _split_to_reach(table.slice(half))
 
 
-def _wide(kind: pa.DataType) -> pa.DataType:
-    """The same type with 64-bit offsets, at every depth but in the keys of maps, whose cast ends pyarrow 25's process."""
+def _widen_type(kind: pa.DataType) -> pa.DataType:
+    """Return the same type with 64-bit offsets, at every depth but in the keys of maps: pyarrow 25 crashes on that cast."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):
         return pa.large_binary()
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_wide(f.type)) for f in kind])
+        return pa.struct([field.with_type(_widen_type(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.large_list(kind.value_field.with_type(_wide(kind.value_type)))
+        return pa.large_list(kind.value_field.with_type(_widen_type(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, kind.item_field.with_type(_wide(kind.item_type)))
+        return pa.map_(kind.key_type, kind.item_field.with_type(_widen_type(kind.item_type)))
     return kind

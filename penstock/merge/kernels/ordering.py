@@ -1,4 +1,4 @@
-"""Comparing ordering values: which row of a pair is the newer one."""
+"""Ordering values: which row of a pair is newer, and numbers that compare as the values do."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.kernels.gather import column_at
-from penstock.merge.kernels.runs import Flags
+from penstock.merge.kernels.gather import Flags, Positions, find_column, to_array
 
 
-def is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | None = None) -> Flags:
-    """Where the stored row has the greater ordering value.
+def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | None = None) -> Flags:
+    """Return the pairs whose stored row has the greater ordering value.
 
     Args:
-        among: the pairs that are compared; what is not stays false, and may lack an ordering value.
+        among: the pairs to compare, by default all. The result is False for the others, and their ordering value may be null.
+
+    Raises:
+        SchemaError: an incoming row lacks the ordering value that its stored row has, or the two types do not compare.
     """
-    stored, incoming = column_at(old, ordering), column_at(new, ordering)
+    stored = find_column(old, ordering)
+    incoming = find_column(new, ordering)
     if stored is None or incoming is None:
         return np.zeros(new.num_rows, np.bool_)
     if among is not None and not among.all():
-        # not a scalar of null: pyarrow 17 gets the offsets of text wrong there where an array is a slice
+        # An array of nulls, not a null scalar: with a scalar pyarrow 17 gets the text offsets of sliced arrays wrong.
         stored = pc.if_else(pa.array(among), stored, pa.nulls(len(stored), stored.type))
     return is_greater(stored, incoming, ordering)
 
 
-def is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
-    """Where both rows have one ordering value. Call it where `is_newer` has found them to compare."""
-    stored, incoming = column_at(old, ordering), column_at(new, ordering)
+def stored_is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
+    """Return the pairs whose rows have the same ordering value. Call `stored_is_newer` first: it checks that they compare."""
+    stored = find_column(old, ordering)
+    incoming = find_column(new, ordering)
     if stored is None or incoming is None:
         return np.zeros(new.num_rows, np.bool_)
     same = pc.equal(stored, incoming)
@@ -38,13 +42,13 @@ def is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
 
 
 def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> Flags:
-    """Where the left value is strictly greater; a null on the left never is. Not-a-number is greater than any number.
+    """Return where the left value is strictly greater. A null on the left is never greater; NaN is greater than any number.
 
     Raises:
-        SchemaError: the right value is null beside one that is not, or the two cannot be compared.
+        SchemaError: a right value is null while the left one is not, or the two types do not compare.
     """
-    unknown = pc.and_(pc.is_valid(left), pc.is_null(right))
-    if pc.any(unknown).as_py():
+    is_unknown = pc.and_(pc.is_valid(left), pc.is_null(right))
+    if pc.any(is_unknown).as_py():
         raise SchemaError(
             f"Ordering value is null in column {column!r} of a row whose stored version has one; fill the column, or choose "
             "a payload class that does not compare ordering values"
@@ -57,5 +61,46 @@ def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> Fl
             "cast it"
         ) from e
     if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
+        # Arrow says False for every comparison with NaN; Java puts NaN above all numbers.
         greater = pc.or_(greater, pc.and_(pc.is_nan(left), pc.invert(pc.is_nan(right))))
     return np.asarray(pc.fill_null(greater, False), dtype=np.bool_)
+
+
+def rank_values(values: pa.Array | pa.ChunkedArray, column: str) -> Positions:
+    """Return numbers that compare as the values do. Equal values have the same number; a null has the least.
+
+    Only the distinct values are sorted: a dictionary encoding maps each row to the rank of its value.
+    """
+    array = to_array(values)
+    if pa.types.is_int64(array.type) and not array.null_count:
+        return np.asarray(array, dtype=np.int64)
+    codes = array.dictionary_encode()
+    order = sort_values(codes.dictionary, column)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    indices = np.asarray(pc.fill_null(codes.indices, -1), dtype=np.int64)
+    return np.where(indices < 0, np.int64(-1), rank[indices]) if len(order) else indices
+
+
+def sort_values(values: pa.Array, column: str) -> Positions:
+    """Return positions by ascending value; equal values keep their order.
+
+    Raises:
+        SchemaError: values of this type have no order.
+    """
+    try:
+        return np.asarray(pc.sort_indices(values), dtype=np.int64)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as e:
+        raise SchemaError(
+            f"ordering column {column!r} is {values.type}, whose values have no order; "
+            "choose another hoodie.datasource.write.precombine.field"
+        ) from e
+
+
+def check_ordering_values(ordering: pa.Array | pa.ChunkedArray, column: str) -> None:
+    """Raise SchemaError if a row lacks an ordering value: it could neither win nor lose."""
+    if ordering.null_count:
+        raise SchemaError(
+            f"Ordering value is null for {ordering.null_count} of {len(ordering)} rows: column {column!r} decides which row "
+            "of a key is newer. Fill it, or choose another hoodie.datasource.write.precombine.field"
+        )

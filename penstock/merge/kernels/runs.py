@@ -1,7 +1,8 @@
-"""Runs: several rows of one key side by side, for many keys at once. What a batch and a log are made of before they are folded.
+"""Runs: the rows of one key next to one another, for many keys at once. A batch or a log in this form can be folded.
 
-`Runs` holds them in the order in which they came; `Folded` is what a merger makes of them, one row a run. The kernels
-here are what folding takes: the newest row, the last known value of each column, and joining neighbours pair by pair.
+`Runs` holds the rows in the order in which they came. `Folded` is what a merger returns for them: one row per run. The functions
+are the kernels of folding: find the newest row, take the last known value of each column, join neighbours pair by pair.
+Reductions over runs are numpy's `reduceat` at the first row of each run.
 """
 
 from __future__ import annotations
@@ -11,34 +12,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.kernels.gather import Positions, take_rows
-
-Flags = npt.NDArray[np.bool_]
-
-#: Beside an incoming row: its key was deleted before it came, so nothing that is stored may go into the merged row.
-FRESH = "_penstock_fresh"
-#: Likewise: the rows of its batch, made one, came to nothing; the key is to be deleted.
-GONE = "_penstock_gone"
-#: Likewise: it has met the stored row already, in the partition that it leaves; it is stored as it is.
-MADE = "_penstock_made"
+from penstock.merge.kernels.gather import Flags, Positions, take_rows
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows of one key stand together, oldest first."""
+    """Rows of one key stand together, in the order in which they came."""
 
     rows: pa.Table
-    #: Where each key's rows begin; the first is 0, and none is empty.
+    #: The first row of each run. The first element is 0; no run is empty.
     starts: Positions
-    #: Numbers that compare as the ordering values do; None: none is newer than another by its values.
+    #: Numbers that compare as the ordering values do; None: rows are not compared by ordering value.
     ranks: Positions | None = None
-    #: Rows of log files, not of a batch that is about to be written.
+    #: Whether the rows come from log files. Otherwise they are a batch that is about to be written.
     in_log: bool = False
-    #: Runs whose key was deleted before their first row.
+    #: Runs whose key was deleted before their first row; None: no run.
     after_delete: Flags | None = None
 
     def __len__(self) -> int:
@@ -46,6 +37,7 @@ class Runs:
 
     @cached_property
     def lengths(self) -> Positions:
+        """The number of rows of each run."""
         return np.diff(np.append(self.starts, self.rows.num_rows))
 
     @cached_property
@@ -58,8 +50,8 @@ class Runs:
         """The last row of each run."""
         return self.starts + self.lengths - 1
 
-    def by_ordering(self) -> Runs:
-        """The same runs, each by ordering value; equal ones stay in their order."""
+    def sort_by_ordering(self) -> Runs:
+        """Return the same runs with the rows of each in the order of their ordering values; equal ones keep their order."""
         if self.ranks is None:
             return self
         order = np.lexsort((self.ranks, self.run_of))
@@ -67,118 +59,108 @@ class Runs:
             return self
         return replace(self, rows=take_rows(self.rows, order), ranks=self.ranks[order])
 
-    def without_late(self, deletes: Flags) -> Runs:
-        """The same runs without the rows that are older than the one which was there when they came.
+    def drop_late_rows(self, deletes: Flags) -> Runs:
+        """Return the runs without rows that are older than the row that was current when they came.
 
-        After a delete there is none. One round for each place in a run.
+        A delete leaves no current row, so the row after it is never late. The loop takes one step per place in a run, over
+        all runs at once.
         """
         if self.ranks is None:
             return self
-        kept, active = np.ones(len(self.ranks), np.bool_), np.arange(len(self))
-        none = np.iinfo(np.int64).min
-        there = np.full(len(self), none)
-        for step in range(int(self.lengths.max(initial=0))):
-            active = active[self.lengths[active] > step]
-            at = self.starts[active] + step
-            late = self.ranks[at] < there[active]
+        no_row = np.iinfo(np.int64).min
+        kept = np.ones(len(self.ranks), np.bool_)
+        active = np.arange(len(self))
+        current = np.full(len(self), no_row)
+        for place in range(int(self.lengths.max(initial=0))):
+            active = active[self.lengths[active] > place]
+            at = self.starts[active] + place
+            late = self.ranks[at] < current[active]
             kept[at[late]] = False
-            there[active[~late]] = np.where(deletes[at], none, self.ranks[at])[~late]
+            current[active[~late]] = np.where(deletes[at], no_row, self.ranks[at])[~late]
         counts = np.bincount(self.run_of[kept], minlength=len(self))
         rows = self.rows if kept.all() else self.rows.filter(pa.array(kept))
         return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
 
-    def from_row(self, firsts: Positions) -> Runs:
-        """What is left of each run from this row on."""
+    def start_at(self, firsts: Positions) -> Runs:
+        """Return the runs without the rows before these, one of each run."""
         kept = np.arange(self.rows.num_rows) >= firsts[self.run_of]
         if kept.all():
             return self
-        starts = np.cumsum(np.append(0, np.bincount(self.run_of[kept], minlength=len(self))))[:-1]
+        counts = np.bincount(self.run_of[kept], minlength=len(self))
         ranks = None if self.ranks is None else self.ranks[kept]
-        return replace(self, rows=self.rows.filter(pa.array(kept)), starts=starts, ranks=ranks)
+        return replace(self, rows=self.rows.filter(pa.array(kept)), starts=np.cumsum(counts) - counts, ranks=ranks)
 
 
 @dataclass(frozen=True)
 class Folded:
-    """One row a run."""
+    """One row per run."""
 
     rows: pa.Table
-    #: Rows before which their key was deleted (`FRESH`); None: there are none.
+    #: Rows whose key was deleted before them (mark `FRESH`); None: no row.
     fresh: Flags | None = None
-    #: Rows that say nothing but that their key is gone (`GONE`); None: there are none.
+    #: Rows that only say that their key is deleted (mark `GONE`); None: no row.
     gone: Flags | None = None
 
 
-def newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
-    """The row of each run with the greatest rank, the last among equals; without ranks, the last.
+def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
+    """Return the row of each run with the greatest rank, the last among equals. Without ranks, the last row.
 
     Args:
-        starts: where the runs begin; none is empty.
-        count: how many rows there are.
+        starts: the first row of each run; no run is empty.
+        count: the number of rows of all runs.
     """
     ends = np.append(starts[1:], count)[: len(starts)] - 1
     if ranks is None or len(starts) == count:
         return ends
     greatest = np.maximum.reduceat(ranks, starts)
     is_greatest = ranks == np.repeat(greatest, ends - starts + 1)
+    # The greatest position among the rows with the greatest rank is the last one that came.
     return np.maximum.reduceat(np.where(is_greatest, np.arange(count), -1), starts)
 
 
-def last_known(runs: Runs) -> pa.Table:
-    """The last value of each column of each run that is not null."""
-    columns = [_last_of_column(column, runs) for column in runs.rows.columns]
+def take_last_known(runs: Runs) -> pa.Table:
+    """Return one row per run: for each column the last value that is not null."""
+    columns = [_take_last_known(column, runs) for column in runs.rows.columns]
     return pa.table(columns, schema=runs.rows.schema)
 
 
-def _last_of_column(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
-    if column.null_count == 0:
-        at = runs.ends
-    else:
+def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
+    at = runs.ends
+    if column.null_count:
         known = np.where(np.asarray(pc.is_valid(column)), np.arange(len(column)), -1)
-        at = np.maximum.reduceat(known, runs.starts)
-        at = np.where(at < 0, runs.ends, at)
+        last_known = np.maximum.reduceat(known, runs.starts)
+        at = np.where(last_known < 0, runs.ends, last_known)
     return take_rows(pa.table([column], names=["c"]), at)["c"]
 
 
-def joined(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Table:
-    """One row a run by joining neighbours until one is left: few rounds, however long the longest run is.
+def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Table:
+    """Return one row per run, by joining neighbours until one row is left.
+
+    Each round joins the rows at even places with the ones behind them, over all runs at once, and so halves every run: the number
+    of rounds is the logarithm of the longest run.
 
     Args:
-        join: makes one row of each older and newer one. It has to be associative.
+        join: returns one row for each pair of an older and a newer one. It has to be associative.
     """
-    rows, lengths = runs.rows, runs.lengths
+    rows = runs.rows
+    lengths = runs.lengths
     while len(lengths) and int(lengths.max()) > 1:
-        offsets = np.arange(len(np.repeat(lengths, lengths))) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        older = np.flatnonzero((offsets % 2 == 0) & (offsets + 1 < np.repeat(lengths, lengths)))
-        pairs = join(take_rows(rows, older), take_rows(rows, older + 1))
+        is_even, older = split_into_pairs(lengths)
+        joined = join(take_rows(rows, older), take_rows(rows, older + 1))
         source = np.arange(rows.num_rows)
         source[older] = rows.num_rows + np.arange(len(older))
-        rows = take_rows(pa.concat_tables([rows, pairs]), source[offsets % 2 == 0])
+        rows = take_rows(pa.concat_tables([rows, joined]), source[is_even])
         lengths = (lengths + 1) // 2
     return rows
 
 
-def fresh_rows(rows: pa.Table) -> Flags:
-    """Which incoming rows must not take anything from what is stored."""
-    return _flagged(rows, FRESH)
+def split_into_pairs(lengths: Positions) -> tuple[Flags, Positions]:
+    """Return which rows are at even places of their runs, and those of them that have a row behind them.
 
-
-def gone_rows(rows: pa.Table) -> Flags:
-    """Which incoming rows came to nothing while their batch was folded."""
-    return _flagged(rows, GONE)
-
-
-def made_rows(rows: pa.Table) -> Flags:
-    """Which incoming rows are merged ones that come from another partition."""
-    return _flagged(rows, MADE)
-
-
-def _flagged(rows: pa.Table, column: str) -> Flags:
-    if column not in rows.column_names:
-        return np.zeros(rows.num_rows, np.bool_)
-    return np.asarray(rows[column], dtype=np.bool_)
-
-
-def plain(rows: pa.Table) -> pa.Table:
-    """The rows without what only mergers look at."""
-    own = [name for name in (FRESH, GONE, MADE) if name in rows.column_names]
-    return rows.drop_columns(own) if own else rows
+    Args:
+        lengths: the number of rows of each run.
+    """
+    length_of_run = np.repeat(lengths, lengths)
+    place_in_run = np.arange(len(length_of_run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    is_even = place_in_run % 2 == 0
+    return is_even, np.flatnonzero(is_even & (place_in_run + 1 < length_of_run))

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.merge.deletes import DELETE_FLAG, delete_flags
-from penstock.merge.kernels.gather import column_at
-from penstock.merge.kernels.runs import Flags
+from penstock.merge.kernels.gather import Flags, find_column
 from penstock.merge.user.guard import Guard
 from penstock.registry import Registered
 
@@ -140,11 +139,11 @@ def _are_kin(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _check_fixed(guard: Guard, path: str, rows: pa.Table, old: pa.Table | None, new: pa.Table) -> None:
     """A column of the key or partition path is that of the new row or, in the same way, of the old one."""
-    found, wanted = column_at(rows, path), column_at(new, path)
+    found, wanted = find_column(rows, path), find_column(new, path)
     if found is None or wanted is None:
         return
     same = _are_same(found, wanted)
-    if old is not None and not same.all() and (stored := column_at(old, path)) is not None:
+    if old is not None and not same.all() and (stored := find_column(old, path)) is not None:
         same |= _are_same(found, stored)
     if not same.all():
         at = int(np.flatnonzero(~same)[0])

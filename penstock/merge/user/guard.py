@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from penstock.errors import PayloadError
-from penstock.merge.kernels.gather import column_at
+from penstock.merge.kernels.gather import find_column
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Guard:
 
     def key_of(self, rows: pa.Table, at: int) -> str:
         """The key of a row, as its columns say it."""
-        found = {name: column_at(rows.slice(at, 1), name) for name in self.fixed}
+        found = {name: find_column(rows.slice(at, 1), name) for name in self.fixed}
         return ", ".join(f"{name}={values[0].as_py()!r}" for name, values in found.items() if values is not None) or f"(row {at})"
 
     def _run_within_limit(self, result: _Result[T], steps: Steps, rows: pa.Table) -> None:

@@ -15,9 +15,10 @@ import pyarrow as pa
 from penstock.merge.change_streams import operation_deletes
 from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
-from penstock.merge.kernels.blend import column_like
-from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.runs import GONE, Flags, Folded, Runs, fresh_rows, gone_rows, made_rows, plain
+from penstock.merge.kernels.blend import cast_column
+from penstock.merge.kernels.gather import Flags, Positions, take_rows
+from penstock.merge.kernels.marks import GONE, drop_marks, is_fresh, is_gone, is_made
+from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import MergedPairs, Merger
 from penstock.merge.user.by_column import ByColumn, Joined, Joins
 from penstock.merge.user.by_row import ByRow
@@ -49,7 +50,7 @@ class Own(Merger):
         return self.make(old, new)[0]
 
     def is_delete(self, new: pa.Table) -> Flags:
-        gone = delete_flags(new) | gone_rows(new)
+        gone = delete_flags(new) | is_gone(new)
         return gone | operation_deletes(new) if self.operation else gone
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
@@ -59,8 +60,8 @@ class Own(Merger):
     def make(self, old: pa.Table, new: pa.Table) -> tuple[Choices, pa.Table]:
         """What becomes of each pair, and the rows of those that stay."""
         gone = self.is_delete(new)
-        fresh = fresh_rows(new) & ~gone
-        new = plain(new)
+        fresh = is_fresh(new) & ~gone
+        new = drop_marks(new)
         at = [np.flatnonzero(~gone & ~fresh), np.flatnonzero(fresh)]
         joined = self._join(_taken(old, at[0]), _taken(new, at[0]))
         begun = self._begin(_taken(new, at[1]))
@@ -71,8 +72,8 @@ class Own(Merger):
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
         """Which rows are stored where they meet nobody, and how. One that was made elsewhere does not begin anew."""
-        kept, made = ~self.is_delete(new), made_rows(new)
-        new, at = plain(new), np.flatnonzero(kept & ~made)
+        kept, made = ~self.is_delete(new), is_made(new)
+        new, at = drop_marks(new), np.flatnonzero(kept & ~made)
         begun = self._begin(_taken(new, at))
         kept[at[begun.gone]] = False
         if not made.any():
@@ -83,8 +84,8 @@ class Own(Merger):
 
     def fold(self, runs: Runs) -> Folded:
         """Neighbours are joined until one row of each run is left: few rounds, however long the longest run is."""
-        runs = runs.by_ordering()
-        rows, lengths = plain(runs.rows), runs.lengths
+        runs = runs.sort_by_ordering()
+        rows, lengths = drop_marks(runs.rows), runs.lengths
         gone, fresh = self.is_delete(runs.rows), np.zeros(rows.num_rows, np.bool_)
         if runs.after_delete is not None:
             fresh[runs.starts] = runs.after_delete
@@ -110,7 +111,7 @@ class Own(Merger):
         if not new.num_rows:
             return Joined(new, np.zeros(0, np.bool_))
         data = _data(new)
-        stored = pa.table([column_like(old, field) for field in data.schema], schema=data.schema)
+        stored = pa.table([cast_column(old, field) for field in data.schema], schema=data.schema)
         return _with_meta(self.joins.join(stored, data), new)
 
     def _begin(self, new: pa.Table) -> Joined:

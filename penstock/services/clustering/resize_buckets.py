@@ -26,7 +26,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import TaskOutput
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
-from penstock.merge.kernels.pair import flat
+from penstock.merge.kernels.gather import to_array
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS
@@ -244,7 +244,7 @@ def resize(task: ResizeTask) -> list[dict[str, Any]]:
 def _by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Rows cut by the bucket that they belong to now."""
     path = task.slices[0].partition_path
-    numbers = task.rings.numbers(flat(rows[KEY_COLUMN]), path)
+    numbers = task.rings.numbers(to_array(rows[KEY_COLUMN]), path)
     for number in np.unique(numbers).tolist():
         prefix = task.rings.ring(path).prefixes[number]
         if prefix not in task.prefixes:

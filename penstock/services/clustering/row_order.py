@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock import options as o
 from penstock.errors import OptionError, SchemaError
-from penstock.merge.kernels.gather import Positions, column_at, top_column
+from penstock.merge.kernels.gather import Positions, find_column, find_top_column
 from penstock.services.clustering.curves import MOST_COLUMNS, distinct, hilbert, ranks_in, widened, words_of, z_order
 
 
@@ -53,7 +53,7 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
     """
     rows = schema.empty_table()
     for path in ordering.columns:
-        column = column_at(rows, path)
+        column = find_column(rows, path)
         if column is None:
             raise SchemaError(
                 f"{o.CLUSTERING_SORT_COLUMNS.key} names {path!r}, which is not among the columns {', '.join(schema.names)}"
@@ -71,12 +71,12 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
 
 def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
     """The columns of a file that the order depends on."""
-    return list(dict.fromkeys(top_column(path, list(names)) for path in ordering.columns))
+    return list(dict.fromkeys(find_top_column(path, list(names)) for path in ordering.columns))
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
     """The columns that rows are ordered by, numbered; bytes of one length are like others."""
-    columns = [column_at(rows, path) for path in ordering.columns]
+    columns = [find_column(rows, path) for path in ordering.columns]
     found = [c.cast(pa.binary()) if c is not None and pa.types.is_fixed_size_binary(c.type) else c for c in columns]
     return pa.table(found, names=[str(number) for number in range(len(found))])
 

@@ -14,12 +14,7 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.catalog.listing import choose_groups, visibility
-from penstock.catalog.pending import (
-    clustering_of,
-    clustering_plans,
-    pending_clusterings,
-    pending_groups,
-)
+from penstock.catalog.pending import clustering_of, clustering_plans, pending_clusterings, pending_groups
 from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileGroup, FileSlice

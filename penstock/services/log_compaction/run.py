@@ -38,14 +38,7 @@ from penstock.merge.kernels.gather import Positions
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.compaction.plan import operation_of, slices_with_logs
-from penstock.services.compaction.run import (
-    Compacted,
-    is_small,
-    rules_and_settings,
-    running,
-    schema_of,
-    start_over,
-)
+from penstock.services.compaction.run import Compacted, is_small, rules_and_settings, running, schema_of, start_over
 from penstock.services.compaction.schedule import check_type, pending_at
 from penstock.services.compaction.slices import list_folders, slice_of, still_there, unnamed_logs
 from penstock.services.planned import store_content, writes_under_way

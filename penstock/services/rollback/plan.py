@@ -11,13 +11,7 @@ from typing import Any
 from penstock import options as o
 from penstock.catalog.listing import walk_partitions
 from penstock.filegroup.markers import Marker, MarkerType, read_markers
-from penstock.filegroup.names import (
-    BaseName,
-    LogName,
-    is_log_token_of,
-    parse_base_name,
-    parse_log_name,
-)
+from penstock.filegroup.names import BaseName, LogName, is_log_token_of, parse_base_name, parse_log_name
 from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit

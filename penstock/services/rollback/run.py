@@ -19,12 +19,7 @@ from penstock import clock
 from penstock.commit.heartbeat import delete_heartbeat, is_lazy
 from penstock.errors import AlreadyExists, CorruptFile
 from penstock.filegroup.markers import delete_markers, seal
-from penstock.filegroup.names import (
-    UNKNOWN_WRITE_TOKEN,
-    log_file_name,
-    next_log_version,
-    parse_log_name,
-)
+from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
 from penstock.formats.log import encode_rollback_block

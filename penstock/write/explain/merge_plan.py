@@ -25,10 +25,10 @@ from penstock.formats.cast import fit_to_schema
 from penstock.index import index_of
 from penstock.index.lookup import Keys, look_up
 from penstock.merge.choice import Choice
+from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import fold_batch
-from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.pair import flat, newest_of_each
-from penstock.merge.kernels.runs import FRESH, GONE, plain
+from penstock.merge.kernels.gather import Positions, take_rows, to_array
+from penstock.merge.kernels.marks import FRESH, GONE, drop_marks
 from penstock.merge.merger import Merger
 from penstock.write.context import WriteContext
 from penstock.write.explain.write_plan import dry_run
@@ -121,12 +121,12 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
         return None
     tables = list(read_pieces(staging, pieces))
     staged, places = pa.concat_tables(tables), Places(pieces)
-    rows, arrival, keys = staged.drop_columns([KEY, ARRIVAL]), np.asarray(staged[ARRIVAL]), flat(staged[KEY])
+    rows, arrival, keys = staged.drop_columns([KEY, ARRIVAL]), np.asarray(staged[ARRIVAL]), to_array(staged[KEY])
     paths = pa.array(places.paths).take(pa.array(places.of(np.arange(len(keys)))))
     whole = keys if index_of(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
     ordered = combines(write) and not (merger.ignores_ordering and not merger.folds)
-    ordering = flat(ordering_values(tables, column)) if ordered else None
+    ordering = to_array(ordering_values(tables, column)) if ordered else None
     if combines(write) and merger.folds:
         by = write.partition_columns if index_of(write.options).is_global else ()
         batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
@@ -135,7 +135,7 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
             if flags is not None:
                 made = made.append_column(mark, pa.array(np.isin(at, batch.changed[flags])))
     else:
-        at = newest_of_each(whole, ordering, column, arrival)
+        at = pick_newest(whole, ordering, column, arrival)
         made = take_rows(rows, at)
     counted = whole.value_counts()
     times = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
@@ -167,7 +167,7 @@ def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge
     kept, begun = merger.insert(take_rows(batch.rows, new))
     rows = iter(begun.to_pylist())
     fates += [_Fate(None, next(rows) if one else None) for one in kept]
-    deletes, incoming = merger.is_delete(batch.rows), plain(batch.rows).to_pylist()
+    deletes, incoming = merger.is_delete(batch.rows), drop_marks(batch.rows).to_pylist()
     numbers = np.concatenate([met, new]).tolist()
     by_number = dict(zip(numbers, fates, strict=True))
     return [_told(write, batch, at, by_number[at], incoming[at], bool(deletes[at])) for at in range(len(numbers))]

@@ -19,9 +19,8 @@ from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, columns_to_read, fold_slice_log, read_merged_rows
 from penstock.formats.log import BlockType, read_deletes
-from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.pair import positions_in
-from penstock.merge.kernels.runs import Flags
+from penstock.merge.kernels.by_key import find_positions
+from penstock.merge.kernels.gather import Flags, Positions, take_rows
 from penstock.storage import Storage
 
 
@@ -39,7 +38,7 @@ def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergeRules, keys:
     schema = pa.schema([rules.arrow.field(name).with_nullable(True) for name in wanted])
     found, rows = [np.empty(0, np.int64)], [schema.empty_table()]
     for part in read_merged_rows(storage, slice_, rules, wanted):
-        at = positions_in(part[KEY_COLUMN], keys)
+        at = find_positions(part[KEY_COLUMN], keys)
         hits = np.flatnonzero(at >= 0)
         found.append(at[hits])
         rows.append(pa.table(take_rows(part, hits).columns, schema=schema))
@@ -53,11 +52,11 @@ def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Ar
     for file, block in blocks_that_count(storage, slice_.log_files, rules.times):
         if block.type is BlockType.DELETE:
             with open_log_file(storage, file) as log:
-                named |= positions_in(keys, read_deletes(log, block).keys.unique()) >= 0
+                named |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
     if named.any():
         log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]))
         gone = log_says.empty
         if rules.merger.logs_deletes_as_rows:
             gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))
-        dead[named] = positions_in(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(gone))) >= 0
+        dead[named] = find_positions(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(gone))) >= 0
     return dead

@@ -25,8 +25,8 @@ from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import Found, Keys, look_up
 from penstock.merge.choice import Choice
-from penstock.merge.kernels.gather import Positions, are_alike, take_rows
-from penstock.merge.kernels.runs import FRESH, GONE, MADE, plain
+from penstock.merge.kernels.gather import Positions, have_same_values, take_rows
+from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
 from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
@@ -139,11 +139,11 @@ def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, incoming: TaskR
     if not len(built):
         return None
     rows = meeting.rows(np.where(is_built, Choice.BUILD, Choice.KEEP_OLD))
-    old, new = take_rows(old, built), plain(take_rows(new, built))
+    old, new = take_rows(old, built), drop_marks(take_rows(new, built))
     nothing = np.arange(len(built)) >= rows.num_rows  # the stored row says where it is met
     rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])
-    stays = (~are_alike(rows, new, task.partition_columns) & merger.keeps_partition) | nothing
-    if (stays & ~are_alike(rows, old, task.partition_columns)).any():
+    stays = (~have_same_values(rows, new, task.partition_columns) & merger.keeps_partition) | nothing
+    if (stays & ~have_same_values(rows, old, task.partition_columns)).any():
         raise Unsupported(
             f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "
             "the stored row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"

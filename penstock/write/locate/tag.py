@@ -19,7 +19,7 @@ from penstock.filegroup.slice_rows import MergeRules
 from penstock.index.lookup import Found, Keys, Pruning, look_up
 from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.kernels.gather import Positions, take_rows, top_column
+from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.storage import Storage
@@ -87,7 +87,7 @@ def _hits(task: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, pl
         fates = _fates(task, slice_, incoming, new, places, lambda at: _old_values(task, slice_, incoming, found.old[at]))
         return Hits(found.old, new, fates)
     if task.moves:
-        columns = [top_column(path, task.merging.arrow.names) for path in task.merger.needs]
+        columns = [find_top_column(path, task.merging.arrow.names) for path in task.merger.needs]
         keys, old = _places_of_keys(found)
         living = look_up_merged(storage, slice_, task.merging, incoming.keys.take(pa.array(keys)), columns)
         order = np.argsort(old[living.key], kind="stable")
@@ -137,7 +137,7 @@ def _old_values(task: TagTask, slice_: FileSlice, incoming: TaskRows, rows: Posi
     """What the merger needs of some rows of a base file."""
     assert slice_.base_file is not None
     schema, path = incoming.schema, slice_.base_file.path
-    names = dict.fromkeys(top_column(name, schema.names) for name in task.merger.needs)
+    names = dict.fromkeys(find_top_column(name, schema.names) for name in task.merger.needs)
     wanted = pa.schema([schema.field(name) for name in names if name in schema.names])
     groups = read_row_groups(open_base_file(task.loading.staging.storage, path), path, wanted)
     return take_rows(pa.concat_tables([wanted.empty_table(), *groups]), rows)

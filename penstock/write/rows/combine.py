@@ -23,9 +23,9 @@ from penstock.index import index_of
 from penstock.keys.names import partition_columns
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.merge.kernels.fold import fold_batch
-from penstock.merge.kernels.gather import column_at, take_rows
-from penstock.merge.kernels.pair import check_ordering, flat
-from penstock.merge.kernels.runs import GONE
+from penstock.merge.kernels.gather import find_column, take_rows, to_array
+from penstock.merge.kernels.marks import GONE
+from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
 from penstock.write.rows.crossing import CrossingColumns, as_stored, crossing_keys, crossing_paths
@@ -141,9 +141,9 @@ def _fold_incoming(how: _IncomingFold, batches: Iterator[pa.RecordBatch]) -> Ite
 
 def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
     names, crossed = how.layout.schema.names, incoming.drop_columns([_ARRIVAL])
-    rows, ordering = as_stored(incoming.select(names), how.layout.schema), column_at(incoming, how.ordering)
+    rows, ordering = as_stored(incoming.select(names), how.layout.schema), find_column(incoming, how.ordering)
     assert ordering is not None  # the rows were looked at before
-    check_ordering(ordering, how.ordering)
+    check_ordering_values(ordering, how.ordering)
     arrival = np.asarray(incoming[_ARRIVAL], dtype=np.int64)
     batch = fold_batch(how.merger, rows, _whole_keys(how, incoming), ordering, how.ordering, arrival, how.placed_by)
     made = batch.apply(rows)
@@ -158,9 +158,9 @@ def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
 def _whole_keys(how: _IncomingFold, incoming: pa.Table) -> pa.Array:
     """A number for each record key, or for each with its partition path where a key counts there alone."""
     paths = None if how.everywhere else crossing_paths(how.layout, incoming)
-    keys = flat(crossing_keys(how.layout, incoming)).dictionary_encode()
+    keys = to_array(crossing_keys(how.layout, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)
     if paths is None:
         return pa.array(numbers)
-    of_paths = flat(paths).dictionary_encode()
+    of_paths = to_array(paths).dictionary_encode()
     return pa.array(numbers * len(of_paths.dictionary) + np.asarray(of_paths.indices, dtype=np.int64))

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.kernels.fold import Batch, fold_batch
-from penstock.merge.kernels.gather import take_rows
-from penstock.merge.kernels.pair import check_ordering, flat
-from penstock.merge.kernels.runs import FRESH, GONE, Flags
+from penstock.merge.kernels.fold import FoldedBatch, fold_batch
+from penstock.merge.kernels.gather import Flags, take_rows, to_array
+from penstock.merge.kernels.marks import FRESH, GONE
+from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.storage import join
@@ -95,7 +95,7 @@ def fold_rows(task: FoldTask) -> list[Any] | None:
     staged, ordering = pa.concat_tables(tables), _ordering(task, tables)
     rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
     arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
-    keys = flat(staged[KEY])
+    keys = to_array(staged[KEY])
     batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival, task.placed_by)
     return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)] if len(batch.changed) else None
 
@@ -104,11 +104,11 @@ def _ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | N
     if task.ordering is None:
         return None
     values = ordering_values(tables, task.ordering)
-    check_ordering(values, task.ordering)
+    check_ordering_values(values, task.ordering)
     return values
 
 
-def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
+def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
     """Write one row per key, a row group's worth at a time; rows that are alone under their key come from where they are."""
     places = Places(task.pieces)
     path_of = places.of(batch.rows)
@@ -136,7 +136,7 @@ def _stage_again(task: FoldTask, batch: Batch, rows: pa.Table, keys: pa.Array) -
     return pieces
 
 
-def _marks(batch: Batch, flags: Flags, rows: int) -> Flags:
+def _marks(batch: FoldedBatch, flags: Flags, rows: int) -> Flags:
     """What is known of the changed rows, for all rows by their number."""
     marks = np.zeros(rows, np.bool_)
     marks[batch.changed] = flags

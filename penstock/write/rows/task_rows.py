@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError
-from penstock.merge.kernels.gather import Positions, column_at, take_across, take_rows, top_column
-from penstock.merge.kernels.pair import check_ordering, flat, newest_of_each
+from penstock.merge.kernels.by_key import pick_newest
+from penstock.merge.kernels.gather import Positions, find_column, find_top_column, take_from_tables, take_rows, to_array
+from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.storage.spill import spill_tables
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
@@ -60,7 +61,7 @@ class TaskRows:
         """Rows by their number, in that order: the data columns and, last, the record key (`KEY`); or some of these alone."""
         tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
         places = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
-        return take_across(tables, places)
+        return take_from_tables(tables, places)
 
 
 def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
@@ -70,16 +71,16 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
         columns: the data columns that are needed beside keys and ordering values; None: all.
     """
     tables = _held(_chosen(read_pieces(settings.staging, pieces), settings, columns), settings)
-    keys = flat(pa.chunked_array([c for t in tables for c in t[KEY].chunks]))
+    keys = to_array(pa.chunked_array([c for t in tables for c in t[KEY].chunks]))
     ordering = None
     if settings.ordering is not None:
         ordering = ordering_values(tables, settings.ordering)
-        check_ordering(ordering, settings.ordering)
+        check_ordering_values(ordering, settings.ordering)
     arrival = None
     if ARRIVAL in tables[0].column_names:
         arrival = np.concatenate([np.asarray(t[ARRIVAL]) for t in tables])
         tables = [t.drop_columns([ARRIVAL]) for t in tables]
-    rows = newest_of_each(keys, ordering, settings.ordering or "", arrival)
+    rows = pick_newest(keys, ordering, settings.ordering or "", arrival)
     return TaskRows(tables, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows)))
 
 
@@ -109,7 +110,7 @@ def _chosen(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Seq
             yield table
         else:
             paths = [*columns, *([settings.ordering] if settings.ordering else [])]
-            tops = [top_column(path, table.column_names) for path in paths]
+            tops = [find_top_column(path, table.column_names) for path in paths]
             yield table.select([n for n in dict.fromkeys([*tops, ARRIVAL, KEY]) if n in table.column_names])
 
 
@@ -119,7 +120,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
     """The ordering column, which may lie inside a struct (`a.b`)."""
-    found = [column_at(table, column) for table in tables]
+    found = [find_column(table, column) for table in tables]
     chunks = [chunk for values in found if values is not None for chunk in values.chunks]
     if any(values is None for values in found):
         raise SchemaError(missing_ordering(column, tables[0].column_names))

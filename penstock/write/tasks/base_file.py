@@ -25,8 +25,8 @@ from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.choice import Choice, Fate, Fates, is_changed
-from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.merge.kernels.pair import flat, positions_in
+from penstock.merge.kernels.by_key import find_positions
+from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.crossing import KEY
@@ -108,7 +108,7 @@ def merge_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, inserts
 
 def find_hits(incoming: TaskRows, keys: pa.ChunkedArray, first: int = 0) -> Hits:
     """Old rows, numbered from `first`, whose key is in the share."""
-    at = positions_in(keys, incoming.keys)
+    at = find_positions(keys, incoming.keys)
     old = np.flatnonzero(at >= 0)
     return Hits(old + first, incoming.rows[at[old]], np.full(len(old), Fate.MERGE, np.int8))
 
@@ -120,7 +120,7 @@ def _old_rows(file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema
         if merge.hits is None:
             hits = find_hits(incoming, old[KEY_COLUMN])
         elif wanted is not None:
-            at = positions_in(old[KEY_COLUMN], wanted)
+            at = find_positions(old[KEY_COLUMN], wanted)
             rows = np.flatnonzero(at >= 0)
             hits = Hits(rows, merge.hits.new[at[rows]], merge.hits.fates[at[rows]])
         else:
@@ -136,7 +136,7 @@ def _wanted_keys(merge: FileMerge, incoming: TaskRows) -> pa.Array | None:
     """Keys of the hits, where their places are not known."""
     if merge.hits is None or merge.hits.are_placed:
         return None
-    return flat(incoming.take(merge.hits.new, [KEY])[KEY])
+    return to_array(incoming.take(merge.hits.new, [KEY])[KEY])
 
 
 def _write_group(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, old: pa.Table, hits: Hits, counts: _Counts) -> None:

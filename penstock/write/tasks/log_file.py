@@ -28,9 +28,9 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log.deletes import Deletes, build_deletes
 from penstock.merge.choice import Fate
-from penstock.merge.kernels.gather import Positions, column_at
-from penstock.merge.kernels.pair import check_ordering
-from penstock.merge.kernels.runs import fresh_rows, plain
+from penstock.merge.kernels.gather import Positions, find_column
+from penstock.merge.kernels.marks import drop_marks, is_fresh
+from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.options import Options
 from penstock.table import TableState
@@ -110,14 +110,14 @@ def append_hits(
     for part in row_group_parts(np.arange(len(order))):
         rows, at = incoming.take(order[part]), None if places is None else places[part]
         deletes = append.merger.is_delete_entry(rows)
-        if (fresh := fresh_rows(rows)).any():
+        if (fresh := is_fresh(rows)).any():
             _delete_before(writer, append, rows.filter(pa.array(fresh)), None if at is None else at[fresh])
         if deletes.any():
             gone.add(rows.filter(pa.array(deletes)), None if at is None else at[deletes])
             removed += rows[KEY].filter(pa.array(deletes)).chunks
             rows, at = rows.filter(pa.array(~deletes)), None if at is None else at[~deletes]
         _check_compared(rows, append.settings)
-        writer.write(plain(rows.drop_columns([KEY])), rows[KEY], at)
+        writer.write(drop_marks(rows.drop_columns([KEY])), rows[KEY], at)
     for part in row_group_parts(inserts):
         rows = incoming.take(part)
         deletes = append.merger.is_delete_entry(rows)
@@ -135,9 +135,9 @@ def append_hits(
 
 def _check_compared(rows: pa.Table, settings: LogSettings) -> None:
     """Refuse rows that could not be compared with the stored ones of their keys when the log is read."""
-    values = column_at(rows, settings.compared) if settings.compared else None
+    values = find_column(rows, settings.compared) if settings.compared else None
     if settings.compared and values is not None:
-        check_ordering(values, settings.compared)
+        check_ordering_values(values, settings.compared)
 
 
 def _delete_before(writer: LogWriter, append: Append, rows: pa.Table, places: Positions | None) -> None:
@@ -176,7 +176,7 @@ class LogGroups:
         if self._meets_others:
             _check_compared(rows, self._settings)
         writer = self._open = self._open or self._next()
-        writer.write(plain(rows), keys, are_updates=False)
+        writer.write(drop_marks(rows), keys, are_updates=False)
         if writer.written_bytes * (self._settings.insert_ratio or 0.0) >= self._output.settings.max_file_bytes:
             self.close()
 
@@ -216,7 +216,7 @@ class _Gone:
         self.places: list[Positions] = [np.empty(0, np.int64)]
 
     def add(self, rows: pa.Table, places: Positions | None) -> None:
-        values = column_at(rows, self._ordering) if self._ordering else None
+        values = find_column(rows, self._ordering) if self._ordering else None
         self._keys.append(rows[KEY])
         self._values.append(rows.num_rows if values is None else values)
         self.places += [] if places is None else [places]

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.merge.choice import Choice
+from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
-from penstock.merge.kernels.pair import newest_of_each
-from penstock.merge.kernels.runs import FRESH
+from penstock.merge.kernels.marks import FRESH
 from penstock.merge.merger import Merger
 
 Row = dict[str, Any]
@@ -60,7 +60,7 @@ def combine_fresh(merger: Merger, rows: Sequence[Row], schema: pa.Schema, orderi
         ordering = None
     keys, values = table["k"].combine_chunks(), table[ordering].combine_chunks() if ordering else None
     if not merger.folds:
-        return [(row, False) for row in table.take(pa.array(newest_of_each(keys, values, ordering or ""))).to_pylist()]
+        return [(row, False) for row in table.take(pa.array(pick_newest(keys, values, ordering or ""))).to_pylist()]
     batch = fold_batch(merger, table, keys, values, ordering or "")
     found = batch.apply(table)
     assert found.schema == schema

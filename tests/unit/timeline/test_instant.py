@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError
-from penstock.timeline.instant import (
-    Action,
-    Instant,
-    State,
-    format_time,
-    parse_instant,
-    parse_time,
-    query_time,
-    time_after,
-)
+from penstock.timeline.instant import Action, Instant, State, format_time, parse_instant, parse_time, query_time, time_after
 
 TIMES = st.one_of(st.from_regex(r"[0-9]{14}", fullmatch=True), st.from_regex(r"[0-9]{17}", fullmatch=True))
 MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2999, 1, 1)).map(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.merge.kernels.event_time import EventTimes, event_times
+from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 
 
 @pytest.mark.parametrize(
@@ -28,18 +28,18 @@ from penstock.merge.kernels.event_time import EventTimes, event_times
     ],
 )
 def test_the_span_is_that_of_the_values_that_are_understood(values: list[Any], least: int | None, greatest: int | None) -> None:
-    assert event_times(pa.table({"t": pa.array(values)}), "t") == EventTimes(least, greatest)
+    assert find_event_times(pa.table({"t": pa.array(values)}), "t") == EventTimeSpan(least, greatest)
 
 
 def test_the_column_may_lie_inside_a_struct_or_be_missing() -> None:
     rows = pa.table({"s": pa.array([{"t": 1_600_000_000}, None])})
-    assert event_times(rows, "s.t") == EventTimes(1_600_000_000_000, 1_600_000_000_000)
-    assert event_times(rows, "u") == EventTimes()
+    assert find_event_times(rows, "s.t") == EventTimeSpan(1_600_000_000_000, 1_600_000_000_000)
+    assert find_event_times(rows, "u") == EventTimeSpan()
 
 
 def test_spans_add_up_and_give_freshness() -> None:
-    both = EventTimes(10, 20).with_more(EventTimes(5, 15))
-    assert both == EventTimes(5, 20)
-    assert EventTimes().with_more(both) == both
+    both = EventTimeSpan(10, 20).extend(EventTimeSpan(5, 15))
+    assert both == EventTimeSpan(5, 20)
+    assert EventTimeSpan().extend(both) == both
     assert (both.freshness_ms(100), both.latency_ms(100)) == (80, 95)
-    assert EventTimes().freshness_ms(100) is EventTimes().latency_ms(100) is None
+    assert EventTimeSpan().freshness_ms(100) is EventTimeSpan().latency_ms(100) is None

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
 from penstock.merge.column_mask import Masked
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.kernels.blend import blend, complete_rows, filled_from
+from penstock.merge.kernels.blend import blend, fill_nulls, is_complete
+from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
-from penstock.merge.kernels.pair import newest_of_each, ranks
+from penstock.merge.kernels.ordering import rank_values
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, FirstValue
 from penstock.merge.partial import NonDefaults, PartialUpdate
@@ -178,7 +179,7 @@ def test_picking_by_folding_is_picking_by_positions(rows: list[Row]) -> None:
     settings_with_operation = merger_of("org.apache.hudi.common.model.DefaultHoodieRecordPayload", "ts")
     plain = combine(settings_with_operation, rows, SCHEMA)
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    at = newest_of_each(table["k"].combine_chunks(), table["ts"], "ts")
+    at = pick_newest(table["k"].combine_chunks(), table["ts"], "ts")
     assert plain == {row["k"]: row for row in table.take(pa.array(at)).to_pylist()}
     assert replay(EventTimeOrdering("ts"), [(row["k"], row, row["ts"]) for row in rows], SCHEMA) == plain
     assert combine(CommitTimeOrdering(), rows, SCHEMA) == {row["k"]: row for row in rows}
@@ -227,7 +228,7 @@ def test_a_key_with_very_many_rows_is_folded_at_once() -> None:
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(allow_nan=False), st.just(float("nan")))))
 def test_ranks_compare_as_the_values_do(values: list[float | None]) -> None:
-    found = ranks(pa.chunked_array([pa.array(values, pa.float64())]), "ts").tolist()
+    found = rank_values(pa.chunked_array([pa.array(values, pa.float64())]), "ts").tolist()
 
     def place(value: float | None) -> tuple[int, float]:
         return (0, 0.0) if value is None else (2, 0.0) if value != value else (1, value)
@@ -240,7 +241,7 @@ def test_ranks_compare_as_the_values_do(values: list[float | None]) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))), st.sampled_from([pa.int64(), pa.timestamp("us")]))
 def test_ranks_of_whole_numbers_compare_as_they_do(values: list[int | None], kind: pa.DataType) -> None:
-    found = ranks(pa.array(values, pa.int64()).view(kind), "ts")
+    found = rank_values(pa.array(values, pa.int64()).view(kind), "ts")
     least = [(0, 0) if value is None else (1, value) for value in values]
     assert np.argsort(found, kind="stable").tolist() == sorted(range(len(values)), key=least.__getitem__)
 
@@ -264,8 +265,8 @@ def test_blending_takes_each_value_from_the_side_that_is_named(triples: list[tup
         picked = [(a if c else b)[name] for a, b, c in triples]
         assert blend(first, one[name], other[name]).to_pylist() == picked
         known = [b[name] if a[name] is None else a[name] for a, b, _ in triples]
-        assert filled_from(one[name], other[name]).to_pylist() == known
-    assert complete_rows(one).tolist() == [all(v is not None for v in a.values()) for a, _, _ in triples]
+        assert fill_nulls(one[name], other[name]).to_pylist() == known
+    assert is_complete(one).tolist() == [all(v is not None for v in a.values()) for a, _, _ in triples]
 
 
 def test_a_row_made_of_several_stands_where_its_partition_columns_come_from() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.merge.kernels import gather
-from penstock.merge.kernels.gather import column_at, take_across, take_rows, top_column
+from penstock.merge.kernels.gather import find_column, find_top_column, take_from_tables, take_rows
 
 KIND = pa.struct([("s", pa.string()), ("l", pa.list_(pa.field("element", pa.string())))])
 ROWS = [
@@ -60,12 +60,12 @@ def test_a_row_taken_so_often_that_offsets_would_overflow_comes_in_chunks(monkey
 
 def test_a_column_may_be_named_with_a_dot_or_lie_in_a_struct() -> None:
     both = pa.table({"a.b": [1], "a": pa.array([{"b": 2, "c": {"d": 3}}])})
-    assert column_at(both, "a.b").to_pylist() == [1]  # type: ignore[union-attr]
-    assert column_at(both, "a.c.d").to_pylist() == [3]  # type: ignore[union-attr]
+    assert find_column(both, "a.b").to_pylist() == [1]  # type: ignore[union-attr]
+    assert find_column(both, "a.c.d").to_pylist() == [3]  # type: ignore[union-attr]
     for path in ("x", "a.x", "a.b.c", "a.c.d.e", "x.y"):
-        assert column_at(both.select(["a"]), path) is None
-    assert top_column("a.b", ["a.b"]) == "a.b"
-    assert top_column("a.b", ["a"]) == "a"
+        assert find_column(both.select(["a"]), path) is None
+    assert find_top_column("a.b", ["a.b"]) == "a.b"
+    assert find_top_column("a.b", ["a"]) == "a"
 
 
 @settings(deadline=None, max_examples=60)
@@ -74,4 +74,4 @@ def test_rows_are_taken_across_tables_as_if_they_were_one(sizes: list[int], chan
     tables = [table(ROWS[:size]) for size in [*sizes, 1]]
     whole = pa.concat_tables(tables)
     positions = np.array(chance.draw(st.lists(st.integers(0, whole.num_rows - 1), max_size=9)), np.int64)
-    assert take_across(tables, positions).to_pylist() == whole.take(pa.array(positions)).to_pylist()
+    assert take_from_tables(tables, positions).to_pylist() == whole.take(pa.array(positions)).to_pylist()

@@ -17,7 +17,7 @@ from penstock.errors import OptionError, PayloadError
 from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
-from penstock.merge.kernels.runs import FRESH, MADE
+from penstock.merge.kernels.marks import FRESH, MADE
 from penstock.merge.payloads import PayloadSettings, merger_of
 from penstock.merge.user.merger import Own, own_merger
 from penstock.registry import Kind, Registered

@@ -12,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.merge.kernels import pair
-from penstock.merge.kernels.pair import check_ordering, flat, newest_of_each, positions_in
+from penstock.merge.kernels import gather
+from penstock.merge.kernels.by_key import find_positions, pick_newest
+from penstock.merge.kernels.gather import to_array
+from penstock.merge.kernels.ordering import check_ordering_values
 
 KEYS = st.sampled_from(["a", "b", "c", "ä", "😀", "a" * 40])
 
 
 def chosen(keys: list[str], ordering: list[Any] | None, kind: pa.DataType | None = None, **rest: Any) -> list[int]:
     values = None if ordering is None else pa.array(ordering, kind)
-    found: list[int] = newest_of_each(pa.array(keys, pa.string()), values, "ts", **rest).tolist()
+    found: list[int] = pick_newest(pa.array(keys, pa.string()), values, "ts", **rest).tolist()
     return found
 
 
@@ -74,7 +76,7 @@ def test_not_a_number_is_the_greatest() -> None:
 
 def test_ordering_values_in_chunks_are_one_column() -> None:
     ordering = pa.chunked_array([pa.array([1, 5]), pa.array([], pa.int64()), pa.array([3])])
-    assert newest_of_each(pa.array(["k", "k", "k"]), ordering, "ts").tolist() == [1]
+    assert pick_newest(pa.array(["k", "k", "k"]), ordering, "ts").tolist() == [1]
 
 
 @pytest.mark.parametrize("values", [[{"a": 1}, {"a": 2}], [[1], [2]]])
@@ -85,8 +87,8 @@ def test_an_ordering_column_whose_values_have_no_order_is_refused(values: list[A
 
 def test_null_ordering_values_are_counted_and_refused() -> None:
     with pytest.raises(SchemaError, match=r"Ordering value is null for 2 of 3 rows: column 'ts'"):
-        check_ordering(pa.chunked_array([[None, 1], [None]]), "ts")
-    check_ordering(pa.array([1, 2]), "ts")
+        check_ordering_values(pa.chunked_array([[None, 1], [None]]), "ts")
+    check_ordering_values(pa.array([1, 2]), "ts")
 
 
 @settings(deadline=None)
@@ -94,14 +96,14 @@ def test_null_ordering_values_are_counted_and_refused() -> None:
 def test_positions_are_those_of_a_dictionary(keys: list[str], wanted: set[str]) -> None:
     order = sorted(wanted)
     expected = [order.index(k) if k in wanted else -1 for k in keys]
-    found = positions_in(pa.chunked_array([pa.array(keys, pa.string())]), pa.array(order, pa.string()))
+    found = find_positions(pa.chunked_array([pa.array(keys, pa.string())]), pa.array(order, pa.string()))
     assert found.tolist() == expected
 
 
 def test_keys_too_long_for_32_bit_offsets_become_large_texts_and_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "OFFSETS_REACH", 10)
-    keys = flat(pa.chunked_array([["aaaa", "bbbb"], ["cccc", "aaaa"]]))
+    monkeypatch.setattr(gather, "OFFSETS_REACH", 10)
+    keys = to_array(pa.chunked_array([["aaaa", "bbbb"], ["cccc", "aaaa"]]))
     assert keys.type == pa.large_string()
-    rows = newest_of_each(keys, None)
+    rows = pick_newest(keys, None)
     assert rows.tolist() == [1, 2, 3]
-    assert positions_in(pa.chunked_array([["cccc", "x", "aaaa"]]), keys.take(pa.array(rows))).tolist() == [1, -1, 2]
+    assert find_positions(pa.chunked_array([["cccc", "x", "aaaa"]]), keys.take(pa.array(rows))).tolist() == [1, -1, 2]

@@ -1,0 +1,46 @@
+"""Finding rows by key: where keys are in another column of keys, and the newest row of each key of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.merge.kernels.gather import Positions, to_array
+from penstock.merge.kernels.ordering import sort_values
+
+
+def find_positions(keys: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> Positions:
+    """Return for each key its position in `wanted`, or -1. No key is in `wanted` twice.
+
+    The hash table is built over `wanted`, so pass the smaller side there.
+    """
+    if keys.type != wanted.type:
+        keys = keys.cast(wanted.type)
+    positions = pc.index_in(keys, value_set=wanted)
+    return np.asarray(pc.fill_null(positions, -1), dtype=np.int64)
+
+
+def pick_newest(
+    keys: pa.Array, ordering: pa.Array | pa.ChunkedArray | None, column: str = "", arrival: Positions | None = None
+) -> Positions:
+    """Return the position of one row per key, ascending: the row with the greatest ordering value, the last among equals.
+
+    Without ordering values the last row of each key is picked.
+
+    Args:
+        column: the name of the ordering column, for error messages.
+        arrival: numbers that say which row came later, if the rows are not in that order.
+    """
+    codes = keys.dictionary_encode()
+    count = len(codes.dictionary)
+    if count == len(keys):
+        return np.arange(len(keys), dtype=np.int64)
+    order: Positions = np.arange(len(keys), dtype=np.int64) if arrival is None else np.argsort(arrival, kind="stable")
+    if ordering is not None:
+        values = to_array(ordering) if arrival is None else to_array(ordering).take(pa.array(order))
+        order = order[sort_values(values, column)]
+    # Positions are assigned in ascending order of ordering value; of several rows of a key the last assignment stays.
+    last = np.empty(count, dtype=np.int64)
+    last[np.asarray(codes.indices)[order]] = order
+    return np.sort(last)

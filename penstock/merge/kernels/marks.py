@@ -1,0 +1,45 @@
+"""Marks: boolean columns that a write adds to incoming rows, to tell the merger what happened to the rows before.
+
+Marks travel in staged files and between kernels. They are never stored in a table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.kernels.gather import Flags
+
+#: The key was deleted before this row came, so no value of the stored row may go into the merged row.
+FRESH = "_penstock_fresh"
+#: The rows of this key in the batch were combined to nothing: the key is to be deleted.
+GONE = "_penstock_gone"
+#: The row was already merged with the stored row, in the partition that it leaves. It is stored unchanged.
+MADE = "_penstock_made"
+
+
+def is_fresh(rows: pa.Table) -> Flags:
+    """Return which incoming rows must take no value from the stored row."""
+    return _marked(rows, FRESH)
+
+
+def is_gone(rows: pa.Table) -> Flags:
+    """Return which incoming rows only say that their key is to be deleted."""
+    return _marked(rows, GONE)
+
+
+def is_made(rows: pa.Table) -> Flags:
+    """Return which incoming rows are merged rows that move here from another partition."""
+    return _marked(rows, MADE)
+
+
+def drop_marks(rows: pa.Table) -> pa.Table:
+    """Return the rows without the columns of marks."""
+    marks = [name for name in (FRESH, GONE, MADE) if name in rows.column_names]
+    return rows.drop_columns(marks) if marks else rows
+
+
+def _marked(rows: pa.Table, column: str) -> Flags:
+    if column not in rows.column_names:
+        return np.zeros(rows.num_rows, np.bool_)
+    return np.asarray(rows[column], dtype=np.bool_)
