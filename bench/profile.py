@@ -248,23 +248,32 @@ class KernelWatch:
     def installed(self) -> Iterator[None]:
         """Watch the kernels of writes while the block runs."""
         with ExitStack() as stack:
-            for module in ("penstock.write.operations", "penstock.write.rows.input_files"):
-                for name, around in (("run_tasks", self._tasks), ("run_over_rows", self._rows)):
-                    owner, attribute = _owner(module, name)
-                    if owner is not None:
-                        stack.enter_context(patch.object(owner, attribute, partial(around, getattr(owner, attribute))))
+            watched = (
+                ("penstock.spread.runner", "run_in_spark", self._spark_tasks),
+                ("penstock.spread.runner", "run_on_driver", self._driver_tasks),
+                ("penstock.write.rows.input_files", "run_over_rows", self._rows),
+            )
+            for module, name, around in watched:
+                owner, attribute = _owner(module, name)
+                if owner is not None:
+                    stack.enter_context(patch.object(owner, attribute, partial(around, getattr(owner, attribute))))
             yield
 
-    def _tasks(self, usual: Callable[..., Any], spark: Any, kernel: Callable[..., Any], tasks: Sequence[Any], **more: Any) -> Any:
-        if tasks:
-            self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
-        return usual(spark, kernel, tasks, **more)
+    def _spark_tasks(
+        self, usual: Callable[..., Any], spark: Any, kernel: Callable[..., Any], tasks: Sequence[Any], returns: Any
+    ) -> Any:
+        self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
+        return usual(spark, kernel, tasks, returns)
 
-    def _rows(self, usual: Callable[..., Any], rows: Any, kernel: Callable[..., Any]) -> Any:
+    def _driver_tasks(self, usual: Callable[..., Any], kernel: Callable[..., Any], tasks: Sequence[Any]) -> Any:
+        self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
+        return usual(kernel, tasks)
+
+    def _rows(self, usual: Callable[..., Any], rows: Any, kernel: Callable[..., Any], returns: Any) -> Any:
         if hasattr(rows, "toArrow"):
             batches = rows.toArrow().to_batches(max_chunksize=50_000)
             self._profile(name_of(kernel), 1, lambda: list(kernel(iter(batches))))
-        return usual(rows, kernel)
+        return usual(rows, kernel, returns)
 
     def _profile(self, name: str, tasks: int, work: Callable[[], Any]) -> None:
         with self._identity():

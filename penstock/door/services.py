@@ -18,7 +18,7 @@ from penstock.services.clean.run import clean
 from penstock.services.clustering.run import cluster, run_waiting
 from penstock.services.compaction.run import compact
 from penstock.services.log_compaction.run import join_logs
-from penstock.spread.run import named_jobs
+from penstock.spread.session import name_jobs
 from penstock.table import TableState
 from penstock.timeline.instant import Action
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def stages_of(service: str, table: TableState, spark: SparkSession | None) -> Stages:
     """The stages of a table service, shown under its name and the table's, as Spark's jobs are."""
-    around = partial(named_jobs, spark) if spark else None
+    around = partial(name_jobs, spark) if spark else None
     return Stages(f"{service} {table.config.name}", table.options[o.PROGRESS], around)
 
 

@@ -26,7 +26,7 @@ from penstock.progress import Stages
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.schedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
-from penstock.spread.run import named_jobs
+from penstock.spread.session import name_jobs
 from penstock.storage import Storage, join, open_storage
 from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
 from penstock.timeline.store import FOLDER, load_timeline
@@ -132,7 +132,7 @@ def _run(
     check_inline(table, prepared.avro)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
-    stages = Stages(title, settings.options[o.PROGRESS], partial(named_jobs, spark))
+    stages = Stages(title, settings.options[o.PROGRESS], partial(name_jobs, spark))
     return OPERATIONS[settings.operation](WriteContext(spark, table, settings, prepared, stages, unschedule_clustering)), table
 
 

@@ -38,7 +38,7 @@ from penstock.read.meta_columns import Thin, handed_over, restored, thin_rows, t
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, spark_to_arrow
-from penstock.spread.run import cores
+from penstock.spread.session import count_cores
 from penstock.storage import Storage
 from penstock.timeline.history import InstantRange
 
@@ -199,7 +199,7 @@ def _typed(wanted: StructField, handed: StructField, column: Column | str) -> Co
 
 def _parts(spark: SparkSession, slices: int, size: int) -> int:
     """How many Spark tasks share the slices: a few per core balance, and none should take too much."""
-    at_least = _PARTS_PER_CORE * (cores(spark.conf) or slices)
+    at_least = _PARTS_PER_CORE * (count_cores(spark.conf) or slices)
     return min(slices, max(at_least, size // _TASK_BYTES))
 
 

@@ -32,7 +32,7 @@ from penstock.read.plan import QueryPlan
 from penstock.read.skip_rows import leave_out
 from penstock.read.widened_types import older_types
 from penstock.schema import META_COLUMNS, avro_to_spark
-from penstock.spread.run import is_connect
+from penstock.spread.session import is_connect
 from penstock.table import TableState
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"

@@ -33,7 +33,7 @@ from penstock.progress import Stages
 from penstock.services.rollback.index_entries import sync_restored
 from penstock.services.rollback.run import add_rollback_block
 from penstock.spread.driver import fits_on_driver
-from penstock.spread.run import run_here, run_tasks
+from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import is_archived, load_archive
@@ -270,7 +270,7 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
         if (names := tuple(file.name for file in files))
     ]
     is_small = sum(len(task.names) for task in tasks) < _MANY_FILES and fits_on_driver(table.options)
-    done = run_here(restore_partition, tasks) if spark is None else run_tasks(spark, restore_partition, tasks, here=is_small)
+    done = Runner(spark, on_driver=is_small).run(restore_partition, tasks, list[list[Any]])
     deleted: dict[str, dict[str, list[str]]] = {}
     added: dict[str, dict[str, dict[str, int]]] = {}
     for task, (gone, blocks) in zip(tasks, done, strict=True):

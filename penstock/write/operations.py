@@ -16,7 +16,7 @@ from penstock.merge.merger import Merger
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.progress import StageNotes, TaskProgress
-from penstock.spread.run import run_tasks
+from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.timeline.instant import Action
@@ -42,7 +42,7 @@ from penstock.write.rules import (
     rules_of,
     task_rows_settings,
 )
-from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket, write_rows
+from penstock.write.tasks.insert import StoreTask, store_bucket, write_rows
 from penstock.write.tell import Telling
 
 
@@ -55,7 +55,7 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
         change.start()
         kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
         with write.stages.run("store", "writing new file groups") as notes:
-            stats = stats_of(run_over_incoming(write.spark, arranged, kernel))
+            stats = run_over_incoming(write.spark, arranged, kernel, WriteStat)
             note_stats(notes, stats)
         return complete(write, change, stats, Operation.BULK_INSERT)
 
@@ -106,18 +106,18 @@ def _store_work(
     staged, write = write.index.buckets, write.as_of_now()
     check_rings_stand(staged, write.index.buckets, {piece.path for piece in pieces})
     rules = rules_of(write, change, staging)
-    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
+    runner = Runner(write.spark, on_driver=pieces_fit_on_driver(write.options, pieces))
     if not rules.adds and combines(write) and rules.merger.folds:
         pieces = _folded(write, staging, pieces, rules.merger)
     with write.stages.run("tag", "locating keys"):
-        work = plan(write, rules, pieces, operation, run)
+        work = plan(write, rules, pieces, operation, runner)
         if isinstance(rules.index.buckets, HashRings):
             save_rings(write.table, rules.index.buckets, (p.path for p in pieces))
         settle_updates(write.table, change, work.touched, write.unschedule)
     change.start(work.profile)
     doing = f"{'merging into' if rules.logs is None else 'appending to'} {len(work.tasks)} file groups"
     with write.stages.run("store", doing, files_begun(write, change, len(work.tasks))) as notes:
-        stats = stats_of(run(run_bucket if rules.index.buckets else run_task, work.tasks))
+        stats = runner.collect(run_bucket if rules.index.buckets else run_task, work.tasks, WriteStat)
         note_stats(notes, stats)
     return complete(write, change, stats, operation, {INDEX_FIGURES: work.figures()})
 
@@ -165,11 +165,11 @@ def action_of(table: TableState) -> Action:
 
 def _folded(write: WriteContext, staging: Staging, pieces: Sequence[Piece], merger: Merger) -> list[Piece]:
     """One row per key where the payload makes it of several; other payloads pick one of them in the task that merges."""
-    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
+    runner = Runner(write.spark, on_driver=pieces_fit_on_driver(write.options, pieces))
     ordering, everywhere = write.settings.ordering_field, write.index.is_global
     with write.stages.run("combine", "making one row of several of a key"):
         by = write.partition_columns
-        return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, run=run)
+        return fold_pieces(staging, pieces, merger, ordering, everywhere=everywhere, placed_by=by, runner=runner)
 
 
 def assign(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
@@ -202,7 +202,7 @@ def store(
     tasks = [StoreTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
     here = pieces_fit_on_driver(write.options, [p for b in buckets for p in b.pieces])
     with write.stages.run("store", f"writing {len(tasks)} file groups", files_begun(write, change, len(tasks))) as notes:
-        stats = stats_of(run_tasks(write.spark, store_bucket, tasks, here=here))
+        stats = Runner(write.spark, on_driver=here).collect(store_bucket, tasks, WriteStat)
         note_stats(notes, stats)
     return stats
 

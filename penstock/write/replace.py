@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 
 from penstock import options as o
 from penstock.catalog.listing import is_partition, list_partitions, merged_slices
@@ -21,7 +20,7 @@ from penstock.hooks import PublishedCommit
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, save_changed
 from penstock.options.operation import Operation
-from penstock.spread.run import run_tasks
+from penstock.spread.runner import Runner
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action
@@ -32,7 +31,6 @@ from penstock.write.operations import complete, insert_profile, note_stats, stag
 from penstock.write.pending_clustering import settle_updates
 from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver
 from penstock.write.rules import rules_of
-from penstock.write.tasks.insert import stats_of
 
 Replaced = dict[str, tuple[str, ...]]
 
@@ -92,9 +90,9 @@ def _store_buckets(
     rules = replace(rules_of(write, change, staging), logs=None, merging=None, adds=True, logs_first=False)
     work = plan_buckets(rules, pieces, {}, operation, checks_keys=False)
     change.start(work.profile)
-    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
+    runner = Runner(write.spark, on_driver=pieces_fit_on_driver(write.options, pieces))
     with write.stages.run("store", f"writing {len(work.tasks)} buckets") as notes:
-        stats = stats_of(run(run_bucket, work.tasks))
+        stats = runner.collect(run_bucket, work.tasks, WriteStat)
         note_stats(notes, stats)
     return stats
 

@@ -18,7 +18,8 @@ from penstock.index import Index
 from penstock.index.entry_store import TellTask, put_entries, remove_entries, share_rate, tell_tasks
 from penstock.index.hbase import HBaseSettings, open_entries
 from penstock.spread.driver import fits_on_driver
-from penstock.spread.run import cores, run_tasks
+from penstock.spread.runner import Runner
+from penstock.spread.session import count_cores
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.index_change import added_by_another
@@ -76,7 +77,7 @@ class Telling:
         timeline = self.table.timeline if self.index.moves else None
         here = fits_on_driver(self.table.options, rows=sum(stat.num_inserts for stat in stats))
         tasks = self._tasks(self.index.entries, stats, KeyChange.ADDED, timeline)
-        at_once = _AT_ONCE_HERE if here else cores(self.spark.conf) or len(tasks)
+        at_once = _AT_ONCE_HERE if here else count_cores(self.spark.conf) or len(tasks)
         if tasks and self.index.entries.auto_rate is not None:
             settings = share_rate(self.index.entries, min(len(tasks), at_once))
             tasks = self._tasks(settings, stats, KeyChange.ADDED, timeline)
@@ -98,4 +99,4 @@ class Telling:
         return tell_tasks(settings, self.table.storage, self.table.base_path, self.commit, stats, note, *more)
 
     def _run(self, kernel: Callable[[TellTask], int], tasks: Sequence[TellTask], *, here: bool) -> int:
-        return sum(run_tasks(self.spark, kernel, tasks, here=here))
+        return sum(Runner(self.spark, on_driver=here).run(kernel, tasks, int))

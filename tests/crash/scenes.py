@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.door import write as door
 from penstock.services.rollback.requested import roll_back_to
 from penstock.spread import run as spread
+from penstock.spread.results import decode_result, encode_results
 from penstock.spread.run import TaskIdentity
 from penstock.table import open_table
 from penstock.write.rows.schema import prepare
@@ -136,7 +137,7 @@ class Runner:
         with (
             patch("penstock.door.write.prepare", self._prepare_once),
             patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
-            patch("penstock.door.write.named_jobs", lambda spark, name: nullcontext()),  # there are none to be named
+            patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # there are none to be named
             patch("penstock.spread.run._DRIVER_THREADS", 1),
         ):
             yield
@@ -147,7 +148,7 @@ class Runner:
             self._prepared[key] = self._prepare(incoming, settings, table_schema)
         return self._prepared[key]
 
-    def _run_over_rows(self, rows: Any, kernel: Callable[[Iterator[pa.RecordBatch]], Any]) -> list[Any]:
+    def _run_over_rows(self, rows: Any, kernel: Callable[[Iterator[pa.RecordBatch]], Any], returns: Any) -> list[Any]:
         if id(rows) not in self._batches:
             self._batches[id(rows)] = (rows, rows.toArrow().to_batches(max_chunksize=1))
         batches = self._batches[id(rows)][1]
@@ -155,7 +156,8 @@ class Runner:
         for number in range(TASKS):
             spread._local.identity = TaskIdentity(number, f"{number}-1-{number}")
             try:
-                results += json.loads(json.dumps(list(kernel(iter(batches[number::TASKS])))))
+                texts = encode_results(partial(kernel, iter(batches[number::TASKS])))
+                results += [decode_result(text, returns) for text in texts]
             finally:
                 spread._local.identity = None
         return results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -162,11 +161,11 @@ def twice_over_tasks(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list
 class Speculating(Runner):
     """Every task over rows runs twice."""
 
-    def _run_over_rows(self, rows: Any, kernel: Any) -> list[Any]:
+    def _run_over_rows(self, rows: Any, kernel: Any, returns: Any) -> list[Any]:
         batches = rows.toArrow().to_batches(max_chunksize=2)
         results: list[Any] = []
         for number, batch in enumerate(batches):
-            results += json.loads(json.dumps(twice(lambda batch=batch: list(kernel(iter([batch]))), number)))
+            results += twice(lambda batch=batch: list(kernel(iter([batch]))), number)
         return results
 
 
@@ -185,7 +184,7 @@ def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark
     stage = Stage(scene, Runner(spark), tmp_path / "stage")
     table, plan = stage.play()
     stage.runner = Speculating(spark)
-    with patch("penstock.spread.run._on_driver", twice_over_tasks):
+    with patch("penstock.spread.runner.run_on_driver", twice_over_tasks):
         stage.run(table, plan)
     assert any(call.startswith("delete ") and call.endswith(".parquet") for call in plan.calls), "nothing ran twice"
     assert plain_rows(table) == sorted(scene.new, key=repr)
@@ -196,13 +195,13 @@ def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark
 def late_tasks() -> Iterator[list[Callable[[], Any]]]:
     """Tasks of the write that runs meanwhile, to be run once more later."""
     found: list[Callable[[], Any]] = []
-    on_driver = spread._on_driver
+    on_driver = spread.run_on_driver
 
     def remember(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         found.extend(lambda task=task, i=i: twice(lambda: kernel(task), 100 + i) for i, task in enumerate(tasks))
         return on_driver(kernel, tasks)
 
-    with patch("penstock.spread.run._on_driver", remember):
+    with patch("penstock.spread.runner.run_on_driver", remember):
         yield found
 
 

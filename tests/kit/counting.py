@@ -195,7 +195,7 @@ def counted(spark: Any, folder: Path) -> Iterator[Account]:
     STORAGES[SCHEME] = lambda path: (CountingStorage(account.file), os.path.abspath(split_scheme(path)[1]))
     spark.sparkContext.setJobGroup(group, "counted")
     try:
-        with patch.object(spread, "_over_rows", partial(_rows_counted, account.file)):
+        with patch.object(spread, "_run_over_batches", partial(_rows_counted, account.file)):
             yield account
         jobs, tasks = _jobs_and_tasks(spark.sparkContext.statusTracker(), group)
         account.counts = _sum_up(account.notes, jobs, tasks)
@@ -213,7 +213,7 @@ def _rows_counted(file: str, kernel: Any, batches: Iterator[pa.RecordBatch]) -> 
             account.note("crossed", batch.num_rows)
             yield batch
 
-    yield from spread._over_rows(kernel, noted())
+    yield from spread._run_over_batches(kernel, noted())
 
 
 def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:

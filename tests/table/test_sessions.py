@@ -213,8 +213,8 @@ def test_batches_for_workers_end_after_rows_and_the_session_stays_as_it_was(spar
         pytest.skip("this Spark has no limit of bytes")
     before = spark.conf.get(BATCH_ROWS, None)
     lists = spark.range(0, 20_000, 1, 1).selectExpr("id", "cast(null as array<string>) as tags")
-    assert run_over_rows(lists, sizes) == [16_384, 3_616]
-    assert run_over_rows(lists.selectExpr("id", "cast('x' as binary) as picture"), sizes) == [20_000]
+    assert run_over_rows(lists, sizes, int) == [16_384, 3_616]
+    assert run_over_rows(lists.selectExpr("id", "cast('x' as binary) as picture"), sizes, int) == [20_000]
     assert (spark.conf.get(BATCH_ROWS, None), spark.conf.get(BATCH_BYTES, None)) == (before, None)
 
 
@@ -223,7 +223,7 @@ def test_a_limit_of_bytes_that_the_user_has_set_holds(spark: Any) -> None:
         pytest.skip("this Spark has no limit of bytes")
     spark.conf.set(BATCH_BYTES, "8kb")
     try:
-        assert max(run_over_rows(spark.range(0, 5_000, 1, 1), sizes)) < 2_000
+        assert max(run_over_rows(spark.range(0, 5_000, 1, 1), sizes, int)) < 2_000
         assert spark.conf.get(BATCH_BYTES) == "8kb"
     finally:
         spark.conf.unset(BATCH_BYTES)

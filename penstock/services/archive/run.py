@@ -20,7 +20,7 @@ from penstock.progress import Stages
 from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge_files import finish_merge, merge_small_files
-from penstock.spread.run import run_here
+from penstock.spread.run import run_on_driver
 from penstock.storage import FileInfo, join
 from penstock.table import TableState
 from penstock.timeline.archive import (
@@ -159,7 +159,7 @@ def _write(table: TableState, entries: Sequence[Entry]) -> str | None:
 def _remove(table: TableState, names: Sequence[str]) -> None:
     """Files of pending states, many at a time; then completed ones, one by one from the oldest."""
     found = [(parse_instant(name), join(table.base_path, FOLDER, name)) for name in names]
-    run_here(table.storage.delete, [path for i, path in found if i and i.state is not State.COMPLETED])
+    run_on_driver(table.storage.delete, [path for i, path in found if i and i.state is not State.COMPLETED])
     for instant, path in found:
         if instant and instant.state is State.COMPLETED:
             table.storage.delete(path)

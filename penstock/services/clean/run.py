@@ -26,7 +26,7 @@ from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
 from penstock.spread.driver import fits_on_driver
-from penstock.spread.run import run_here, run_tasks
+from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.clean_file import (
@@ -153,7 +153,7 @@ def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, coun
     tasks = list(_tasks(table, plan.files))
     is_small = count < _MANY_FILES and fits_on_driver(table.options)
     found: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
-    results = run_here(delete_files, tasks) if spark is None else run_tasks(spark, delete_files, tasks, here=is_small)
+    results = Runner(spark, on_driver=is_small).run(delete_files, tasks, list[list[str]])
     for task, (deleted, failed) in zip(tasks, results, strict=True):
         one = found[task.partition_path]
         found[task.partition_path] = CleanedPartition((*one.deleted, *deleted), (*one.failed, *failed))

@@ -6,9 +6,8 @@ that remembers what this process wrote, after it. Buckets are chosen by a hash o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from penstock import options as o
 from penstock.errors import Unsupported
@@ -19,6 +18,7 @@ from penstock.index.bucket import looks_bucketed
 from penstock.index.consistent_hashing import has_rings
 from penstock.index.entry_store import put_entries, share_rate, tell_tasks
 from penstock.index.in_memory import remember
+from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
 
@@ -48,11 +48,10 @@ def noting_keys(settings: FileSettings, index: Index) -> FileSettings:
     return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
 
-def tell_before(table: TableState, index: Index, time: str, stats: Sequence[WriteStat], run: Callable[..., list[Any]]) -> int:
+def tell_before(table: TableState, index: Index, time: str, stats: Sequence[WriteStat], runner: Runner) -> int:
     """Put the entries of all rows in new files; gives how many. They count as soon as the clustering is part of the table.
 
     Args:
-        run: runs a kernel over task descriptions, as `spread.run_tasks`.
 
     Raises:
         StorageError: nobody answers.
@@ -61,7 +60,7 @@ def tell_before(table: TableState, index: Index, time: str, stats: Sequence[Writ
         return 0
     settings = share_rate(index.entries, max(1, len(stats)))
     tasks = tell_tasks(settings, table.storage, table.base_path, time, stats, KeyChange.ADDED, table.timeline)
-    return sum(run(put_entries, tasks))
+    return sum(runner.run(put_entries, tasks, int))
 
 
 def tell_after(table: TableState, index: Index, stats: Sequence[WriteStat]) -> None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from penstock.services.clustering.rewrite_group import Rewriting, in_order, read
 from penstock.spread.run import this_task
 from penstock.table import TableState
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
+from penstock.timeline.commit_file import WriteStat
 
 PLANNER = "org.apache.hudi.client.clustering.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
 RUNNER = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
@@ -221,7 +221,7 @@ def resize_tasks(
     return found
 
 
-def resize(task: ResizeTask) -> list[dict[str, Any]]:
+def resize(task: ResizeTask) -> list[WriteStat]:
     """Kernel: write the rows of some buckets to those that come of them; gives the write stats."""
     how, path = task.rewriting, task.slices[0].partition_path
     rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how))
@@ -238,7 +238,7 @@ def resize(task: ResizeTask) -> list[dict[str, Any]]:
                 writers[prefix].write(its.drop_columns(list(META_COLUMNS[:3])), its[KEY_COLUMN])
     stats = [stat for writer in writers.values() for stat in writer.close()]
     output.finish()
-    return [asdict(stat) for stat in stats]
+    return stats
 
 
 def _by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -7,8 +7,7 @@ are too large for that are split (`split.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from penstock.merge.kernels.gather import OFFSETS_REACH, take_rows
 from penstock.schema import META_COLUMNS
 from penstock.services.clustering.row_order import Ordering, keys_of, order_of, sort_columns
 from penstock.spread.run import this_task
+from penstock.timeline.commit_file import WriteStat
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RewriteTask:
     number: int
 
 
-def rewrite(task: RewriteTask) -> list[dict[str, Any]]:
+def rewrite(task: RewriteTask) -> list[WriteStat]:
     """Kernel: write the new file groups; gives their write stats."""
     how, old = task.rewriting, _only_file(task)
     rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how, file=old))
@@ -102,7 +102,7 @@ def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | N
 
 def write_groups(
     rows: Iterable[pa.Table], path: str, how: Rewriting, number: int, old: pq.ParquetFile | None = None
-) -> list[dict[str, Any]]:
+) -> list[WriteStat]:
     """Rows to new file groups of a partition; gives the write stats.
 
     Args:
@@ -120,4 +120,4 @@ def write_groups(
         del part
     stats = writer.close()
     output.finish()
-    return [asdict(stat) for stat in stats]
+    return stats

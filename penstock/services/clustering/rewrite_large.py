@@ -10,10 +10,9 @@ Every row is kept once in between, uncompressed, beside the markers of the run.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +24,13 @@ from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
 from penstock.services.clustering.rewrite_group import Rewriting, in_order, read_slice, write_groups
 from penstock.services.clustering.row_order import Ordering, columns_read, keys_of, order_of, sample_of, sort_columns
 from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
+from penstock.timeline.commit_file import WriteStat
 
 #: Rows of a group that tell where its order is cut.
 _SAMPLE_ROWS = 20_000
-
-Run = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,34 +70,37 @@ class RangesTask:
 
 
 def rewrite_in_parts(
-    rewriting: Rewriting, slices: Sequence[FileSlice], outputs: int, ranges: int, folder: str, run: Run, first: int
-) -> list[dict[str, Any]]:
+    rewriting: Rewriting, slices: Sequence[FileSlice], outputs: int, ranges: int, folder: str, runner: Runner, first: int
+) -> list[WriteStat]:
     """Rewrite a group in several tasks; gives the write stats.
 
     Args:
         ranges: into how many parts the order is cut, each of which a task holds in memory; at least as many as outputs.
         folder: where rows are kept meanwhile.
-        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
         first: the number of the first task that writes a file.
     """
     ordering = rewriting.ordering
     assert ordering is not None
     each = max(1, max(ordering.sample_rows or 0, _SAMPLE_ROWS) // len(slices))
-    sampled = run(sample_slice, [SampleTask(rewriting, ordering, one, each) for one in slices])
+    sampled = runner.run(sample_slice, [SampleTask(rewriting, ordering, one, each) for one in slices], str)
     sample = _to_bytes(pa.concat_tables([_of_bytes(base64.b64decode(text)) for text in sampled]))
     sorting = [
         SortTask(rewriting, ordering, one, sample, ranges, join(folder, f"sorted-{number}")) for number, one in enumerate(slices)
     ]
-    kept = run(sort_slice, sorting)
-    by_range = [
-        tuple((path, *batches[number]) for path, batches in kept if batches[number][0] < batches[number][1])
-        for number in range(ranges)
-    ]
+    kept = runner.run(sort_slice, sorting, SortedSlice)
+    by_range: list[tuple[tuple[str, int, int], ...]] = []
+    for number in range(ranges):
+        batches = []
+        for slice_rows in kept:
+            start, end = slice_rows.ranges[number]
+            if start < end:
+                batches.append((slice_rows.path, start, end))
+        by_range.append(tuple(batches))
     cuts = np.linspace(0, ranges, outputs + 1).astype(int)
     path = slices[0].partition_path
     parts = [tuple(by_range[first:last]) for first, last in pairwise(cuts)]
     tasks = [RangesTask(rewriting, ordering, sample, path, part, first + i) for i, part in enumerate(parts) if any(part)]
-    return [stat for stats in run(write_ranges, tasks) for stat in stats]
+    return runner.collect(write_ranges, tasks, WriteStat)
 
 
 def sample_slice(task: SampleTask) -> str:
@@ -111,18 +113,26 @@ def sample_slice(task: SampleTask) -> str:
     return base64.b64encode(_to_bytes(sample_of(pa.concat_tables(parts), task.rows))).decode()
 
 
-def sort_slice(task: SortTask) -> tuple[str, list[list[int]]]:
-    """Kernel: a slice's rows in order, kept in a file; gives that, and for each range the batches that hold its rows."""
+@dataclass(frozen=True)
+class SortedSlice:
+    """A file with the rows of a slice in order, and of each range its first batch and the batch behind its last."""
+
+    path: str
+    ranges: list[tuple[int, int]]
+
+
+def sort_slice(task: SortTask) -> SortedSlice:
+    """Kernel: Write a slice's rows in order to a file."""
     rows = pa.concat_tables([body_schema(task.rewriting.settings.schema).empty_table(), *read_slice(task.slice_, task.rewriting)])
     rows = rows.combine_chunks() if rows.nbytes <= OFFSETS_REACH else rows
     sample = _of_bytes(task.sample)
     keys = keys_of(sort_columns(rows, task.ordering), task.ordering, sample)
     order, ends = order_and_ends(keys, range_ends(keys_of(sample, task.ordering, sample), task.ranges))
     path = f"{task.out}-{this_task().write_token}.arrow"  # another attempt makes another file
-    return path, _keep(task.rewriting.settings.storage, path, rows, order, ends)
+    return SortedSlice(path, _keep(task.rewriting.settings.storage, path, rows, order, ends))
 
 
-def _keep(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[list[int]]:
+def _keep(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
     """Write rows in order; gives for each range its first batch and the one behind its last."""
     written, found = 0, []
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, rows.schema) as file:
@@ -132,11 +142,11 @@ def _keep(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: P
                 for batch in take_rows(rows, order[at : min(end, at + ROW_GROUP_ROWS)]).to_batches():
                     file.write_batch(batch)
                     written += 1
-            found.append([first, written])
+            found.append((first, written))
     return found
 
 
-def write_ranges(task: RangesTask) -> list[dict[str, Any]]:
+def write_ranges(task: RangesTask) -> list[WriteStat]:
     """Kernel: write the file of some ranges; gives its write stat."""
     storage, sample = task.rewriting.settings.storage, _of_bytes(task.sample)
     rows = (part for its in task.ranges for part in in_order(_kept(storage, its), task.ordering, sample))

@@ -9,11 +9,10 @@ clustering is refused: its new files would lack that change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -43,7 +42,8 @@ from penstock.services.clustering.row_order import check_ordering
 from penstock.services.clustering.schedule import ordering_of, planned_at, schedule_clustering, sortable
 from penstock.services.compaction.run import is_small, rules_and_settings, running, runs_elsewhere, schema_of, start_over
 from penstock.services.planned import writes_before
-from penstock.spread.run import cores, run_tasks
+from penstock.spread.runner import Runner
+from penstock.spread.session import count_cores
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringPlan, ClusteringSlice
@@ -60,7 +60,6 @@ _MOST_BYTES, _LEAST_BYTES = 128 * _MB, 32 * _MB
 #: The Java classes whose plans are run: rows sorted into files of some size, or each file by itself.
 _SORT_AND_SIZE, _SINGLE_FILE = "SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy"
 #: Runs a kernel over task descriptions and gives the results.
-Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -131,18 +130,17 @@ def _run(
     schema, index = schema_of(table), index_of(table.options)
     rewriting = rewriting_of(table, change.time, plan, schema)
     rewriting = replace(rewriting, settings=noting_keys(rewriting.settings, index))
-    run = partial(run_tasks, spark, here=is_small(table, [one for its in slices for one in its]))
+    runner = Runner(spark, on_driver=is_small(table, [one for its in slices for one in its]))
     expected = sum(group.outputs for group in plan.groups)
     begun = TaskProgress(expected, lambda: len(read_markers(table.storage, table.base_path, change.time)))
     with stages.run("cluster", f"clustering {sum(map(len, slices))} file groups", begun) as notes:
         if is_resize(plan):
-            found = _resize(table, change.time, plan, rewriting, slices, run)
+            stats = _resize(table, change.time, plan, rewriting, slices, runner)
         else:
-            most = bytes_per_task(slices, cores(spark.conf) if spark else None)
-            found = _rewrite(table, change.time, plan, rewriting, slices, run, most)
-        stats = [WriteStat(**stat) for stat in found]
+            most = bytes_per_task(slices, count_cores(spark.conf) if spark else None)
+            stats = _rewrite(table, change.time, plan, rewriting, slices, runner, most)
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
-    tell_before(table, index, change.time, stats, run)
+    tell_before(table, index, change.time, stats, runner)
     extra = {"penstock.stages": stages.to_text()}
     commit = change.prepare(
         stats, operation=Operation.CLUSTER, schema=schema, extra=extra, replaced=replaced_by(plan), spark=spark
@@ -159,9 +157,9 @@ def _rewrite(
     plan: ClusteringPlan,
     rewriting: Rewriting,
     slices: Sequence[Sequence[FileSlice]],
-    run: Run,
+    runner: Runner,
     most: int,
-) -> list[dict[str, Any]]:
+) -> list[WriteStat]:
     """The groups of a plan to new file groups: one task each, or several where more bytes than `most` have to be sorted."""
     groups = list(zip(plan.groups, slices, strict=True))
 
@@ -172,11 +170,11 @@ def _rewrite(
     parts = sorted((part for group, its in small for part in _parts(rewriting, its, group.outputs)), key=_bytes, reverse=True)
     tasks = [RewriteTask(rewriting, tuple(part), number) for number, part in enumerate(parts)]
     numbers = accumulate((group.outputs for group, _ in large), initial=len(tasks))
-    found = [stat for stats in run(rewrite, tasks) for stat in stats]
+    found = runner.collect(rewrite, tasks, WriteStat)
     for number, (group, its) in zip(numbers, large, strict=False):
         folder = join(work_folder(table.base_path, time), f"cluster-{number}")
         ranges = max(group.outputs, -(-_bytes(its) // most))
-        found += rewrite_in_parts(rewriting, its, group.outputs, ranges, folder, run, number)
+        found += rewrite_in_parts(rewriting, its, group.outputs, ranges, folder, runner, number)
     return found
 
 
@@ -186,8 +184,8 @@ def _resize(
     plan: ClusteringPlan,
     rewriting: Rewriting,
     slices: Sequence[Sequence[FileSlice]],
-    run: Run,
-) -> list[dict[str, Any]]:
+    runner: Runner,
+) -> list[WriteStat]:
     """The groups of a plan to other buckets, and the rings that say so, which count when the clustering is completed."""
     rings = rings_to_resize(table)
     if rings is None:
@@ -196,9 +194,9 @@ def _resize(
             f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING, as the table was written"
         )
     changed = changed_rings(plan, rings, time)
-    found = run(resize, resize_tasks(rewriting, plan, slices, rings, changed, time))
+    stats = runner.collect(resize, resize_tasks(rewriting, plan, slices, rings, changed, time), WriteStat)
     save_changed(table, time, changed)
-    return [stat for stats in found for stat in stats]
+    return stats
 
 
 def rewriting_of(table: TableState, time: str, plan: ClusteringPlan, schema: str) -> Rewriting:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,8 @@ from penstock.services.compaction.strategies import LOG_BYTES
 from penstock.services.planned import writes_before
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.spread.driver import fits_on_driver
-from penstock.spread.run import run_tasks, this_task
+from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
@@ -123,8 +124,8 @@ def _run(spark: SparkSession, table: TableState, change: Change, plan: Compactio
     tasks = make_tasks(table, change.time, plan, schema)
     begun = TaskProgress(len(tasks), lambda: len(read_markers(table.storage, table.base_path, change.time)))
     with stages.run("compact", f"compacting {len(tasks)} file groups", begun) as notes:
-        results = run_tasks(spark, compact_slice, tasks, here=is_small(table, [task.slice_ for task in tasks]))
-        stats = [WriteStat(**stat) for found in results for stat in found]
+        runner = Runner(spark, on_driver=is_small(table, [task.slice_ for task in tasks]))
+        stats = runner.collect(compact_slice, tasks, WriteStat)
         notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
     extra = {**plan.extra, "penstock.stages": stages.to_text()}
     commit = change.complete(stats, operation=Operation.COMPACT, schema=schema, extra=extra, compacted=True, spark=spark)
@@ -213,7 +214,7 @@ def rules_and_settings(table: TableState, time: str, schema: str) -> tuple[Merge
     return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
 
 
-def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
+def compact_slice(task: CompactTask) -> list[WriteStat]:
     """Write the base file that a slice becomes; gives its write stat.
 
     A log of which nothing counts becomes a file without rows: the next plan then finds nothing to do, and log files that came
@@ -248,7 +249,7 @@ def compact_slice(task: CompactTask) -> list[dict[str, Any]]:
     output.finish()
     took = {"totalScanTime": 0, "totalUpsertTime": int((clock.monotonic_s() - began) * 1000), "totalCreateTime": 0}
     times = counts.times
-    return [asdict(replace(stat, runtime_stats=took, min_event_time=times.least_ms, max_event_time=times.greatest_ms))]
+    return [replace(stat, runtime_stats=took, min_event_time=times.least_ms, max_event_time=times.greatest_ms)]
 
 
 def _writer(output: TaskOutput, slice_: FileSlice) -> BaseFileWriter:

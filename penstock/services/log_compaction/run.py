@@ -11,7 +11,7 @@ published beside another write.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ from penstock.services.compaction.run import Compacted, is_small, rules_and_sett
 from penstock.services.compaction.schedule import check_type, pending_at
 from penstock.services.compaction.slices import list_folders, slice_of, still_there, unnamed_logs
 from penstock.services.planned import store_content, writes_under_way
-from penstock.spread.run import run_tasks, this_task
+from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState, reload_timeline
@@ -106,8 +107,8 @@ def run_joins(spark: SparkSession, table: TableState, time: str, stages: Stages)
     with running(table, instant.at(State.REQUESTED)) as change:
         tasks = _tasks(table, time, plan)
         with stages.run("join logs", f"joining the logs of {len(tasks)} file groups") as notes:
-            found = run_tasks(spark, join_slice, tasks, here=is_small(table, [task.slice_ for task in tasks]))
-            stats = [WriteStat(**stat) for its in found for stat in its]
+            runner = Runner(spark, on_driver=is_small(table, [task.slice_ for task in tasks]))
+            stats = runner.collect(join_slice, tasks, WriteStat)
             notes.rows, notes.size_bytes = sum(s.num_writes for s in stats), sum(s.total_write_bytes for s in stats)
         extra = {"penstock.stages": stages.to_text()}
         schema = schema_of(table)
@@ -137,7 +138,7 @@ def _tasks(table: TableState, time: str, plan: CompactionPlan) -> list[JoinTask]
     return tasks
 
 
-def join_slice(task: JoinTask) -> list[dict[str, Any]]:
+def join_slice(task: JoinTask) -> list[WriteStat]:
     """Write what a slice's log says about each key as one more log file; gives its write stat, or none if it is left alone."""
     storage, slice_, counts = task.settings.storage, task.slice_, MergeCounts()
     if blocks_that_count(storage, task.later, task.rules.times):
@@ -186,7 +187,7 @@ def join_slice(task: JoinTask) -> list[dict[str, Any]]:
             log_files=[*(file.name for file in files), name],
         ),
     )
-    return [asdict(stat)]
+    return [stat]
 
 
 def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,7 +20,7 @@ from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_bytes, format_table
-from penstock.spread.run import run_tasks
+from penstock.spread.runner import Runner
 from penstock.storage import join, open_storage
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
@@ -153,8 +152,8 @@ def _explain(write: WriteContext, staging: Staging) -> WritePlan:
         return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
     nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = rules_of(write, nowhere, staging)
-    run = partial(run_tasks, write.spark, here=pieces_fit_on_driver(write.options, pieces))
-    work = plan(write, rules, pieces, write.settings.operation, run, apart=True)
+    runner = Runner(write.spark, on_driver=pieces_fit_on_driver(write.options, pieces))
+    work = plan(write, rules, pieces, write.settings.operation, runner, apart=True)
     if buckets is not None:
         return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}

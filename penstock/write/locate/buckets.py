@@ -8,8 +8,7 @@ at what is there: whether a key was known is decided when the slice is read. A b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -107,13 +106,13 @@ def _weight(task: BucketTask) -> int:
     return (task.base.size_bytes if task.base else 0) + sum(p.size_bytes for p in task.pieces)
 
 
-def run_bucket(task: BucketTask) -> list[Any]:
+def run_bucket(task: BucketTask) -> list[WriteStat]:
     """Kernel: write what comes to one bucket; gives its write stats."""
     output = open_output(task.rules.settings)
     _check_keys(task)
     stats = _run(output, task)
     output.finish()
-    return [asdict(s) for s in stats]
+    return stats
 
 
 def _check_keys(task: BucketTask) -> None:

@@ -11,7 +11,7 @@ looked at the stored one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
+from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table import TableState
@@ -98,7 +99,7 @@ def ask_index(
     pieces: Sequence[Piece],
     loading: TaskRowsSettings,
     merger: Merger,
-    run: Callable[..., Any],
+    runner: Runner,
     *,
     moves: bool,
     time: int = 0,
@@ -114,7 +115,7 @@ def ask_index(
         AskTask(settings, timeline, tuple(pieces), loading, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
         for part in range(parts)
     ]
-    heard = run(ask_for_keys, tasks)
+    heard = runner.run(ask_for_keys, tasks, dict[str, Any])
     places = tuple(tuple((path, file_id) for path, file_id in each["places"]) for each in heard)
     return Asked(tuple(each["out"] for each in heard), places, sum(each["rows"] for each in heard))
 

@@ -13,8 +13,7 @@ located. Then a row that the payload keeps or deletes where it is has to be foun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
 from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.live_rows import look_up_merged
@@ -65,24 +65,23 @@ class StageTask:
 
 
 def relocate(
-    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], run: Any
+    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], runner: Runner
 ) -> list[Piece]:
     """The staged rows with those that move as what they become.
 
     Args:
         columns: those that the partition path is made of.
-        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
     if not pieces or not _looks_at_stored(rules):
         return list(pieces)
     in_logs, decides = rules.index.sees_logs, _decides(rules)
     tags = tag_tasks(rules, tuple(pieces), slices, 0, logs_alone=in_logs)
     tasks = [MoveTask(tag, tuple(columns), decides, in_logs) for tag in tags]
-    moves = tuple(name for name in run(find_moves, tasks) if name)
+    moves = tuple(name for name in runner.run(find_moves, tasks, str) if name)
     if not moves:
         return list(pieces)
-    (found,) = run(stage_moves, [StageTask(rules.loading.staging, tuple(pieces), moves, rules.merger.is_user_function)])
-    return [Piece(**piece) for piece in found]
+    task = StageTask(rules.loading.staging, tuple(pieces), moves, rules.merger.is_user_function)
+    return runner.collect(stage_moves, [task], Piece)
 
 
 def _looks_at_stored(rules: UpsertRules) -> bool:
@@ -172,7 +171,7 @@ def _stored(tag: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, a
     return keys, take_rows(pa.concat_tables([schema.empty_table(), *groups]), found.old[away][first])
 
 
-def stage_moves(task: StageTask) -> list[Any]:
+def stage_moves(task: StageTask) -> list[Piece]:
     """Kernel: the batch into one staged file, batches of one partition path each; gives its pieces."""
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
@@ -192,7 +191,7 @@ def stage_moves(task: StageTask) -> list[Any]:
     if task.marks:
         rows, moved = (one.append_column(MADE, pa.repeat(made, one.num_rows)) for one, made in ((rows, False), (moved, True)))
     both = pa.concat_tables([rows, moved])
-    return [asdict(piece) for piece in _write(task, both, source, path_of, paths)]
+    return _write(task, both, source, path_of, paths)
 
 
 def _beside(rows: pa.Table, merged: pa.Table) -> pa.Table:

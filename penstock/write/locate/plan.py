@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from penstock import options as o
 from penstock.catalog.listing import latest_slices
@@ -14,6 +13,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.index import Index
 from penstock.index.in_memory import check_remembered
 from penstock.options.operation import Operation
+from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.write.context import WriteContext
 from penstock.write.locate.buckets import plan_buckets
@@ -31,19 +31,19 @@ def plan(
     rules: UpsertRules,
     pieces: Sequence[Piece],
     operation: Operation,
-    run: Callable[..., Any],
+    runner: Runner,
     *,
     apart: bool = False,
 ) -> TaskPlan:
     """Decide on the tasks of a write: by the buckets of its rows, by asking for their keys, or by looking for them."""
     if write.options[o.PENSTOCK_INDEX] == "off":
-        return _plan(write, rules, pieces, operation, run, apart=apart)
+        return _plan(write, rules, pieces, operation, runner, apart=apart)
     if (why := kept_index(rules.index)) is not None:
-        return replace(_plan(write, rules, pieces, operation, run, apart=apart), why=f"it stays as it is: {why}")
+        return replace(_plan(write, rules, pieces, operation, runner, apart=apart), why=f"it stays as it is: {why}")
     slices = located_slices(write, rules, pieces)
     choice = choose_index(write.table.storage, rules.index, rows_by_path(pieces), slices)
     chosen = replace(rules, index=choice.index)
-    return replace(_plan_located(write, chosen, pieces, slices, operation, run, apart=apart), why=choice.why)
+    return replace(_plan_located(write, chosen, pieces, slices, operation, runner, apart=apart), why=choice.why)
 
 
 def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
@@ -59,20 +59,20 @@ def _plan(
     rules: UpsertRules,
     pieces: Sequence[Piece],
     operation: Operation,
-    run: Callable[..., Any],
+    runner: Runner,
     *,
     apart: bool,
 ) -> TaskPlan:
     """The same by the index as it was asked for."""
     if rules.index.entries is not None:
-        return _plan_asked(write, rules, pieces, operation, run, apart=apart)
+        return _plan_asked(write, rules, pieces, operation, runner, apart=apart)
     slices = located_slices(write, rules, pieces)
     if rules.index.buckets is not None:
         unsaid = o.BUCKET_COUNT.key not in write.table.config.raw
         return plan_buckets(rules, pieces, slices, operation, checks_keys=unsaid)
     if rules.index.remembers:
         check_remembered(write.table.base_path, slices)
-    return _plan_located(write, rules, pieces, slices, operation, run, apart=apart)
+    return _plan_located(write, rules, pieces, slices, operation, runner, apart=apart)
 
 
 def _plan_located(
@@ -81,13 +81,13 @@ def _plan_located(
     pieces: Sequence[Piece],
     slices: dict[str, list[FileSlice]],
     operation: Operation,
-    run: Callable[..., Any],
+    runner: Runner,
     *,
     apart: bool,
 ) -> TaskPlan:
     """The same by looking into files."""
-    pieces = pieces if apart else relocate(rules, pieces, slices, write.partition_columns, run)
-    return plan_work(rules, pieces, slices, operation, run, apart=apart)
+    pieces = pieces if apart else relocate(rules, pieces, slices, write.partition_columns, runner)
+    return plan_work(rules, pieces, slices, operation, runner, apart=apart)
 
 
 def _plan_asked(
@@ -95,7 +95,7 @@ def _plan_asked(
     rules: UpsertRules,
     pieces: Sequence[Piece],
     operation: Operation,
-    run: Callable[..., Any],
+    runner: Runner,
     *,
     apart: bool,
 ) -> TaskPlan:
@@ -109,7 +109,7 @@ def _plan_asked(
         write.table.timeline,
         loading=rules.loading,
         merger=rules.merger,
-        run=run,
+        runner=runner,
         moves=moves,
     )
     asked = ask(pieces)
@@ -117,10 +117,10 @@ def _plan_asked(
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
     check_not_clustered(write.table, asked, slices)
     if moves and not apart:
-        relocated = relocate(rules, pieces, asked.among(slices), write.partition_columns, run)
+        relocated = relocate(rules, pieces, asked.among(slices), write.partition_columns, runner)
         if relocated != list(pieces):
             pieces, asked = relocated, ask(relocated, time=1)  # rows have other numbers there
-    return plan_work(rules, pieces, slices, operation, run, apart=apart, asked=asked)
+    return plan_work(rules, pieces, slices, operation, runner, apart=apart, asked=asked)
 
 
 def located_slices(write: WriteContext, rules: UpsertRules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
+from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, workload_profile
 from penstock.write.locate.assign import Sizing, small_files
@@ -132,12 +133,12 @@ class TaskPlan:
         return {(task.path, known.file_id) for task in self.tasks if (known := task.base or task.log)}
 
 
-def run_task(task: PartitionTask | GroupTask) -> list[Any]:
+def run_task(task: PartitionTask | GroupTask) -> list[WriteStat]:
     """Kernel: write what a task is about; gives its write stats."""
     output = open_output(task.rules.settings)
     stats = _run_partition(output, task) if isinstance(task, PartitionTask) else _run_group(output, task)
     output.finish()
-    return [asdict(s) for s in stats]
+    return stats
 
 
 def _run_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
@@ -233,7 +234,7 @@ def plan_work(
     pieces: Sequence[Piece],
     slices: Mapping[str, Sequence[FileSlice]],
     operation: Operation,
-    run: Any,
+    runner: Runner,
     *,
     apart: bool = False,
     asked: Asked | None = None,
@@ -241,7 +242,6 @@ def plan_work(
     """Decide on the tasks; locates keys first where that is needed.
 
     Args:
-        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
         apart: locate all keys first, so that every count is known before anything is written.
         asked: what an index that keeps entries said about the keys.
     """
@@ -257,7 +257,7 @@ def plan_work(
         for path, its in together.items()
         if (base := _only(slices.get(path, ()))) is not None
     ]
-    located = _locate(rules, _shares_apart(rules, pieces, together), slices, run, asked)
+    located = _locate(rules, _shares_apart(rules, pieces, together), slices, runner, asked)
     for path, _, _, _ in located.updates:
         inserts.setdefault(path, 0)
     inserts |= {p: inserts.get(p, 0) + n for p, n in located.inserts.items()}
@@ -316,11 +316,11 @@ def _locate(
     rules: UpsertRules,
     shares: Sequence[tuple[Piece, ...]],
     slices: Mapping[str, Sequence[FileSlice]],
-    run: Any,
+    runner: Runner,
     asked: Asked | None = None,
 ) -> _Located:
     """Tag the shares, find their new rows and assign those. Two jobs, however many shares there are."""
-    tasks, tagged = _tagged(rules, shares, slices, run) if asked is None else _sorted(rules, shares, slices, run, asked)
+    tasks, tagged = _tagged(rules, shares, slices, runner) if asked is None else _sorted(rules, shares, slices, runner, asked)
     groups: dict[tuple[str, str], GroupTask] = {}
     updates: list[tuple[str, str, str, int]] = []
     for task, result in ((t, r) for pair in zip(tasks, tagged, strict=True) for t, r in zip(*pair, strict=True)):
@@ -333,8 +333,10 @@ def _locate(
     inserts: dict[str, int] = {}
     if not rules.drops_unknown:
         outs = [tuple(result["out"] for result in its) for its in tagged]
-        few = {"here": True} if sum(p.rows for share in shares for p in share) <= _ROWS_COUNTED_HERE else {}
-        for share, new in zip(shares, run(find_inserts, _insert_tasks(rules, shares, outs), **few), strict=True):
+        are_few = sum(p.rows for share in shares for p in share) <= _ROWS_COUNTED_HERE
+        counter = runner.at_driver() if are_few else runner
+        results = counter.run(find_inserts, _insert_tasks(rules, shares, outs), dict[str, Any])
+        for share, new in zip(shares, results, strict=True):
             if new["settled"]:
                 groups |= {at: replace(g, settled=new["out"]) for at, g in groups.items() if g.pieces == share}
             inserts |= _assign_new(rules, share, slices, groups, new["out"], new["counts"])
@@ -349,20 +351,25 @@ def _locate(
 
 
 def _tagged(
-    rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any
+    rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
     """Hits by base files: the tasks of each share, and what they gave."""
     tasks = [tag_tasks(rules, share, slices, number) for number, share in enumerate(shares)]
-    results = iter(run(tag_files, [task for its in tasks for task in its]))
+    results = iter(runner.run(tag_files, [task for its in tasks for task in its], dict[str, Any]))
     return tasks, [[next(results) for _ in its] for its in tasks]
 
 
 def _sorted(
-    rules: UpsertRules, shares: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], run: Any, asked: Asked
+    rules: UpsertRules,
+    shares: Sequence[tuple[Piece, ...]],
+    slices: Mapping[str, Sequence[FileSlice]],
+    runner: Runner,
+    asked: Asked,
 ) -> tuple[Sequence[Sequence[TagTask | SortTask]], list[list[dict[str, Any]]]]:
     """Hits by what an index said, in the same form. It looks in all partitions, so there is one share."""
     tasks = [sort_task(asked, rules.loading, share, slices) for share in shares]
-    results = run(sort_answers, tasks, **({"here": True} if sorts_here(asked) else {}))
+    sorter = runner.at_driver() if sorts_here(asked) else runner
+    results = sorter.run(sort_answers, tasks, dict[str, Any])
     return [[task] for task in tasks], [[result] for result in results]
 
 

@@ -8,9 +8,8 @@ and of a batch that is not large the driver finds that out by a look at the keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.tag import Places
@@ -55,13 +55,12 @@ def fold_pieces(
     *,
     everywhere: bool,
     placed_by: Sequence[str],
-    run: Callable[..., Any],
+    runner: Runner,
 ) -> list[Piece]:
     """The staged rows with one row per key; per partition path, or everywhere.
 
     Args:
         placed_by: the columns of the partition path, by which a row made of several goes to the partition of one of them.
-        run: runs a kernel over task descriptions and gives the results, as `spread.run_tasks`.
     """
     shares: dict[tuple[str, int | None], list[Piece]] = {}
     for piece in pieces:
@@ -69,16 +68,15 @@ def fold_pieces(
     by = tuple(placed_by) if everywhere else ()
     tasks = [FoldTask(staging, tuple(its), merger, ordering, by) for its in shares.values()]
     if sum(piece.rows for piece in pieces) <= _ROWS_LOOKED_AT_HERE:
-        several = run(has_several, tasks, here=True)
-        folded = iter(run(fold_rows, [task for task, has in zip(tasks, several, strict=True) if has]))
-        results = [next(folded) if has else None for has in several]
+        several = runner.at_driver().run(has_several, tasks, bool)
     else:
-        results = run(fold_rows, tasks)
-    return [piece for task, found in zip(tasks, results, strict=True) for piece in _pieces(task, found)]
-
-
-def _pieces(task: FoldTask, found: list[Any] | None) -> Iterable[Piece]:
-    return task.pieces if found is None else (Piece(**piece) for piece in found)
+        several = [True] * len(tasks)
+    folded = iter(runner.run(fold_rows, [task for task, has in zip(tasks, several, strict=True) if has], FoldResult))
+    found: list[Piece] = []
+    for task, has in zip(tasks, several, strict=True):
+        result = next(folded) if has else FoldResult()
+        found += task.pieces if result.pieces is None else result.pieces
+    return found
 
 
 def has_several(task: FoldTask) -> bool:
@@ -89,15 +87,22 @@ def has_several(task: FoldTask) -> bool:
     return bool(pc.count_distinct(keys).as_py() < len(keys))
 
 
-def fold_rows(task: FoldTask) -> list[Any] | None:
-    """Kernel: one share into one staged file, batches of one partition path each; gives its pieces, or None to leave it alone."""
+@dataclass(frozen=True)
+class FoldResult:
+    """The pieces with one row per key; None if the staged rows have one row per key already."""
+
+    pieces: list[Piece] | None = None
+
+
+def fold_rows(task: FoldTask) -> FoldResult:
+    """Kernel: Write one share, folded, to one staged file, in batches of one partition path each."""
     tables = list(read_pieces(task.staging, task.pieces))
     staged, ordering = pa.concat_tables(tables), _ordering(task, tables)
     rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
     arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
     keys = to_array(staged[KEY])
     batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival, task.placed_by)
-    return [asdict(piece) for piece in _stage_again(task, batch, rows, keys)] if len(batch.changed) else None
+    return FoldResult(_stage_again(task, batch, rows, keys) if len(batch.changed) else None)
 
 
 def _ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:

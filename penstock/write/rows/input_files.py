@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import CorruptFile, PenstockError
-from penstock.spread.run import RowKernel, cores, run_over_rows, run_tasks
+from penstock.spread.run import Result, RowKernel, run_over_rows
+from penstock.spread.runner import Runner
+from penstock.spread.session import count_cores
 from penstock.storage import Storage, open_storage
 
 _MARK = "_penstock_bare_parquet"
@@ -89,17 +91,20 @@ class Incoming(Protocol):
     def files(self) -> InputFiles | None: ...
 
 
-def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel) -> list[Any]:
-    """Run a kernel once per task over the incoming rows, or over the files that they are."""
+def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
+    """Run a kernel once per task over the incoming rows, or over the files that they are read from.
+
+    Args:
+        returns: the type of each result.
+    """
     files = incoming.files
     if files is None:
-        return run_over_rows(incoming.rows, kernel)
+        return run_over_rows(incoming.rows, kernel, returns)
     work = partial(_over_files, kernel, files.storage, files.columns)
-    found = run_tasks(spark, work, files.tasks, here=files.here)
-    return [result for results in found for result in results]
+    return Runner(spark, on_driver=files.here).collect(work, files.tasks, returns)
 
 
-def _over_files(kernel: RowKernel, storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]) -> list[Any]:
+def _over_files(kernel: RowKernel[Result], storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]) -> list[Result]:
     return list(kernel(_read_parts(storage, columns, parts)))
 
 
@@ -175,7 +180,7 @@ def _footer(storage: Storage, expected: pa.Schema, path: str) -> tuple[str, pq.F
 def _task_bytes(conf: Any, total: int) -> tuple[int, int]:
     """The size of a task's share and what opening a file counts for, as Spark reckons them."""
     most, cost = (_bytes(conf.get(f"spark.sql.files.{name}", d)) for name, d in _SIZES)
-    at_once = cores(conf)
+    at_once = count_cores(conf)
     return min(most, max(cost, total // at_once) if at_once else _TASK_BYTES), cost
 
 

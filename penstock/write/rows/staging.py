@@ -8,10 +8,9 @@ The folder goes with the markers, after the commit or by a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +56,14 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class StagedTask:
+    """The pieces that one task of staging wrote. Tasks are numbered in the order in which their rows arrive."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
 class Staging:
     """Where staged rows are kept."""
 
@@ -83,8 +90,12 @@ def stage(
         numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
         buckets: cut pieces so that each is of one bucket.
     """
-    found = run_over_incoming(spark, prepared, partial(_stage_rows, prepared.layout, staging, numbered, buckets))
-    return [Piece(**piece) for _, pieces in sorted(found, key=lambda f: f[0]) for piece in pieces]
+    kernel = partial(_stage_rows, prepared.layout, staging, numbered, buckets)
+    staged = run_over_incoming(spark, prepared, kernel, StagedTask)
+    pieces: list[Piece] = []
+    for task in sorted(staged, key=lambda task: task.number):
+        pieces += task.pieces
+    return pieces
 
 
 def pieces_fit_on_driver(options: Options, pieces: Sequence[Piece]) -> bool:
@@ -109,8 +120,8 @@ def _stage_rows(
     numbered: bool,
     buckets: Buckets | HashRings | None,
     batches: Iterator[pa.RecordBatch],
-) -> Iterable[Any]:
-    """Kernel: one task's rows into one IPC file; gives the task's number and its pieces."""
+) -> list[StagedTask]:
+    """Kernel: Write one task's rows to one IPC file, and return the task's number and its pieces."""
     task = this_task()
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
     if numbered:
@@ -119,7 +130,7 @@ def _stage_rows(
     for batch in batches:
         for rows in split_batch(layout, batch):
             file.add(rows)
-    return [[task.number, [asdict(p) for p in file.close()]]]
+    return [StagedTask(task.number, tuple(file.close()))]
 
 
 def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:

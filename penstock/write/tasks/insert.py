@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +37,7 @@ def open_output(settings: FileSettings) -> TaskOutput:
 
 def write_rows(
     layout: CrossingColumns, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]
-) -> Iterable[Any]:
+) -> list[WriteStat]:
     """Kernel of bulk_insert: one task's rows into new file groups, one open file per partition path.
 
     Args:
@@ -60,7 +59,7 @@ def write_rows(
             _bound_memory(output, writers)
     stats.extend(s for writer in writers.values() for s in writer.close())
     output.finish()
-    return [asdict(s) for s in stats]
+    return stats
 
 
 def _record_keys(rows: Rows, output: TaskOutput) -> pa.ChunkedArray:
@@ -87,7 +86,7 @@ class StoreTask:
     logs: LogSettings | None = None
 
 
-def store_bucket(task: StoreTask) -> list[Any]:
+def store_bucket(task: StoreTask) -> list[WriteStat]:
     """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file or log."""
     output, bucket = open_output(task.settings), task.bucket
     base = bucket.target.base_file if bucket.target else None
@@ -101,7 +100,7 @@ def store_bucket(task: StoreTask) -> list[Any]:
         merge = FileMerge(bucket.path, base, task.merger)
         stats = [merge_file(output, merge, incoming, len(incoming.rows)).stat]
     output.finish()
-    return [asdict(s) for s in stats]
+    return stats
 
 
 def unstaged(path: str, table: pa.Table) -> Rows:
@@ -142,9 +141,3 @@ def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, r
         deletes += dropped
         writer.add(part.table, _record_keys(part, output), writer.rows + np.arange(part.table.num_rows))
     return writer.stat(writer.close(), num_inserts=inserts, num_deletes=deletes, prev_commit=base.instant)
-
-
-def stats_of(results: Sequence[Any]) -> list[WriteStat]:
-    """Write stats as workers gave them back: one each, or a list of them from every task."""
-    flat = [stat for result in results for stat in (result if isinstance(result, list) else [result])]
-    return [WriteStat(**stat) for stat in flat]

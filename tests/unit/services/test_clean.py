@@ -16,7 +16,7 @@ from penstock.progress import Stages
 from penstock.services.clean import run as running
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
-from penstock.spread.run import run_here
+from penstock.spread.runner import Runner
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
@@ -268,11 +268,11 @@ def test_it_deletes_what_it_names_and_lists_no_more_for_ten_thousand_file_groups
 def test_many_files_are_deleted_by_tasks_of_spark_and_few_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
-    def run_tasks(spark: Any, kernel: Any, tasks: Any, *, here: bool) -> Any:
-        asked.append(here)
-        return run_here(kernel, tasks)
+    def make_runner(spark: Any, *, on_driver: bool) -> Runner:
+        asked.append(on_driver)
+        return Runner(None)
 
-    monkeypatch.setattr(running, "run_tasks", run_tasks)
+    monkeypatch.setattr(running, "Runner", make_runner)
     monkeypatch.setattr(running, "_MANY_FILES", 4)
     for commits in (5, 9):
         history = History().commits(range(1, commits), "p/f")

@@ -25,7 +25,9 @@ from penstock.index.lookup import Pruning
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import OverwriteWithLatest
 from penstock.options.operation import Operation
-from penstock.spread.run import run_tasks
+from penstock.spread.results import decode_result, encode_results
+from penstock.spread.run import Result, Task
+from penstock.spread.runner import Runner
 from penstock.storage import LocalStorage, Storage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
@@ -33,7 +35,6 @@ from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work, run_t
 from penstock.write.rows.crossing import KEY, CrossingColumns
 from penstock.write.rows.staging import Piece, Staging, _stage_rows, staging_of
 from penstock.write.rows.task_rows import TaskRowsSettings
-from penstock.write.tasks.insert import stats_of
 from tests.kit.model import Row
 
 SIMPLE = Index("SIMPLE", False, Pruning())
@@ -102,8 +103,8 @@ def stage_pieces(
     staging = staging_of(settings.storage, settings.base_path, settings.instant)
     layout = CrossingColumns(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
     batches = (b for t in tables for b in t.to_batches())
-    ((_, pieces),) = _stage_rows(layout, staging, numbered, None, batches)
-    return staging, [Piece(**p) for p in pieces]
+    (staged,) = _stage_rows(layout, staging, numbered, None, batches)
+    return staging, list(staged.pieces)
 
 
 def task_rows_settings(
@@ -111,6 +112,21 @@ def task_rows_settings(
 ) -> TaskRowsSettings:
     """How shares of these staged rows are brought together."""
     return TaskRowsSettings(staging, ordering, memory, folder or staging.folder)
+
+
+@dataclass(frozen=True)
+class NotingRunner(Runner):
+    """Runs kernels on the driver, and sends results through JSON as Spark tasks do."""
+
+    #: The names of the kernels, in the order in which they ran.
+    jobs: list[str] = field(default_factory=list)
+
+    def run(self, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
+        """Run a kernel."""
+        self.jobs.append(kernel.__name__)
+        results = super().run(kernel, tasks, returns)
+        texts = encode_results(lambda: results)
+        return [decode_result(text, returns) for text in texts]
 
 
 @dataclass
@@ -149,15 +165,16 @@ class Engine:
         loading = task_rows_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
         all_rules = replace(UpsertRules(settings, loading, self.merger, self.sizing, self.index), **rules)
         self.jobs = []
-        self.work = plan_work(all_rules, pieces, self.slices(), operation, self._run)
-        self.stats = stats_of(self._run(run_task, self.work.tasks))
+        self.work = plan_work(all_rules, pieces, self.slices(), operation, self.runner)
+        self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
         for stat in self.stats:
             self.groups[stat.partition_path or "", stat.file_id] = base_of(settings, stat)
         return self.stats
 
-    def _run(self, kernel: Callable[..., Any], tasks: Sequence[Any], **_: bool) -> list[Any]:
-        self.jobs.append(kernel.__name__)
-        return run_tasks(None, kernel, tasks, here=True)  # type: ignore[arg-type]
+    @property
+    def runner(self) -> Runner:
+        """A runner that notes the kernels it runs."""
+        return NotingRunner(None, jobs=self.jobs)
 
     def slices(self) -> Mapping[str, list[FileSlice]]:
         """The file slices by partition."""

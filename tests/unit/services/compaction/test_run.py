@@ -30,7 +30,7 @@ def compact(of: Slice, instant: str = "50", **rules: Any) -> WriteStat | None:
     open_write(of.storage, "/t", instant)
     settings = FileSettings(of.storage, "/t", instant, COLUMNS, avro_text(AVRO))
     found = compact_slice(CompactTask(of.made, rules_of(**rules), settings, log_bytes=77))
-    return WriteStat(**found[0]) if found else None
+    return found[0] if found else None
 
 
 def file_of(of: Slice, stat: WriteStat | None) -> pq.ParquetFile:
@@ -165,5 +165,5 @@ def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any) -> None:
         (found,) = compact_slice(CompactTask(of.made, rules, settings, log_bytes=1))
     finally:
         pa.set_memory_pool(before)
-    assert found["num_inserts"] == 30_000
+    assert found.num_inserts == 30_000
     assert pool.max_memory() < 4 * limit

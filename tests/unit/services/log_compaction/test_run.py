@@ -37,7 +37,7 @@ def join(
     found = join_slice(JoinTask(of.made, later, rules_of(**rules), settings, block, kind))
     if not found:
         return None
-    stat = WriteStat(**found[0])
+    stat = found[0]
     name = parse_log_name(str(stat.path))
     assert name is not None
     file = LogFile(f"/t/{stat.path}", "f-0", "01", name.version, name.write_token, stat.file_size_in_bytes)

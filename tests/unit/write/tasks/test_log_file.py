@@ -32,7 +32,7 @@ from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
 from penstock.write.locate.assign import InsertBucket, Sizing
 from penstock.write.locate.upsert import UpsertRules, plan_work, run_task
-from penstock.write.tasks.insert import StoreTask, stats_of, store_bucket
+from penstock.write.tasks.insert import StoreTask, store_bucket
 from penstock.write.tasks.log_file import LogGroups, appendable_slices
 from tests.kit.model import Model, Row
 from tests.table.handmade import HandMade, at
@@ -77,8 +77,8 @@ class MergeOnRead(Engine):
             file_settings, loading, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
         )
         self.jobs = []
-        self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self._run)
-        self.stats = stats_of(self._run(run_task, self.work.tasks))
+        self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self.runner)
+        self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
         for stat in self.stats:
             group = stat.partition_path or "", stat.file_id
             if "logVersion" not in stat.log:
@@ -388,7 +388,7 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
     base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
     for target in (FileSlice("x", "f-0", "001", base), None):
         task = StoreTask(InsertBucket("x", tuple(pieces), target), settings, staging, OverwriteWithLatest(), logs=INTO_LOGS)
-        (stat,) = stats_of([store_bucket(task)])
+        (stat,) = store_bucket(task)
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")
 
