@@ -14,7 +14,8 @@ from typing import Any
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.block import BLOCK_VERSION, find_records
-from penstock.formats.avro.container import SCHEMAS, decode_record, encode_record
+from penstock.formats.avro.container import decode_record, encode_record
+from penstock.formats.avro.timeline_schemas import SCHEMAS
 from penstock.formats.log import BlockType, HeaderKey, encode_block, open_log, read_content, scan_blocks
 from penstock.schema import avro_text
 from penstock.storage import FileInfo, Storage, join

@@ -1,8 +1,8 @@
-"""How the values of an Avro schema lie in bytes: the layout that the decoder and the encoder of log blocks walk.
+"""The byte layout of an Avro schema: the tree of nodes that the encoder and the decoders of log blocks follow.
 
-Kernel: an Avro schema in, a tree of frozen values out. The schema package says what a column *is* (`penstock.schema`);
-this says how it is *spelled*: which side of a union is null, whether a decimal is fixed or bytes, what an enum's numbers
-mean. Every node carries the Arrow type that its values have in a table.
+Kernel: an Avro schema in, a tree of frozen nodes out. `penstock.schema` says which *columns* a schema has. A layout says how
+their values are *encoded*: which branch of a union is null, whether a decimal is fixed or bytes, the symbols of an enum. Every
+node carries the Arrow type of its values.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.schema.avro import Avro, parse_avro
 
 @dataclass(frozen=True)
 class BooleanNode:
-    """One byte, 0 or 1."""
+    """A boolean: one byte, 0 or 1."""
 
     arrow: Any
 
 
 @dataclass(frozen=True)
 class IntegerNode:
-    """An int or a long, zigzag, seven bits to a byte; also dates and moments."""
+    """An int (32 bits) or a long (64 bits), also as date, time or timestamp: zigzag, seven bits per byte, low bits first."""
 
     arrow: Any
     bits: int
@@ -35,7 +35,7 @@ class IntegerNode:
 
 @dataclass(frozen=True)
 class FixedNode:
-    """Bytes of one length: float, double, fixed."""
+    """A float, double or fixed: always `size` bytes."""
 
     arrow: Any
     size: int
@@ -43,14 +43,14 @@ class FixedNode:
 
 @dataclass(frozen=True)
 class SizedNode:
-    """A length and as many bytes: string, bytes."""
+    """A string or bytes: a length, and that many bytes."""
 
     arrow: Any
 
 
 @dataclass(frozen=True)
 class DecimalNode:
-    """A decimal: the whole number, big end first; `size` bytes, or with its own length."""
+    """A decimal: the unscaled number, big-endian, in `size` bytes; or in as many as a length before it says (`size` is None)."""
 
     arrow: Any
     size: int | None
@@ -58,7 +58,7 @@ class DecimalNode:
 
 @dataclass(frozen=True)
 class EnumNode:
-    """An enum: the number of its symbol."""
+    """An enum: the number of the symbol, as an int."""
 
     arrow: Any
     symbols: tuple[str, ...]
@@ -66,7 +66,7 @@ class EnumNode:
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """An array: counted runs of items, ended by an empty run."""
+    """An array: runs of items, each preceded by its count; a run of count 0 ends the array."""
 
     arrow: Any
     item: Node
@@ -74,7 +74,7 @@ class ArrayNode:
 
 @dataclass(frozen=True)
 class MapNode:
-    """A map: as an array of pairs of key and value."""
+    """A map: encoded as an array of pairs of a string key and a value."""
 
     arrow: Any
     value: Node
@@ -82,7 +82,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class RecordNode:
-    """A record: its fields, one after the other."""
+    """A record: its fields in order, with nothing between them."""
 
     arrow: Any
     names: tuple[str, ...]
@@ -91,7 +91,7 @@ class RecordNode:
 
 @dataclass(frozen=True)
 class UnionNode:
-    """A union: the number of the branch, then its value. `null_at` is None in a union without null."""
+    """A union of one type and perhaps null: the number of the branch, then the value. `null_at` is None without null."""
 
     arrow: Any
     value: Node
@@ -101,12 +101,13 @@ class UnionNode:
 
 Node = BooleanNode | IntegerNode | FixedNode | SizedNode | DecimalNode | EnumNode | ArrayNode | MapNode | RecordNode | UnionNode
 
-_PLAIN_SIZE = {"float": 4, "double": 8}
+_FLOATING_SIZE = {"float": 4, "double": 8}
+_COMPLEX = ("record", "array", "map", "enum", "fixed")
 
 
 @dataclass(frozen=True)
 class AvroLayout:
-    """One schema, ready to be walked."""
+    """The layout of one record schema, with the schema in Arrow and as JSON text."""
 
     record: RecordNode
     schema: pa.Schema
@@ -114,24 +115,25 @@ class AvroLayout:
 
 
 def compile_layout(avro: Avro) -> AvroLayout:
-    """The layout of a record's schema.
+    """Return the layout of a record's schema. Layouts are cached by the schema's text.
 
     Raises:
-        SchemaError: it is no Avro schema of a record, or has a type that a table cannot have.
+        SchemaError: it is not the Avro schema of a record, or has a type that a table cannot have.
     """
-    return _plan_of_text(avro if isinstance(avro, str) else avro_text(avro))
+    text = avro if isinstance(avro, str) else avro_text(avro)
+    return _compile_text(text)
 
 
 @functools.lru_cache(maxsize=256)
-def _plan_of_text(text: str) -> AvroLayout:
+def _compile_text(text: str) -> AvroLayout:
     schema = avro_to_arrow(text)
-    record = _Compiler().node(parse_avro(text), "", pa.struct(list(schema)))
+    record = _Compiler().compile(parse_avro(text), "", pa.struct(list(schema)))
     assert isinstance(record, RecordNode)
     return AvroLayout(record, schema, text)
 
 
 def min_size(node: Node) -> int:
-    """How many bytes a value takes at least; bounds what a damaged count can claim."""
+    """Return the fewest bytes that a value can take. This bounds the count that a damaged array can claim."""
     match node:
         case FixedNode(size=size):
             return size
@@ -139,85 +141,97 @@ def min_size(node: Node) -> int:
             return size or 1
         case RecordNode(fields=fields):
             return sum(min_size(field) for field in fields)
-        case MapNode():
-            return 1
     return 1
 
 
 def constant_size(node: Node) -> int | None:
-    """How many bytes every value takes, where that is one number."""
+    """Return the number of bytes of every value, or None if values differ in size."""
     match node:
         case BooleanNode():
             return 1
         case FixedNode(size=size) | DecimalNode(size=size):
             return size
         case RecordNode(fields=fields):
-            sizes = [constant_size(field) for field in fields]
-            return None if None in sizes else sum(size or 0 for size in sizes)
+            total = 0
+            for field in fields:
+                size = constant_size(field)
+                if size is None:
+                    return None
+                total += size
+            return total
     return None
 
 
 class _Compiler:
-    """Compiles one schema, whose validity `avro_to_arrow` has seen to; remembers named types."""
+    """Compiles one schema that `avro_to_arrow` has accepted. Keeps the named types, which later uses only name."""
 
     def __init__(self) -> None:
+        #: By full name: the definition, and the namespace that it was found in.
         self._named: dict[str, tuple[Any, str]] = {}
 
-    def node(self, avro: Any, namespace: str, arrow: Any) -> Node:
+    def compile(self, avro: Any, namespace: str, arrow: Any) -> Node:
+        """Return the node of an Avro type whose values have this Arrow type."""
         if isinstance(avro, list):
             return self._union(avro, namespace, arrow)
         if isinstance(avro, str):
             return self._named_or_primitive(avro, namespace, arrow)
         kind = avro["type"]
+        # {"type": T} without a name or a logical type only wraps T.
         if not isinstance(kind, str) or ("name" not in avro and kind not in _COMPLEX and "logicalType" not in avro):
-            return self.node(kind, namespace, arrow)
+            return self.compile(kind, namespace, arrow)
         if "name" in avro:
             namespace = self._define(avro, namespace)
         match kind:
             case "record":
                 return self._record(avro, namespace, arrow)
             case "array":
-                return ArrayNode(arrow, self.node(avro["items"], namespace, arrow.value_type))
+                return ArrayNode(arrow, self.compile(avro["items"], namespace, arrow.value_type))
             case "map":
-                return MapNode(arrow, self.node(avro["values"], namespace, arrow.item_type))
+                return MapNode(arrow, self.compile(avro["values"], namespace, arrow.item_type))
             case "enum":
                 return EnumNode(arrow, tuple(avro["symbols"]))
+            case "fixed" if pa.types.is_decimal(arrow):
+                return DecimalNode(arrow, avro["size"])
             case "fixed":
-                return DecimalNode(arrow, avro["size"]) if pa.types.is_decimal(arrow) else FixedNode(arrow, avro["size"])
+                return FixedNode(arrow, avro["size"])
             case "bytes" if pa.types.is_decimal(arrow):
                 return DecimalNode(arrow, None)
         return self._named_or_primitive(kind, namespace, arrow)
 
     def _record(self, avro: Mapping[str, Any], namespace: str, arrow: Any) -> RecordNode:
-        columns = avro["fields"]
-        kinds = [arrow.field(at).type for at in range(arrow.num_fields)]
-        fields = [self.node(column["type"], namespace, kind) for column, kind in zip(columns, kinds, strict=True)]
-        return RecordNode(arrow, tuple(column["name"] for column in columns), tuple(fields))
+        names = []
+        fields = []
+        for number, column in enumerate(avro["fields"]):
+            names.append(column["name"])
+            fields.append(self.compile(column["type"], namespace, arrow.field(number).type))
+        return RecordNode(arrow, tuple(names), tuple(fields))
 
     def _union(self, branches: list[Any], namespace: str, arrow: Any) -> Node:
-        nulls = [at for at, branch in enumerate(branches) if branch in ("null", {"type": "null"})]
-        value_at = next(at for at in range(len(branches)) if at not in nulls)
-        return UnionNode(arrow, self.node(branches[value_at], namespace, arrow), nulls[0] if nulls else None, value_at)
+        nulls = [number for number, branch in enumerate(branches) if branch in ("null", {"type": "null"})]
+        value_at = next(number for number in range(len(branches)) if number not in nulls)
+        value = self.compile(branches[value_at], namespace, arrow)
+        return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
         match name:
             case "boolean":
                 return BooleanNode(arrow)
-            case "int" | "long":
-                return IntegerNode(arrow, 32 if name == "int" else 64)
+            case "int":
+                return IntegerNode(arrow, 32)
+            case "long":
+                return IntegerNode(arrow, 64)
             case "float" | "double":
-                return FixedNode(arrow, _PLAIN_SIZE[name])
+                return FixedNode(arrow, _FLOATING_SIZE[name])
             case "string" | "bytes":
                 return SizedNode(arrow)
-        definition, inside = self._named[name if "." in name or not namespace else f"{namespace}.{name}"]
-        return self.node(definition, inside, arrow)
+        full_name = name if "." in name or not namespace else f"{namespace}.{name}"
+        definition, outer_namespace = self._named[full_name]
+        return self.compile(definition, outer_namespace, arrow)
 
     def _define(self, avro: Mapping[str, Any], namespace: str) -> str:
-        """Remember a named type; give the namespace inside of it."""
-        name, space = str(avro["name"]), avro.get("namespace", namespace)
-        full_name = name if "." in name or not space else f"{space}.{name}"
+        """Remember a named type, and return the namespace inside of it."""
+        name = str(avro["name"])
+        own_namespace = avro.get("namespace", namespace)
+        full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
         self._named[full_name] = (avro, namespace)
         return full_name.rpartition(".")[0]
-
-
-_COMPLEX = ("record", "array", "map", "enum", "fixed")

@@ -1,12 +1,13 @@
-"""Avro records one by one, with fastavro: for blocks too small or too uneven to go by columns (`avro_columns`).
+"""Decodes Avro records one by one with fastavro, for blocks that are too small or too uneven for the decoder by columns.
 
-Kernel. Gives the same table as the decoder by columns, and the same errors.
+Kernel. Returns the same table as `decode.py`, and raises the same errors. Workers without fastavro decode by columns only.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -31,22 +32,22 @@ from penstock.formats.avro.layout import (
 
 try:
     import fastavro
-except ImportError:  # a worker may do without: all goes by columns then
+except ImportError:  # optional on Spark workers
     fastavro = None  # type: ignore[assignment]
 
 
 def can_read_rows(layout: AvroLayout) -> bool:
-    """Whether fastavro is there and takes the schema: it knows names of ASCII letters only."""
-    return _parsed(layout.text) is not None
+    """Whether fastavro is installed and accepts the schema: fastavro accepts only ASCII letters in names."""
+    return _parse_layout(layout.text) is not None
 
 
 def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, target: pa.Schema) -> pa.Table:
-    """The records that lie at these places, with the columns of `target`.
+    """Return the records between these byte offsets, with the columns of `target`.
 
     Raises:
         CorruptFile: a record is not one of this schema.
     """
-    parsed = _parsed(layout.text)
+    parsed = _parse_layout(layout.text)
     stream = io.BytesIO(buffer)
     rows = []
     try:
@@ -60,17 +61,21 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, t
         return table
     except CorruptFile:
         raise
-    except Exception as cause:  # fastavro has no error of its own: wrong bytes surface as whatever broke
+    except Exception as cause:  # fastavro has no error class: malformed bytes raise whatever fails first
         raise CorruptFile(f"not a record of its schema: {cause or type(cause).__name__}") from cause
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> Any:
+def _parse_layout(text: str) -> Any:
+    """Return fastavro's form of the schema, or None if fastavro cannot read it."""
     record = compile_layout(text).record
-    return fastavro.parse_schema(_spelled(record, count())) if fastavro is not None and _is_ascii(record) else None
+    if fastavro is None or not _is_ascii(record):
+        return None
+    return fastavro.parse_schema(_to_avro(record, count()))
 
 
 def _is_ascii(node: Node) -> bool:
+    """Whether all names of fields and symbols are ASCII."""
     match node:
         case RecordNode(names=names, fields=fields):
             return all(name.isascii() for name in names) and all(_is_ascii(field) for field in fields)
@@ -81,8 +86,11 @@ def _is_ascii(node: Node) -> bool:
     return True
 
 
-def _spelled(node: Node, names: Any) -> Any:
-    """The schema again, without logical types but decimals: Arrow makes dates and moments from their numbers faster."""
+def _to_avro(node: Node, numbers: Iterator[int]) -> Any:
+    """Return the Avro schema of a node. Named types are numbered.
+
+    Of the logical types only decimal is kept: Arrow converts the numbers of dates, times and timestamps faster than fastavro.
+    """
     match node:
         case BooleanNode():
             return "boolean"
@@ -91,27 +99,25 @@ def _spelled(node: Node, names: Any) -> Any:
         case FixedNode(arrow=arrow, size=size):
             if pa.types.is_floating(arrow):
                 return "float" if size == 4 else "double"
-            return {"type": "fixed", "name": f"n{next(names)}", "size": size}
+            return {"type": "fixed", "name": f"n{next(numbers)}", "size": size}
         case SizedNode(arrow=arrow):
             return "string" if pa.types.is_string(arrow) else "bytes"
         case DecimalNode(arrow=arrow, size=size):
             logical = {"logicalType": "decimal", "precision": arrow.precision, "scale": arrow.scale}
-            return {"type": "bytes", **logical} if size is None else {**_fixed(names, size), **logical}
+            if size is None:
+                return {"type": "bytes", **logical}
+            return {"type": "fixed", "name": f"n{next(numbers)}", "size": size, **logical}
         case EnumNode(symbols=symbols):
-            return {"type": "enum", "name": f"n{next(names)}", "symbols": list(symbols)}
+            return {"type": "enum", "name": f"n{next(numbers)}", "symbols": list(symbols)}
         case ArrayNode(item=item):
-            return {"type": "array", "items": _spelled(item, names)}
+            return {"type": "array", "items": _to_avro(item, numbers)}
         case MapNode(value=value):
-            return {"type": "map", "values": _spelled(value, names)}
-        case RecordNode():
-            fields = [{"name": name, "type": _spelled(field, names)} for name, field in zip(node.names, node.fields, strict=True)]
-            return {"type": "record", "name": f"n{next(names)}", "fields": fields}
-        case UnionNode(null_at=None):
-            return [_spelled(node.value, names)]
-        case UnionNode(null_at=null_at):
-            value = _spelled(node.value, names)
+            return {"type": "map", "values": _to_avro(value, numbers)}
+        case RecordNode(names=names, fields=nodes):
+            fields = [{"name": name, "type": _to_avro(field, numbers)} for name, field in zip(names, nodes, strict=True)]
+            return {"type": "record", "name": f"n{next(numbers)}", "fields": fields}
+        case UnionNode(value=inner, null_at=null_at):
+            value = _to_avro(inner, numbers)
+            if null_at is None:
+                return [value]
             return ["null", value] if null_at == 0 else [value, "null"]
-
-
-def _fixed(names: Any, size: int) -> dict[str, Any]:
-    return {"type": "fixed", "name": f"n{next(names)}", "size": size}

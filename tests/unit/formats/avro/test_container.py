@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro.container import NAMESPACE, SCHEMAS, read_container, write_container
+from penstock.formats.avro.container import read_container, write_container
+from penstock.formats.avro.timeline_schemas import NAMESPACE, SCHEMAS
 from tests.unit.golden import golden_files
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "timeline"
