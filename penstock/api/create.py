@@ -14,7 +14,7 @@ from penstock.errors import SchemaError
 from penstock.keys import key_generator
 from penstock.options import read_options
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, avro_to_spark
-from penstock.write.rows.schema import check_columns, check_names, stored_schema, writer_schema
+from penstock.write.rows.schema import check_column_names, check_columns, drop_partition_columns, evolve_schema
 from penstock.write.settings import WriteSettings, resolve
 
 Names: TypeAlias = "str | Sequence[str]"
@@ -27,13 +27,13 @@ def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, objec
     options = read_options(given)
     struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
     settings = resolve(options, None, frozenset(struct.names))
-    check_names(struct.names)
+    check_column_names(struct.names)
     check_columns(struct)
     key_generator(settings.keys).columns(struct)
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
     if ordering and ordering.split(".")[0] not in struct.names:
         raise SchemaError(f"ordering column {ordering!r} is not among the columns {', '.join(struct.names)}")
-    return settings, avro_text(stored_schema(writer_schema(struct, settings, None), settings))
+    return settings, avro_text(drop_partition_columns(evolve_schema(struct, settings, None), settings))
 
 
 def joined(names: Names | None) -> str | None:

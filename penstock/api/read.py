@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame
 from penstock import options as o
 from penstock.api.handle import Opened, checked_partition
 from penstock.api.report import Commit
+from penstock.columns import quoted
 from penstock.door.read import open_query
 from penstock.errors import SchemaError
 from penstock.options import read_options
 from penstock.read.query import parse_query
 from penstock.timeline.instant import format_time
-from penstock.write.rows.schema import quoted
 
 #: A moment of the table: an instant, a time as text, a datetime, or the commit that made it.
 Moment: TypeAlias = "str | datetime | Commit"

@@ -34,7 +34,7 @@ from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
 from penstock.write.locate.index_change import check_index
 from penstock.write.operation_names import OPERATIONS
-from penstock.write.rows.schema import Prepared, prepare
+from penstock.write.rows.schema import PreparedRows, prepare_rows
 from penstock.write.settings import WriteSettings, check_against_table, resolve
 from penstock.write.tell import check_entries
 
@@ -81,7 +81,7 @@ def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Option
     check_against_table(options, table.config, table.base_path)
     settings = resolve(options, table.config, frozenset(incoming.columns))
     check_index(table, settings.options)
-    return _run(spark, table, settings, prepare(incoming, settings, table_schema(table)))
+    return _run(spark, table, settings, prepare_rows(incoming, settings, table_schema(table)))
 
 
 def _create(
@@ -89,7 +89,7 @@ def _create(
 ) -> tuple[PublishedCommit, TableState]:
     """Make the table with its first write; an error leaves nothing of it."""
     settings = resolve(options, None, frozenset(incoming.columns))
-    prepared = prepare(incoming, settings, None)
+    prepared = prepare_rows(incoming, settings, None)
     was_there = storage.stat(base_path) is not None
     table = create_table(storage, base_path, settings)
     try:
@@ -124,12 +124,12 @@ def _overwrite(
 
 
 def _run(
-    spark: SparkSession, table: TableState, settings: WriteSettings, prepared: Prepared
+    spark: SparkSession, table: TableState, settings: WriteSettings, prepared: PreparedRows
 ) -> tuple[PublishedCommit, TableState]:
     """Run the operation; gives the commit, and the table for what follows it."""
     table = replace(table, options=settings.options)
     check_entries(index_of(settings.options), table)
-    check_inline(table, prepared.avro)
+    check_inline(table, prepared.avro_schema)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(name_jobs, spark))

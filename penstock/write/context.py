@@ -13,7 +13,7 @@ from penstock.options import Options
 from penstock.progress import Stages
 from penstock.table import TableState, reload_timeline
 from penstock.write.pending_clustering import Unschedule
-from penstock.write.rows.schema import Prepared
+from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
 
 
@@ -24,7 +24,7 @@ class WriteContext:
     spark: SparkSession
     table: TableState
     settings: WriteSettings
-    prepared: Prepared
+    prepared: PreparedRows
     stages: Stages
     #: Takes the plan of a clustering off the timeline, where a write is allowed to make it void.
     unschedule: Unschedule

@@ -26,11 +26,11 @@ from penstock.write.locate.buckets import check_rings_stand, run_bucket
 from penstock.write.locate.plan import plan, slices_of
 from penstock.write.locate.upsert import INDEX_FIGURES, run_task
 from penstock.write.pending_clustering import settle_updates
-from penstock.write.rows.combine import combine, wants_one_row
+from penstock.write.rows.combine import combine_rows, wants_one_row_per_key
 from penstock.write.rows.combine_staged import fold_pieces
 from penstock.write.rows.input_files import run_over_incoming
-from penstock.write.rows.schema import Prepared
-from penstock.write.rows.sort_modes import arrange
+from penstock.write.rows.schema import PreparedRows
+from penstock.write.rows.sort_modes import sort_rows
 from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver, stage, staging_of
 from penstock.write.rules import (
     check_keys_are_stored,
@@ -51,9 +51,9 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
     if write.index.buckets:
         return _into_buckets(write, Operation.BULK_INSERT)
     with begin(write.table, action_of(write.table)) as change:
-        arranged, in_runs = arrange(combine(write.prepared, write.settings, merger_for(write)), write.settings)
+        arranged, in_runs = sort_rows(combine_rows(write.prepared, write.settings, merger_for(write)), write.settings)
         change.start()
-        kernel = partial(write_rows, write.prepared.layout, file_settings(write, change), in_runs)
+        kernel = partial(write_rows, write.prepared.crossing, file_settings(write, change), in_runs)
         with write.stages.run("store", "writing new file groups") as notes:
             stats = run_over_incoming(write.spark, arranged, kernel, WriteStat)
             note_stats(notes, stats)
@@ -133,13 +133,15 @@ def _into_buckets(write: WriteContext, operation: Operation) -> PublishedCommit:
 def stage_inserts(write: WriteContext, change: Change) -> tuple[Staging, list[Piece]]:
     """The rows of an insert, kept; one per key, where the options ask for it."""
     merger = merger_for(write)
-    if not merger.folds or not wants_one_row(write.prepared, write.settings):
-        return stage_rows(write, change, combine(write.prepared, write.settings, merger))
+    if not merger.folds or not wants_one_row_per_key(write.prepared, write.settings):
+        return stage_rows(write, change, combine_rows(write.prepared, write.settings, merger))
     staging, pieces = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
     return staging, _folded(write, staging, pieces, merger)
 
 
-def stage_rows(write: WriteContext, change: Change, prepared: Prepared, *, numbered: bool = False) -> tuple[Staging, list[Piece]]:
+def stage_rows(
+    write: WriteContext, change: Change, prepared: PreparedRows, *, numbered: bool = False
+) -> tuple[Staging, list[Piece]]:
     """Evaluate the incoming rows, once, and keep them beside the markers."""
     staging = staging_of(write.table.storage, write.table.base_path, change.time)
     with write.stages.run("stage", "reading the incoming rows") as notes:
@@ -233,7 +235,7 @@ def complete(
     commit = change.complete(
         stats,
         operation=operation,
-        schema=write.prepared.avro,
+        schema=write.prepared.avro_schema,
         extra=extra,
         replaced=replaced,
         spark=write.spark,

@@ -54,8 +54,8 @@ def check_ordering_column(write: WriteContext) -> None:
     if not combines(write):
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
-    if find_column(write.prepared.stored.empty_table(), column) is None:
-        raise SchemaError(missing_ordering(column, write.prepared.stored.names))
+    if find_column(write.prepared.stored_schema.empty_table(), column) is None:
+        raise SchemaError(missing_ordering(column, write.prepared.stored_schema.names))
 
 
 def combines(write: WriteContext) -> bool:
@@ -74,7 +74,7 @@ def rules_of(write: WriteContext, change: Change, staging: Staging) -> UpsertRul
             f"partition, each time it is read there; set {index.moves_option}=false, or use a GLOBAL index"
         )
     ordered = combines(write) and not merger.ignores_ordering and not merger.folds
-    merging = build_merge_rules(write.table, write.prepared.avro) if write.table.is_merge_on_read else None
+    merging = build_merge_rules(write.table, write.prepared.avro_schema) if write.table.is_merge_on_read else None
     return UpsertRules(
         settings=file_settings(write, change),
         loading=task_rows_settings(write, staging, settings.ordering_field if ordered else None),
@@ -95,7 +95,7 @@ def insert_logs(write: WriteContext) -> LogSettings | None:
     """How an insert writes logs; None where its rows go to base files."""
     if insert_ratio(write.table, write.options) is None:
         return None
-    compared = compared_in_logs(write.table, build_merge_rules(write.table, write.prepared.avro))
+    compared = compared_in_logs(write.table, build_merge_rules(write.table, write.prepared.avro_schema))
     return log_settings(write.table, write.options, compared)
 
 
@@ -152,8 +152,8 @@ def payload_settings(write: WriteContext) -> PayloadSettings:
     return PayloadSettings(
         ordering=write.settings.ordering_field,
         marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
-        defaults=column_defaults(json.loads(write.prepared.avro)),
-        operation=has_operation_column(write.prepared.avro),
+        defaults=column_defaults(json.loads(write.prepared.avro_schema)),
+        operation=has_operation_column(write.prepared.avro_schema),
         own=own_settings(options.raw),
         fixed=(*keys.record_key_fields, *write.partition_columns),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
@@ -173,7 +173,7 @@ def task_rows_settings(write: WriteContext, staging: Staging, ordering: str | No
 def file_settings(write: WriteContext, change: Change) -> FileSettings:
     """How this write's base files are made."""
     prepared = write.prepared
-    settings = base_file_settings(write.table, change.time, prepared.stored, prepared.avro)
+    settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
     settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
     if write.index.entries is None:
         return settings

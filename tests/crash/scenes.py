@@ -19,7 +19,7 @@ from penstock.spread import run as spread
 from penstock.spread.results import decode_result, encode_results
 from penstock.spread.run import TaskIdentity
 from penstock.table import open_table
-from penstock.write.rows.schema import prepare
+from penstock.write.rows.schema import prepare_rows
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, plain_rows
 from tests.table.tables import OPERATION, TRIPS, Trip, trips
@@ -113,7 +113,7 @@ class Runner:
         self._frames: dict[tuple[Trip, ...], Any] = {}
         self._prepared: dict[Any, Any] = {}
         self._batches: dict[int, tuple[Any, list[pa.RecordBatch]]] = {}
-        self._prepare = prepare
+        self._prepare = prepare_rows
 
     def run(self, step: Step | None, path: str) -> None:
         """Write, or roll back the newest write."""
@@ -135,7 +135,7 @@ class Runner:
     def _here(self) -> Iterator[None]:
         """No Spark task: kernels run in this process, one after the other, so that calls come in one order."""
         with (
-            patch("penstock.door.write.prepare", self._prepare_once),
+            patch("penstock.door.write.prepare_rows", self._prepare_once),
             patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
             patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # there are none to be named
             patch("penstock.spread.run._DRIVER_THREADS", 1),

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from penstock.catalog.listing import merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
+from penstock.columns import quoted
 from penstock.errors import OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.formats.cast import fit_to_schema
@@ -35,7 +36,7 @@ from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.tag import Places
 from penstock.write.rows.crossing import KEY
-from penstock.write.rows.schema import Prepared, quoted
+from penstock.write.rows.schema import PreparedRows
 from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage
 from penstock.write.rows.task_rows import ordering_values
 from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for
@@ -106,15 +107,15 @@ def explain_merge(
         return _merges(write, merger, batch) if batch else []
 
 
-def _chosen(prepared: Prepared, keys: Sequence[str] | None) -> Prepared:
+def _chosen(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
     """The rows of the keys alone."""
-    column = F.col(quoted(prepared.layout.key or KEY))
+    column = F.col(quoted(prepared.crossing.key or KEY))
     if keys is None:
         keys = [row[0] for row in prepared.rows.select(column).where(column.isNotNull()).distinct().limit(_MOST_KEYS).collect()]
-    return prepared.changed(prepared.rows.where(column.isin(list(keys))))
+    return prepared.with_rows(prepared.rows.where(column.isin(list(keys))))
 
 
-def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Prepared) -> _Batch | None:
+def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
     """The rows of each key made one, as a write does it."""
     pieces = stage(write.spark, chosen, staging, numbered=True)
     if not pieces:
@@ -175,7 +176,7 @@ def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge
 
 def _stored(write: WriteContext, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
     """Stored rows, and of each key its partition path and row number; None if the table has no such key."""
-    index, storage, schema = index_of(write.options), write.table.storage, write.prepared.stored
+    index, storage, schema = index_of(write.options), write.table.storage, write.prepared.stored_schema
     slices = merged_slices(write.table, None if index.is_global else sorted(set(batch.paths)))
     wanted = pa.array(sorted(set(batch.keys)))
     rows, known, count = [schema.empty_table()], dict[tuple[str, str], tuple[str, int]](), 0
@@ -184,7 +185,7 @@ def _stored(write: WriteContext, batch: _Batch) -> tuple[pa.Table, list[tuple[st
     held = {one.file_id for one, answer in zip(candidates, answers, strict=True) if len(answer.key)}
     in_logs = index.sees_logs or index.buckets is not None  # new keys may be in a log alone
     for one in (one for its in slices.values() for one in its if one.file_id in held or (in_logs and one.log_files)):
-        rules = build_merge_rules(write.table, write.prepared.avro)
+        rules = build_merge_rules(write.table, write.prepared.avro_schema)
         living = look_up_merged(storage, one, rules, wanted, schema.names)
         for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):
             known.setdefault(("" if index.is_global else one.partition_path, key), (one.partition_path, number))

@@ -32,7 +32,7 @@ from penstock.write.locate.buckets import BucketTask
 from penstock.write.locate.plan import plan
 from penstock.write.locate.upsert import GroupTask, TaskPlan
 from penstock.write.operations import assign
-from penstock.write.rows.schema import prepare
+from penstock.write.rows.schema import prepare_rows
 from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver, stage
 from penstock.write.rules import rules_of
 from penstock.write.settings import check_against_table, resolve
@@ -128,7 +128,7 @@ def dry_run(
     settings = resolve(given, table.config if table else None, frozenset(incoming.columns))
     if settings.operation is Operation.BULK_INSERT:
         raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
-    prepared = prepare(incoming, settings, table_schema(table) if table else None)
+    prepared = prepare_rows(incoming, settings, table_schema(table) if table else None)
     state = table or state_of_new(storage, base_path, settings)
     write = WriteContext(
         session, replace(state, options=settings.options), settings, prepared, Stages("explain", "off"), _unschedule_nothing

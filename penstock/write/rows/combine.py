@@ -1,8 +1,8 @@
-"""Stage 3 of inserts: one row per key, where the options ask for it.
+"""Stage 3 of inserts: the incoming rows are combined to one per key, if the options ask for it.
 
-A Spark aggregation over whole rows. Upserts and deletes need no shuffle for this: they combine in the task that already
-holds all rows of a key (`merge/`). A payload that makes one row of several folds them where they are staged (`fold.py`); a
-bulk_insert stages none, so there its rows are brought together by key and folded on the way.
+A Spark aggregation picks one row of each key. Upserts and deletes need no shuffle for this: the task that merges holds all rows
+of a key and picks one there. A merger that folds makes one new row of several. It folds rows after they are staged
+(`combine_staged.py`). A bulk_insert stages no rows: there they are shuffled by key and folded while they cross.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import options as o
+from penstock.columns import quoted
 from penstock.error_text import marked_ends
 from penstock.errors import PenstockError, SchemaError
 from penstock.index import index_of
@@ -28,139 +29,157 @@ from penstock.merge.kernels.marks import GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
-from penstock.write.rows.crossing import CrossingColumns, as_stored, crossing_keys, crossing_paths
-from penstock.write.rows.schema import Prepared, quoted
+from penstock.write.rows.crossing import CrossingColumns, cast_to_stored, crossing_keys, crossing_paths
+from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
 
-_ROW, _ARRIVAL = "_penstock_row", "_penstock_arrival"
-#: Rows that are handed back to Spark at once.
+_ROW = "_penstock_row"
+_ARRIVAL = "_penstock_arrival"
+#: Rows in a batch that a worker returns to Spark.
 _BATCH_ROWS = 64 * 1024
 
 
-def combine(prepared: Prepared, settings: WriteSettings, merger: Merger) -> Prepared:
-    """Keep the row with the greatest ordering value of each key, per partition unless the index is a global one.
+def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger) -> PreparedRows:
+    """Combine the rows to one per key, if the options ask for it: per partition, or per table with a global index.
 
-    Among equals the last one stays, as payloads decide it; a bulk_insert keeps the first. A payload with a way of its own to
-    make one row of several is asked for that row.
+    The row with the greatest ordering value stays. Of equal rows the last one stays, as in payloads; a bulk_insert keeps the
+    first. A merger that folds makes the row instead.
     """
-    layout, options = prepared.layout, settings.options
-    if not wants_one_row(prepared, settings) or layout.key is None:
+    if not wants_one_row_per_key(prepared, settings):
         return prepared
     ordering = settings.ordering_field
-    assert ordering is not None  # or it was missed above
+    assert ordering is not None  # otherwise wants_one_row_per_key has raised
     if merger.folds:
-        return prepared.changed(_folded(prepared, settings, merger, ordering))
-    before, after = marked_ends(SchemaError)
-    message = (
-        f"{before}Ordering value is null in column {ordering}: fill the column, or set "
-        f"{o.COMBINE_BEFORE_INSERT.key} to false{after}"
-    )
-    value = F.col(ordering if "." in ordering else quoted(ordering))
-    checked = F.when(value.isNull(), F.raise_error(F.lit(message)).cast(_type_of(prepared, ordering))).otherwise(value)
-    if merger.ignores_ordering:
-        checked = F.lit(0)
-    arrival = F.col(_ARRIVAL) * (-1 if settings.operation is Operation.BULK_INSERT else 1)
-    keys = [F.col(quoted(layout.key))]
-    if layout.path is not None and not index_of(options).is_global:
-        keys.append(_path_of(layout, F.col(quoted(layout.path))))
-    names = prepared.rows.columns
-    rows = (
-        prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
-        .groupBy(*(k.alias(f"_penstock_by_{i}") for i, k in enumerate(keys)))
-        .agg(F.max_by(F.struct(*(F.col(quoted(n)) for n in names)), F.struct(checked, arrival)).alias(_ROW))
-        .select(*(F.col(_ROW)[n].alias(n) for n in names))
-    )
-    return prepared.changed(rows)
+        return prepared.with_rows(_fold_while_crossing(prepared, settings, merger, ordering))
+    return prepared.with_rows(_pick_newest(prepared, settings, merger, ordering))
 
 
-def _path_of(layout: CrossingColumns, column: Column) -> Column:
-    """The partition path of a row, as `paths_of` tells it."""
-    if not layout.path_is_plain:
-        return column
-    return F.when(F.coalesce(column, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(column)
-
-
-def wants_one_row(prepared: Prepared, settings: WriteSettings) -> bool:
-    """Whether rows of one key are to become one before they are inserted.
+def wants_one_row_per_key(prepared: PreparedRows, settings: WriteSettings) -> bool:
+    """Whether rows of one key are combined before they are inserted.
 
     Raises:
-        SchemaError: they are, and lack the ordering column.
+        SchemaError: they are, and the rows do not have the ordering column.
     """
-    options, ordering = settings.options, settings.ordering_field
+    options = settings.options
+    ordering = settings.ordering_field
     overwrites = settings.operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
-    drops = options[o.INSERT_DROP_DUPLICATES] and not overwrites
-    if not (options[o.COMBINE_BEFORE_INSERT] or drops) or prepared.layout.key is None:
+    drops_duplicates = options[o.INSERT_DROP_DUPLICATES] and not overwrites
+    if not (options[o.COMBINE_BEFORE_INSERT] or drops_duplicates) or prepared.crossing.key is None:
         return False
     if ordering is None or ordering.split(".")[0] not in prepared.rows.columns:
         raise SchemaError(
             f"Pre-combine field {ordering or options[o.PRECOMBINE_FIELD]} is missing in the rows: set "
-            f"{o.PRECOMBINE_FIELD.key} to one of {', '.join(prepared.layout.schema.names)}, or "
+            f"{o.PRECOMBINE_FIELD.key} to one of {', '.join(prepared.crossing.schema.names)}, or "
             f"{o.COMBINE_BEFORE_INSERT.key} to false"
         )
     return True
 
 
-def _type_of(prepared: Prepared, ordering: str) -> str:
-    field = ordering if "." in ordering else quoted(ordering)
-    return prepared.rows.select(F.col(field)).schema[0].dataType.simpleString()
+def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
+    """Return the newest row of each key, by a Spark aggregation over whole rows."""
+    crossing = prepared.crossing
+    assert crossing.key is not None
+    value = F.lit(0) if merger.ignores_ordering else _checked_ordering(prepared, ordering)
+    # The greatest arrival wins among equal ordering values. A bulk_insert keeps the first row of equal ones.
+    arrival = F.col(_ARRIVAL) * (-1 if settings.operation is Operation.BULK_INSERT else 1)
+    group_by = [F.col(quoted(crossing.key))]
+    if crossing.path is not None and not index_of(settings.options).is_global:
+        group_by.append(_path_expression(crossing, F.col(quoted(crossing.path))))
+    names = prepared.rows.columns
+    whole_row = F.struct(*(F.col(quoted(name)) for name in names))
+    return (
+        prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
+        .groupBy(*(column.alias(f"_penstock_by_{number}") for number, column in enumerate(group_by)))
+        .agg(F.max_by(whole_row, F.struct(value, arrival)).alias(_ROW))
+        .select(*(F.col(_ROW)[name].alias(name) for name in names))
+    )
+
+
+def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
+    """Return the ordering column as an expression that fails on null."""
+    name = ordering if "." in ordering else quoted(ordering)  # a.b is a field of a struct
+    value = F.col(name)
+    kind = prepared.rows.select(value).schema[0].dataType.simpleString()
+    # The driver finds the text between the marks in Spark's error and raises a SchemaError.
+    before, after = marked_ends(SchemaError)
+    message = (
+        f"{before}Ordering value is null in column {ordering}: fill the column, or set "
+        f"{o.COMBINE_BEFORE_INSERT.key} to false{after}"
+    )
+    return F.when(value.isNull(), F.raise_error(F.lit(message)).cast(kind)).otherwise(value)
+
+
+def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
+    """Return the partition path of a row, with the same rules as `crossing_paths`."""
+    if not crossing.path_is_plain:
+        return column
+    return F.when(F.coalesce(column, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(column)
 
 
 @dataclass(frozen=True)
-class _IncomingFold:
-    """How incoming rows become one per key while they cross."""
+class _CrossingFold:
+    """How a worker folds rows while they cross. Pickled to the workers."""
 
-    layout: CrossingColumns
+    crossing: CrossingColumns
     merger: Merger
     ordering: str
-    #: Keys count in all partitions.
-    everywhere: bool
-    #: Columns of the partition path.
-    placed_by: tuple[str, ...]
+    #: Whether a key is unique in the whole table. Otherwise it is unique in its partition.
+    is_global: bool
+    #: The partition columns, where rows of one key may be of several partitions.
+    partition_columns: tuple[str, ...]
 
 
-def _folded(prepared: Prepared, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """One row of several of a key, as an insert would store it. One shuffle, and the rows cross once more."""
-    everywhere = index_of(settings.options).is_global
-    by = partition_columns(settings.keys.partition_path_fields)
-    how = _IncomingFold(prepared.layout, merger, ordering, everywhere, by if everywhere else ())
+def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
+    """Return one row per key, folded as an insert would store it. One shuffle, and the rows cross one more time."""
+    is_global = index_of(settings.options).is_global
+    columns = partition_columns(settings.keys.partition_path_fields) if is_global else ()
+    fold = _CrossingFold(prepared.crossing, merger, ordering, is_global, columns)
     numbered = prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())
-    together = numbered.repartition(F.col(quoted(prepared.layout.key or "")))
-    return together.mapInArrow(partial(_fold_incoming, how), prepared.rows.schema)
+    by_key = numbered.repartition(F.col(quoted(prepared.crossing.key or "")))
+    return by_key.mapInArrow(partial(_fold_batches, fold), prepared.rows.schema)
 
 
-def _fold_incoming(how: _IncomingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Kernel: all rows of some keys into one of each. What goes wrong is told so that the driver finds it in Spark's error."""
+def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Fold all rows of some keys to one per key. Kernel of `mapInArrow`."""
     try:
         tables = [pa.Table.from_batches([batch]) for batch in batches]
-        found = _one_per_key(how, pa.concat_tables(tables)).to_batches(max_chunksize=_BATCH_ROWS) if tables else []
+        folded = _fold_rows(fold, pa.concat_tables(tables)).to_batches(max_chunksize=_BATCH_ROWS) if tables else []
     except PenstockError as e:
+        # Spark wraps the error in its own; the driver finds it again by the marks.
         before, after = marked_ends(type(e))
         raise type(e)(f"{before}{e}{after}") from None
-    yield from found
+    yield from folded
 
 
-def _one_per_key(how: _IncomingFold, incoming: pa.Table) -> pa.Table:
-    names, crossed = how.layout.schema.names, incoming.drop_columns([_ARRIVAL])
-    rows, ordering = as_stored(incoming.select(names), how.layout.schema), find_column(incoming, how.ordering)
-    assert ordering is not None  # the rows were looked at before
-    check_ordering_values(ordering, how.ordering)
+def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
+    crossed = incoming.drop_columns([_ARRIVAL])
+    data_columns = fold.crossing.schema.names
+    rows = cast_to_stored(incoming.select(data_columns), fold.crossing.schema)
+    ordering = find_column(incoming, fold.ordering)
+    assert ordering is not None  # wants_one_row_per_key has checked the column
+    check_ordering_values(ordering, fold.ordering)
     arrival = np.asarray(incoming[_ARRIVAL], dtype=np.int64)
-    batch = fold_batch(how.merger, rows, _whole_keys(how, incoming), ordering, how.ordering, arrival, how.placed_by)
-    made = batch.apply(rows)
+    keys = _key_numbers(fold, incoming)
+    batch = fold_batch(fold.merger, rows, keys, ordering, fold.ordering, arrival, fold.partition_columns)
+    folded = batch.apply(rows)
     if batch.gone is not None:
-        made = made.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
-    kept, stored = how.merger.insert(made)
-    others = take_rows(crossed, batch.rows[kept])
-    columns = [stored[field.name].cast(field.type) if field.name in names else others[field.name] for field in crossed.schema]
+        folded = folded.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
+    kept, stored = fold.merger.insert(folded)
+    # Computed key and path columns are not folded; they are those of the row that stands for its key.
+    computed = take_rows(crossed, batch.rows[kept])
+    columns = []
+    for field in crossed.schema:
+        column = stored[field.name].cast(field.type) if field.name in data_columns else computed[field.name]
+        columns.append(column)
     return pa.table(columns, schema=crossed.schema)
 
 
-def _whole_keys(how: _IncomingFold, incoming: pa.Table) -> pa.Array:
-    """A number for each record key, or for each with its partition path where a key counts there alone."""
-    paths = None if how.everywhere else crossing_paths(how.layout, incoming)
-    keys = to_array(crossing_keys(how.layout, incoming)).dictionary_encode()
+def _key_numbers(fold: _CrossingFold, incoming: pa.Table) -> pa.Array:
+    """Return a number per row, equal for rows of one key: the record key, with the partition path if keys are not global."""
+    keys = to_array(crossing_keys(fold.crossing, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)
+    paths = None if fold.is_global else crossing_paths(fold.crossing, incoming)
     if paths is None:
         return pa.array(numbers)
-    of_paths = to_array(paths).dictionary_encode()
-    return pa.array(numbers * len(of_paths.dictionary) + np.asarray(of_paths.indices, dtype=np.int64))
+    encoded_paths = to_array(paths).dictionary_encode()
+    return pa.array(numbers * len(encoded_paths.dictionary) + np.asarray(encoded_paths.indices, dtype=np.int64))

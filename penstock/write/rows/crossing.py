@@ -1,7 +1,9 @@
-"""How rows cross from Spark to the workers, and how a worker takes them apart again. Kernels, but for `cross`.
+"""The columns that cross from Spark to a Python worker, and how the worker splits them into data, record keys and paths.
 
-A row crosses once, and only with what the worker cannot make itself: a record key or partition path that is a plain
-string column is taken from there. What the worker gives on is: data columns as they are stored, record keys, paths.
+Crossing is the most expensive step of a row's way, so no text crosses twice: a record key or partition path that is a plain
+string column is read from that column. Only a key or path that is computed from columns crosses as a column of its own (`KEY`,
+`PATH`). Kernels: Arrow tables in and out. `schema.py` decides about the columns, `staging.py` and the kernel of bulk_insert
+split the rows.
 """
 
 from __future__ import annotations
@@ -16,95 +18,102 @@ import pyarrow.compute as pc
 from penstock.errors import RecordKeyError
 from penstock.keys.partition_path import DEFAULT_PARTITION, check_partition_path
 
+#: Names of the columns with computed record keys and partition paths.
 KEY = "_penstock_key"
 PATH = "_penstock_path"
 
 
 @dataclass(frozen=True)
 class CrossingColumns:
-    """Which columns a worker gets, and what they are."""
+    """Which columns a worker receives, and what they hold. Pickled to the workers."""
 
-    #: The data columns as they are stored, in order.
+    #: The data columns with the types that files store, in order.
     schema: pa.Schema
-    #: Column with the record key; None when the worker makes keys up.
+    #: The column with the record key; None if the worker generates keys.
     key: str | None
-    #: Column with the partition path; None for a table without partitions.
+    #: The column with the partition path; None for a table without partitions.
     path: str | None
-    #: The key is a user's column: a null or empty value is the user's error, to be named.
+    #: Whether the key column is a column of the user. Then the worker checks it, and names it in errors.
     key_is_plain: bool = False
+    #: Whether the path column is a column of the user. Then the worker replaces null and empty values by the default partition.
     path_is_plain: bool = False
 
 
 @dataclass(frozen=True)
-class Rows:
+class PartitionRows:
     """Rows of one partition path, without meta columns."""
 
     path: str
     table: pa.Table
+    #: The record keys of the rows; None if the worker generates keys.
     keys: pa.ChunkedArray | None
 
 
-def split_batch(layout: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[Rows]:
-    """Cut one batch by partition path; rows of a path keep their order."""
+def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[PartitionRows]:
+    """Yield the rows of a batch by partition path. Rows of one path keep their order."""
     if batch.num_rows == 0:
         return
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-    keys = crossing_keys(layout, table)
-    paths = crossing_paths(layout, table)
-    data = as_stored(table.select(layout.schema.names), layout.schema)
+    keys = crossing_keys(crossing, table)
+    paths = crossing_paths(crossing, table)
+    data = cast_to_stored(table.select(crossing.schema.names), crossing.schema)
     if paths is None:
-        yield Rows("", data, keys)
+        yield PartitionRows("", data, keys)
         return
     encoded = paths.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()  # distinct paths of one batch
+    names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one text per row
     for name in names:
         check_partition_path(name)
     if len(names) == 1:
-        yield Rows(names[0], data, keys)
+        yield PartitionRows(names[0], data, keys)
         return
     codes = encoded.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
-    data, keys = data.take(pa.array(order)), keys.take(pa.array(order)) if keys is not None else None
-    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for i, name in enumerate(names):
-        start, count = int(bounds[i]), int(bounds[i + 1] - bounds[i])
-        yield Rows(name, data.slice(start, count), keys.slice(start, count) if keys is not None else None)
+    data = data.take(pa.array(order))
+    keys = None if keys is None else keys.take(pa.array(order))
+    starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for number, name in enumerate(names):
+        start = int(starts[number])
+        count = int(starts[number + 1]) - start
+        yield PartitionRows(name, data.slice(start, count), None if keys is None else keys.slice(start, count))
 
 
-def as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Columns in the types that files hold."""
+def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns in the types that files store."""
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
-def crossing_keys(layout: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
-    """Record keys of rows as they cross; None where the worker makes them up.
+def crossing_keys(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
+    """Return the record keys of crossed rows; None if the worker generates keys.
 
     Raises:
-        RecordKeyError: one is null or empty.
+        RecordKeyError: a key is null or empty.
     """
-    if layout.key is None:
+    if crossing.key is None:
         return None
-    keys = table[layout.key]
-    if layout.key_is_plain:
-        if keys.null_count:
-            raise RecordKeyError(
-                f'recordKey value: "null" for field: "{layout.key}" cannot be null or empty. '
-                f"Filter such rows out, or choose another record key than {layout.key}"
-            )
-        if pc.any(pc.equal(pc.binary_length(keys), 0)).as_py():
-            raise RecordKeyError(
-                f'recordKey value: "" for field: "{layout.key}" cannot be null or empty. '
-                f"Filter such rows out, or choose another record key than {layout.key}"
-            )
+    keys = table[crossing.key]
+    if not crossing.key_is_plain:
+        return keys  # the expression that computed the key has checked it
+    if keys.null_count:
+        raise _missing_key(crossing.key, "null")
+    if pc.any(pc.equal(pc.binary_length(keys), 0)).as_py():
+        raise _missing_key(crossing.key, "")
     return keys
 
 
-def crossing_paths(layout: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
-    """Partition paths of rows as they cross; None where the table has no partitions."""
-    if layout.path is None:
+def _missing_key(column: str, value: str) -> RecordKeyError:
+    return RecordKeyError(
+        f'recordKey value: "{value}" for field: "{column}" cannot be null or empty. '
+        f"Filter such rows out, or choose another record key than {column}"
+    )
+
+
+def crossing_paths(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
+    """Return the partition paths of crossed rows; None if the table has no partitions."""
+    if crossing.path is None:
         return None
-    paths = table[layout.path]
-    if not layout.path_is_plain:
+    paths = table[crossing.path]
+    if not crossing.path_is_plain:
         return paths
     filled = pc.fill_null(paths, DEFAULT_PARTITION)
     return pc.if_else(pc.equal(filled, ""), DEFAULT_PARTITION, filled)

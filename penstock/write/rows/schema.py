@@ -1,6 +1,7 @@
-"""Stages 1 and 2: rows fit the table's schema, or the schema evolves; every row has a record key and a partition path.
+"""Stages 1 and 2 of a write: the rows fit the table's schema, or the schema evolves; each row has a record key and a path.
 
-Spark expressions only, nothing is evaluated here.
+`prepare_rows` builds Spark expressions only. The rows are evaluated once, by stage 4 (`staging.py`) or by the kernel of
+bulk_insert.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from penstock import options as o
-from penstock.columns import conform
-from penstock.columns import quoted as quoted
+from penstock.columns import conform, quoted
 from penstock.errors import SchemaError
 from penstock.filegroup.meta_columns import RESERVED_NAMES
 from penstock.keys import KeyColumns, key_generator
@@ -41,37 +41,46 @@ from penstock.write.rows.crossing import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, input_files
 from penstock.write.settings import WriteSettings
 
-#: How names of columns begin that are made on the way, and that no column of a table has.
+#: Prefixes of the columns that Penstock adds to rows on their way. No column of a table may begin with one.
 _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Rows ready to cross to the workers, and what they will be there."""
+class PreparedRows:
+    """Rows that are ready to cross to the workers, and the schema that the write leaves behind."""
 
+    #: Builds `rows`. Building a Spark plan takes time, which a write does not spend if workers read `files`.
     make_rows: Callable[[], DataFrame]
-    layout: CrossingColumns
-    #: The table's schema after this write, without meta columns, as JSON; and as its data files hold it.
-    avro: str
-    stored: pa.Schema
+    crossing: CrossingColumns
+    #: The table's schema after this write, without meta columns, as Avro JSON.
+    avro_schema: str
+    #: The same schema with the types that data files store.
+    stored_schema: pa.Schema
     keys: KeyColumns
-    #: What `rows` are, where workers can read that themselves; nobody has to make them then.
+    #: The Parquet files that `rows` reads, if the workers can read these files themselves.
     files: InputFiles | None = None
 
     @cached_property
     def rows(self) -> DataFrame:
-        """The rows, as Spark has them."""
+        """The rows as a DataFrame."""
         return self.make_rows()
 
-    def changed(self, rows: DataFrame) -> Prepared:
-        """The same with other rows."""
+    def with_rows(self, rows: DataFrame) -> PreparedRows:
+        """Return the same with other rows, which are not those of files any more."""
         return replace(self, make_rows=lambda: rows, files=None)
 
 
-def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> Prepared:
-    """Fit the rows to the table and give them keys."""
-    check_names(incoming.columns)
-    incoming = _without_meta(incoming)
+def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> PreparedRows:
+    """Fit the rows to the table's schema and add record keys and partition paths.
+
+    Args:
+        table_schema: the table's Avro schema as JSON; None for a new table.
+
+    Raises:
+        SchemaError: a column cannot be stored, or the schemas do not fit.
+    """
+    check_column_names(incoming.columns)
+    incoming = _without_meta_columns(incoming)
     struct = incoming.schema
     if settings.operation is Operation.DELETE_PARTITION and table_schema is not None:
         return _prepare_partitions(incoming, settings, json.loads(table_schema))
@@ -79,75 +88,84 @@ def prepare(incoming: DataFrame, settings: WriteSettings, table_schema: str | No
     columns = key_generator(settings.keys).columns(struct)
     if settings.operation is Operation.DELETE and table_schema is not None:
         return _prepare_keys(incoming, columns, settings, json.loads(table_schema))
-    avro = writer_schema(struct, settings, table_schema)
-    kept = stored_schema(avro, settings)
+    evolved = evolve_schema(struct, settings, table_schema)
+    kept = drop_partition_columns(evolved, settings)
     stored = with_storage_types(avro_to_arrow(kept))
-    layout = _layout(columns, stored, settings)
-    crossing = {*stored.names, layout.key, layout.path}
-    target = StructType.fromJson(avro_to_spark(avro))
+    crossing = _crossing_columns(columns, stored, settings)
+    crossing_names = {*stored.names, crossing.key, crossing.path}
+    fields = [field for field in StructType.fromJson(avro_to_spark(evolved)) if field.name in crossing_names]
 
-    def rows() -> DataFrame:
-        selected = [_fitted(struct, f.name, f.dataType).alias(f.name) for f in target if f.name in crossing]
-        return incoming.select(*selected, *_made_columns(columns, layout))
+    def make_rows() -> DataFrame:
+        data = [_fit_column(struct, field.name, field.dataType).alias(field.name) for field in fields]
+        return incoming.select(*data, *_computed_columns(columns, crossing))
 
-    as_they_are = all(f.name in struct.names and struct[f.name].dataType == f.dataType for f in target if f.name in crossing)
-    files = _files(incoming, layout, settings) if as_they_are else None
-    return Prepared(rows, layout, avro_text(kept), stored, columns, files)
+    is_unchanged = all(field.name in struct.names and struct[field.name].dataType == field.dataType for field in fields)
+    files = _files_of(incoming, crossing, settings) if is_unchanged else None
+    return PreparedRows(make_rows, crossing, avro_text(kept), stored, columns, files)
 
 
-def _prepare_keys(incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
-    """For a delete: only what locates a row crosses, and the table keeps its schema."""
+def _prepare_keys(
+    incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]
+) -> PreparedRows:
+    """Prepare the rows of a delete: only keys and paths cross, and the table keeps its schema."""
     stored = with_storage_types(avro_to_arrow(table_schema))
-    layout = _layout(columns, pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())]), settings)
+    key_alone = pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())])
+    crossing = _crossing_columns(columns, key_alone, settings)
 
-    def rows() -> DataFrame:
-        plain = [F.col(quoted(c)) for c in dict.fromkeys((layout.key, layout.path)) if c not in (None, KEY, PATH)]
-        return incoming.select(*plain, *_made_columns(columns, layout))
+    def make_rows() -> DataFrame:
+        plain = [name for name in dict.fromkeys((crossing.key, crossing.path)) if name not in (None, KEY, PATH)]
+        return incoming.select(*(F.col(quoted(name)) for name in plain), *_computed_columns(columns, crossing))
 
-    return Prepared(rows, layout, avro_text(table_schema), stored, columns, _files(incoming, layout, settings))
+    files = _files_of(incoming, crossing, settings)
+    return PreparedRows(make_rows, crossing, avro_text(table_schema), stored, columns, files)
 
 
-def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> Prepared:
-    """For a delete of partitions: the rows are partition paths, if no option names these; the table keeps its schema."""
-    keys = key_generator(replace(settings.keys, record_key_fields=()))
-    named = bool(settings.options[o.PARTITIONS_TO_DELETE])
-    columns = keys.columns(StructType.fromJson(avro_to_spark(table_schema)) if named else incoming.schema)
+def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> PreparedRows:
+    """Prepare the rows of a delete of partitions: their distinct partition paths. The table keeps its schema.
 
-    def rows() -> DataFrame:
+    If an option names the partitions, the rows are not read and need not have the partition columns.
+    """
+    generator = key_generator(replace(settings.keys, record_key_fields=()))
+    are_named = bool(settings.options[o.PARTITIONS_TO_DELETE])
+    columns = generator.columns(StructType.fromJson(avro_to_spark(table_schema)) if are_named else incoming.schema)
+
+    def make_rows() -> DataFrame:
         return incoming.select(columns.partition_path.alias(PATH)).distinct()
 
     stored = with_storage_types(avro_to_arrow(table_schema))
-    return Prepared(rows, _layout(columns, stored, settings), avro_text(table_schema), stored, columns)
+    return PreparedRows(make_rows, _crossing_columns(columns, stored, settings), avro_text(table_schema), stored, columns)
 
 
-def _files(incoming: DataFrame, layout: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
-    """The files that workers can read themselves: all that crosses is in them, in the types it crosses in."""
-    if layout.key == KEY or layout.path == PATH or not settings.options[o.DIRECT_INPUT]:
+def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
+    """Return the files that workers can read themselves: they hold all columns that cross, in the types that cross."""
+    is_computed = crossing.key == KEY or crossing.path == PATH
+    if is_computed or not settings.options[o.DIRECT_INPUT]:
         return None
-    plain = [pa.field(c, pa.string()) for c in (layout.key, layout.path) if c and c not in layout.schema.names]
-    files = input_files(incoming, pa.schema([*layout.schema, *plain]))
+    plain = [name for name in (crossing.key, crossing.path) if name and name not in crossing.schema.names]
+    files = input_files(incoming, pa.schema([*crossing.schema, *(pa.field(name, pa.string()) for name in plain)]))
     if files is None:
         return None
     return replace(files, here=fits_on_driver(settings.options, rows=files.rows, size_bytes=files.size_bytes))
 
 
-def _made_columns(columns: KeyColumns, layout: CrossingColumns) -> list[Column]:
-    """Record key and partition path where no column of the rows is one as it stands."""
-    made = []
-    if layout.key == KEY and columns.record_key is not None:
-        made.append(columns.record_key.alias(KEY))
-    if layout.path == PATH:
-        made.append(columns.partition_path.alias(PATH))
-    return made
+def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:
+    """Return the expressions of record key and partition path, where no plain column holds them."""
+    computed = []
+    if crossing.key == KEY and columns.record_key is not None:
+        computed.append(columns.record_key.alias(KEY))
+    if crossing.path == PATH:
+        computed.append(columns.partition_path.alias(PATH))
+    return computed
 
 
-def _without_meta(incoming: DataFrame) -> DataFrame:
-    meta = [c for c in incoming.columns if c in META_COLUMNS]
+def _without_meta_columns(incoming: DataFrame) -> DataFrame:
+    """Drop the meta columns of rows that were read from a Hudi table."""
+    meta = [name for name in incoming.columns if name in META_COLUMNS]
     return incoming.drop(*meta) if meta else incoming
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Refuse columns that would be taken for others, of which rows have some on their way; Spark does not mind the case."""
+def check_column_names(names: Iterable[str]) -> None:
+    """Raise SchemaError if Hudi or Penstock uses the name of a column. Spark compares names without regard to case."""
     for name in names:
         lower = name.lower()
         is_meta = lower in META_COLUMNS and name not in META_COLUMNS
@@ -156,20 +174,20 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_columns(struct: StructType) -> None:
-    """Refuse a column that is there twice; Spark allows it, a file does not."""
+    """Raise SchemaError if a column occurs twice, which Spark allows and a file does not, or the delete flag is no boolean."""
     counts = Counter(name.lower() for name in struct.names)
-    twice = sorted({name for name in struct.names if counts[name.lower()] > 1})
-    if twice:
-        raise SchemaError(f"column {twice[0]!r} is in the rows more than once ({', '.join(twice)}); rename or drop one")
-    deleted = next((f for f in struct if f.name == "_hoodie_is_deleted"), None)
-    if deleted is not None and deleted.dataType.typeName() != "boolean":
-        raise SchemaError(
-            f"_hoodie_is_deleted has to be BOOLEAN type, but it is {deleted.dataType.simpleString()}; cast it to boolean"
-        )
+    repeated = sorted({name for name in struct.names if counts[name.lower()] > 1})
+    if repeated:
+        raise SchemaError(f"column {repeated[0]!r} is in the rows more than once ({', '.join(repeated)}); rename or drop one")
+    for field in struct:
+        if field.name == "_hoodie_is_deleted" and field.dataType.typeName() != "boolean":
+            raise SchemaError(
+                f"_hoodie_is_deleted has to be BOOLEAN type, but it is {field.dataType.simpleString()}; cast it to boolean"
+            )
 
 
-def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
-    """The table's schema after this write, partition columns included."""
+def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
+    """Return the table's schema after this write, partition columns included."""
     incoming = spark_to_avro(struct.jsonValue(), settings.table_name)
     options = settings.options
     evolved = evolve(
@@ -184,26 +202,32 @@ def writer_schema(struct: StructType, settings: WriteSettings, table_schema: str
     return with_operation_column(evolved) if keeps_operation else evolved
 
 
-def stored_schema(avro: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
-    """The schema of the data files: without partition columns where the table drops them."""
+def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
+    """Return the schema of the data files: without partition columns, if the table drops these."""
     if not settings.options[o.DROP_PARTITION_COLUMNS]:
-        return avro
+        return avro_schema
     dropped = partition_columns(settings.keys.partition_path_fields)
-    return {**avro, "fields": [f for f in avro["fields"] if f["name"] not in dropped]}
+    return {**avro_schema, "fields": [field for field in avro_schema["fields"] if field["name"] not in dropped]}
 
 
-def _layout(columns: KeyColumns, crossing: pa.Schema, settings: WriteSettings) -> CrossingColumns:
+def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSettings) -> CrossingColumns:
+    key = columns.plain_record_key
+    if key is None and columns.record_key is not None:
+        key = KEY
+    path = None
+    if settings.keys.partition_path_fields:
+        path = columns.plain_partition_path or PATH
     return CrossingColumns(
-        schema=crossing,
-        key=columns.plain_record_key or (KEY if columns.record_key is not None else None),
-        path=(columns.plain_partition_path or PATH) if settings.keys.partition_path_fields else None,
+        schema=data,
+        key=key,
+        path=path,
         key_is_plain=columns.plain_record_key is not None,
         path_is_plain=columns.plain_partition_path is not None,
     )
 
 
-def _fitted(struct: StructType, name: str, kind: DataType) -> Column:
-    """A column of the incoming rows in the type it is stored in, or nulls if the rows do not have it."""
+def _fit_column(struct: StructType, name: str, kind: DataType) -> Column:
+    """Return a column of the incoming rows in the type that the table has, or nulls if the rows do not have the column."""
     if name not in struct.names:
         return F.lit(None).cast(kind)
     return conform(F.col(quoted(name)), struct[name].dataType, kind, name)

@@ -1,4 +1,4 @@
-"""bulk_insert's sort modes: where rows go before they are written, as Spark's own shuffles and sorts."""
+"""The sort modes of bulk_insert: in which task and in which order rows are written, as shuffles and sorts of Spark."""
 
 from __future__ import annotations
 
@@ -6,65 +6,70 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import options as o
+from penstock.columns import quoted
 from penstock.errors import OptionError, SchemaError
 from penstock.write.rows.crossing import CrossingColumns
-from penstock.write.rows.schema import Prepared, quoted
+from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings, split_fields
 
-_COLUMN_SORT = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSortPartitioner")
+_COLUMN_SORT_CLASSES = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSortPartitioner")
 
 
-def arrange(prepared: Prepared, settings: WriteSettings) -> tuple[Prepared, bool]:
-    """The rows in the order the sort mode asks for, and whether each task gets a partition's rows in one run."""
+def sort_rows(prepared: PreparedRows, settings: WriteSettings) -> tuple[PreparedRows, bool]:
+    """Return the rows in the order of the sort mode, and whether each task gets the rows of a partition one after another."""
     mode = settings.options[o.BULK_INSERT_SORT_MODE].upper()
     if mode == "NONE" and not settings.options[o.BULK_INSERT_PARTITIONER_CLASS]:
         return prepared, False
-    rows, in_runs = _arranged(prepared, settings, mode)
-    return prepared.changed(rows), in_runs
+    rows, is_grouped = _sort(prepared, settings, mode)
+    return prepared.with_rows(rows), is_grouped
 
 
-def _arranged(prepared: Prepared, settings: WriteSettings, mode: str) -> tuple[DataFrame, bool]:
-    options, rows = settings.options, prepared.rows
-    parallelism = options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None
-    by = _sort_columns(prepared, settings)
-    if by is not None:
-        return _global_sort(rows, [*_path(prepared.layout), *by], parallelism), True
-    path, key = _path(prepared.layout), _key(prepared.layout)
+def _sort(prepared: PreparedRows, settings: WriteSettings, mode: str) -> tuple[DataFrame, bool]:
+    rows = prepared.rows
+    parallelism = settings.options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None
+    path = _path_column(prepared.crossing)
+    key = _key_column(prepared.crossing)
+    user_columns = _user_sort_columns(prepared, settings)
+    if user_columns is not None:
+        return _sort_globally(rows, [*path, *user_columns], parallelism), True
     if mode == "GLOBAL_SORT":
-        return _global_sort(rows, [*path, *key], parallelism), True
+        return _sort_globally(rows, [*path, *key], parallelism), True
     if mode == "PARTITION_SORT":
-        rows = rows.coalesce(parallelism) if parallelism else rows
+        if parallelism:
+            rows = rows.coalesce(parallelism)
         return rows.sortWithinPartitions(*path, *key), True
+    # PARTITION_PATH_REPARTITION and PARTITION_PATH_REPARTITION_AND_SORT
     if path:
         rows = rows.repartition(parallelism, *path) if parallelism else rows.repartition(*path)
     elif parallelism:
         rows = rows.coalesce(parallelism)
-    sort = mode.endswith("_AND_SORT") and path
-    return (rows.sortWithinPartitions(*path), True) if sort else (rows, False)
+    if path and mode.endswith("_AND_SORT"):
+        return rows.sortWithinPartitions(*path), True
+    return rows, False
 
 
-def _sort_columns(prepared: Prepared, settings: WriteSettings) -> list[Column] | None:
-    """The columns of a user's column-sorting partitioner, if one is asked for."""
+def _user_sort_columns(prepared: PreparedRows, settings: WriteSettings) -> list[Column] | None:
+    """Return the sort columns of the user's partitioner class; None if no class is named."""
     name = settings.options[o.BULK_INSERT_PARTITIONER_CLASS]
     if not name:
         return None
-    if name.rpartition(".")[2] not in _COLUMN_SORT:
+    if name.rpartition(".")[2] not in _COLUMN_SORT_CLASSES:
         raise OptionError(
-            f"{o.BULK_INSERT_PARTITIONER_CLASS.key}={name!r} is a class of the JVM; known here: {', '.join(_COLUMN_SORT)}"
+            f"{o.BULK_INSERT_PARTITIONER_CLASS.key}={name!r} is a class of the JVM; known are {', '.join(_COLUMN_SORT_CLASSES)}"
         )
     fields = split_fields(settings.options[o.BULK_INSERT_PARTITIONER_SORT_COLUMNS])
     if not fields:
         raise OptionError(f"{name} needs {o.BULK_INSERT_PARTITIONER_SORT_COLUMNS.key}: the columns to sort by")
-    missing = [f for f in fields if f not in prepared.rows.columns]
+    missing = [field for field in fields if field not in prepared.rows.columns]
     if missing:
         raise SchemaError(
             f"{o.BULK_INSERT_PARTITIONER_SORT_COLUMNS.key} names {missing[0]!r}, which is not among the columns "
-            f"{', '.join(prepared.layout.schema.names)}"
+            f"{', '.join(prepared.crossing.schema.names)}"
         )
-    return [F.col(quoted(f)) for f in fields]
+    return [F.col(quoted(field)) for field in fields]
 
 
-def _global_sort(rows: DataFrame, by: list[Column], parallelism: int | None) -> DataFrame:
+def _sort_globally(rows: DataFrame, by: list[Column], parallelism: int | None) -> DataFrame:
     if not by:
         return rows
     if parallelism:
@@ -72,9 +77,11 @@ def _global_sort(rows: DataFrame, by: list[Column], parallelism: int | None) -> 
     return rows.sort(*by)
 
 
-def _path(layout: CrossingColumns) -> list[Column]:
-    return [F.col(quoted(layout.path))] if layout.path else []
+def _path_column(crossing: CrossingColumns) -> list[Column]:
+    """Return the column of the partition path; an empty list for a table without partitions."""
+    return [F.col(quoted(crossing.path))] if crossing.path else []
 
 
-def _key(layout: CrossingColumns) -> list[Column]:
-    return [F.col(quoted(layout.key))] if layout.key else []
+def _key_column(crossing: CrossingColumns) -> list[Column]:
+    """Return the column of the record key; an empty list if keys are generated."""
+    return [F.col(quoted(crossing.key))] if crossing.key else []

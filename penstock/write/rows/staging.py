@@ -24,9 +24,9 @@ from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import this_task
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
-from penstock.write.rows.crossing import KEY, CrossingColumns, Rows, split_batch
+from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
 from penstock.write.rows.input_files import run_over_incoming
-from penstock.write.rows.schema import Prepared
+from penstock.write.rows.schema import PreparedRows
 
 #: Column with a number that grows in the order in which rows arrive, whatever their partition.
 ARRIVAL = "_penstock_arrival"
@@ -78,7 +78,7 @@ def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
 
 def stage(
     spark: SparkSession,
-    prepared: Prepared,
+    prepared: PreparedRows,
     staging: Staging,
     *,
     numbered: bool = False,
@@ -90,7 +90,7 @@ def stage(
         numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
         buckets: cut pieces so that each is of one bucket.
     """
-    kernel = partial(_stage_rows, prepared.layout, staging, numbered, buckets)
+    kernel = partial(_stage_rows, prepared.crossing, staging, numbered, buckets)
     staged = run_over_incoming(spark, prepared, kernel, StagedTask)
     pieces: list[Piece] = []
     for task in sorted(staged, key=lambda task: task.number):
@@ -115,7 +115,7 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
 
 def _stage_rows(
-    layout: CrossingColumns,
+    crossing: CrossingColumns,
     staging: Staging,
     numbered: bool,
     buckets: Buckets | HashRings | None,
@@ -125,10 +125,10 @@ def _stage_rows(
     task = this_task()
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
     if numbered:
-        layout = replace(layout, schema=layout.schema.append(pa.field(ARRIVAL, pa.int64())))
+        crossing = replace(crossing, schema=crossing.schema.append(pa.field(ARRIVAL, pa.int64())))
         batches = _numbered(batches, task.number * _ROWS_PER_TASK)
     for batch in batches:
-        for rows in split_batch(layout, batch):
+        for rows in split_by_partition(crossing, batch):
             file.add(rows)
     return [StagedTask(task.number, tuple(file.close()))]
 
@@ -153,7 +153,7 @@ class _StagedFile:
         self._pieces: list[Piece] = []
         self._batches = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: PartitionRows) -> None:
         has_key = rows.keys is None or KEY in rows.table.column_names
         table = rows.table if has_key else rows.table.append_column(KEY, rows.keys)
         self._waiting.setdefault(rows.path, []).append(table)

@@ -19,7 +19,7 @@ from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import InsertBucket
-from penstock.write.rows.crossing import KEY, CrossingColumns, Rows, split_batch
+from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
 from penstock.write.rows.staging import Staging, read_pieces
 from penstock.write.rows.task_rows import TaskRowsSettings, load_task_rows
 from penstock.write.tasks.base_file import FileMerge, merge_file
@@ -36,7 +36,7 @@ def open_output(settings: FileSettings) -> TaskOutput:
 
 
 def write_rows(
-    layout: CrossingColumns, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]
+    crossing: CrossingColumns, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]
 ) -> list[WriteStat]:
     """Kernel of bulk_insert: one task's rows into new file groups, one open file per partition path.
 
@@ -47,7 +47,7 @@ def write_rows(
     writers: dict[str, RollingWriter] = {}
     stats: list[WriteStat] = []
     for batch in batches:
-        parts = list(split_batch(layout, batch))
+        parts = list(split_by_partition(crossing, batch))
         fresh = {rows.path: RollingWriter(output, rows.path) for rows in parts if rows.path not in writers}
         output.announce([writer.next_path for writer in fresh.values()], MarkerType.CREATE)
         for rows in parts:
@@ -62,7 +62,7 @@ def write_rows(
     return stats
 
 
-def _record_keys(rows: Rows, output: TaskOutput) -> pa.ChunkedArray:
+def _record_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
     """The rows' keys, or fresh ones where the table generates them."""
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
@@ -103,14 +103,16 @@ def store_bucket(task: StoreTask) -> list[WriteStat]:
     return stats
 
 
-def unstaged(path: str, table: pa.Table) -> Rows:
+def unstaged(path: str, table: pa.Table) -> PartitionRows:
     """A staged piece as rows and keys."""
     if KEY not in table.column_names:
-        return Rows(path, table, None)
-    return Rows(path, table.drop_columns([KEY]), table[KEY])
+        return PartitionRows(path, table, None)
+    return PartitionRows(path, table.drop_columns([KEY]), table[KEY])
 
 
-def write_new(writer: RollingWriter | LogGroups, output: TaskOutput, merger: Merger, rows: Iterable[Rows]) -> list[WriteStat]:
+def write_new(
+    writer: RollingWriter | LogGroups, output: TaskOutput, merger: Merger, rows: Iterable[PartitionRows]
+) -> list[WriteStat]:
     """Rows to file groups as the writer opens them; deletes are only counted."""
     deletes = 0
     for part in rows:
@@ -120,14 +122,14 @@ def write_new(writer: RollingWriter | LogGroups, output: TaskOutput, merger: Mer
     return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
 
 
-def _without_deletes(rows: Rows, merger: Merger) -> tuple[Rows, int]:
+def _without_deletes(rows: PartitionRows, merger: Merger) -> tuple[PartitionRows, int]:
     """The rows that are none, as they are stored, and how many are."""
     kept, stored = merger.insert(rows.table)
     keys = rows.keys if rows.keys is None or kept.all() else rows.keys.filter(pa.array(kept))
-    return Rows(rows.path, stored, keys), int((~kept).sum())
+    return PartitionRows(rows.path, stored, keys), int((~kept).sum())
 
 
-def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, rows: Iterable[Rows]) -> WriteStat:
+def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, rows: Iterable[PartitionRows]) -> WriteStat:
     """A new version of a file group: its old rows unchanged, new ones behind them. A delete counts as delete and as insert."""
     settings, inserts, deletes = output.settings, 0, 0
     file = open_base_file(settings.storage, base.path)
