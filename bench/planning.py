@@ -26,9 +26,10 @@ from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, log_fil
 from penstock.options import read_options
 from penstock.services.archive.run import choose
 from penstock.services.clean.schedule import schedule_clean
-from penstock.services.clustering.schedule import schedule_clustering
-from penstock.services.compaction.schedule import schedule
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.compaction.service import COMPACTION
 from penstock.services.health import check_health
+from penstock.services.planned import schedule
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.services.ttl import expired_partitions
 from penstock.storage import LocalStorage
@@ -120,8 +121,8 @@ def service_plans(path: str) -> dict[str, Callable[[], Any]]:
 
     return {
         "clean": lambda: schedule_clean(opened(), due=True),
-        "compaction": lambda: schedule(opened(), due=True),
-        "clustering": lambda: schedule_clustering(opened(), due=True),
+        "compaction": lambda: schedule(opened(), COMPACTION, due=True),
+        "clustering": lambda: schedule(opened(), CLUSTERING, due=True),
         "archive": lambda: choose(opened()),
         "partitions whose time is over": lambda: expired_partitions(opened(hoodie_partition_ttl_strategy_days_retain=1)),
         "savepoint": lambda: create_savepoint(opened()),

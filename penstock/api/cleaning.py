@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.api.handle import Opened
-from penstock.door.services import stages_of
+from penstock.door.services import make_stages
 from penstock.options import check_combinations
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
@@ -62,7 +62,7 @@ class CleaningVerbs(Opened):
         """
         state, spark = self._state(options or {}), self._reader()
         check_combinations(state.options)
-        stages = stages_of("clean", state, spark)
+        stages = make_stages("clean", state, spark)
         done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 
@@ -90,7 +90,7 @@ class CleaningVerbs(Opened):
         """
         state = self._state(options or {})
         check_combinations(state.options)
-        done = archive(state, stages_of("archive", state, None))
+        done = archive(state, make_stages("archive", state, None))
         return len(done.instants) if done else 0
 
 

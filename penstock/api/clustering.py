@@ -11,9 +11,10 @@ from penstock import options as o
 from penstock.api.handle import Opened
 from penstock.api.report import Column, Commit, Report, number
 from penstock.catalog.pending import clustering_plans
-from penstock.door.services import stages_of
-from penstock.services.clustering.run import cluster, run_clustering
-from penstock.services.clustering.schedule import schedule_clustering, unschedule_clustering
+from penstock.door.services import make_stages
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.clustering.unschedule import unschedule_clustering
+from penstock.services.planned import run, schedule, schedule_and_run
 from penstock.timeline.clustering_plan import ClusteringPlan
 from penstock.timeline.instant import Instant
 
@@ -98,12 +99,13 @@ class ClusteringVerbs(Opened):
             [('cluster', 2)]
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = stages_of("cluster", state, spark)
+        stages = make_stages(CLUSTERING.title, state, spark)
         if instant is not None:
-            done = [run_clustering(spark, state, instant, stages)]
+            commit = run(spark, state, instant, CLUSTERING, stages)
+            done = [] if commit is None else [commit]
         else:
-            done = cluster(spark, state, stages, due=True)
-        return [Commit.of(one.instant, one.metadata) for one in done]
+            done = schedule_and_run(spark, state, CLUSTERING, stages, due=True)
+        return [Commit.of(commit.instant, commit.metadata) for commit in done]
 
     def schedule_clustering(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
@@ -123,7 +125,7 @@ class ClusteringVerbs(Opened):
             (2, None)
             >>> table.unschedule_clustering(plan.instant)
         """
-        planned = schedule_clustering(self._state(options or {}), due=not if_due)
+        planned = schedule(self._state(options or {}), CLUSTERING, due=not if_due)
         return next((one for one in self.pending_clusterings() if planned and one.instant == planned.time), None)
 
     def unschedule_clustering(self, instant: str) -> None:

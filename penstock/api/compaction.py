@@ -10,11 +10,12 @@ import pyarrow as pa
 from penstock.api.handle import Opened
 from penstock.api.report import Column, Commit, Report, number, size
 from penstock.catalog.pending import pending_plans
-from penstock.door.services import stages_of
-from penstock.services.compaction.run import compact, run_plan
-from penstock.services.compaction.schedule import repair, schedule, unschedule
-from penstock.services.compaction.strategies import LOG_BYTES
-from penstock.services.log_compaction.run import join_logs
+from penstock.door.services import make_stages
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.compaction.unschedule import repair, unschedule
+from penstock.services.log_compaction.service import LOG_COMPACTION
+from penstock.services.plan_metrics import LOG_BYTES
+from penstock.services.planned import run, schedule, schedule_and_run
 from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Instant
 
@@ -91,12 +92,13 @@ class CompactionVerbs(Opened):
             []
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = stages_of("compact", state, spark)
+        stages = make_stages(COMPACTION.title, state, spark)
         if instant is not None:
-            done = [run_plan(spark, state, instant, stages)]
+            commit = run(spark, state, instant, COMPACTION, stages)
+            done = [] if commit is None else [commit]
         else:
-            done = compact(spark, state, stages, due=True)
-        return [Commit.of(one.instant, one.metadata) for one in done]
+            done = schedule_and_run(spark, state, COMPACTION, stages, due=True)
+        return [Commit.of(commit.instant, commit.metadata) for commit in done]
 
     def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Join the log blocks of file groups that have many, and leave base files alone. Nothing happens beside a write.
@@ -113,8 +115,9 @@ class CompactionVerbs(Opened):
             ['log_compact']
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = stages_of("join logs of", state, spark)
-        return [Commit.of(one.instant, one.metadata) for one in join_logs(spark, state, stages)]
+        stages = make_stages(LOG_COMPACTION.title, state, spark)
+        done = schedule_and_run(spark, state, LOG_COMPACTION, stages, due=True)
+        return [Commit.of(commit.instant, commit.metadata) for commit in done]
 
     def schedule_compaction(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
@@ -133,7 +136,7 @@ class CompactionVerbs(Opened):
             >>> plan.file_groups, mor.schedule_compaction()
             (1, None)
         """
-        planned = schedule(self._state(options or {}), due=not if_due)
+        planned = schedule(self._state(options or {}), COMPACTION, due=not if_due)
         return next((one for one in self.pending_compactions() if planned and one.instant == planned.time), None)
 
     def unschedule_compaction(self, instant: str) -> None:

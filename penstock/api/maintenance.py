@@ -12,9 +12,9 @@ from penstock import options as o
 from penstock.api.handle import Opened
 from penstock.api.report import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.door.expire import expire_partitions
-from penstock.door.follow_ups import words_of
-from penstock.door.services import services_for, stages_of
+from penstock.door.expire import EXPIRE_PARTITIONS, expire_partitions
+from penstock.door.follow_ups import describe_error
+from penstock.door.services import make_stages, services_for
 from penstock.errors import OptionError
 from penstock.services.file_check import FileProblem, check_files
 from penstock.services.health import Finding, check_health
@@ -150,7 +150,7 @@ class CareVerbs(Opened):
         if state.options[o.TTL_DAYS] <= 0:
             raise OptionError(f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; give the days they stay")
         began = clock.monotonic_s()
-        stages = stages_of("expire partitions of", state, spark)
+        stages = make_stages(EXPIRE_PARTITIONS.title, state, spark)
         done = expire_partitions(turn_off_metadata_table(state), stages, spark)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
@@ -185,9 +185,9 @@ class CareVerbs(Opened):
             done, error = None, None
             try:
                 spark = self._reader() if service.uses_spark else None
-                done = service.run(spark, reload_table(state), stages_of(service.name, state, spark))
+                done = service.run_due(spark, reload_table(state), make_stages(service.title, state, spark))
             except Exception as e:  # of ours, of Spark's, or for a file that a writer has archived or cleaned just now
-                error = words_of(e)
+                error = describe_error(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))
             if told:
                 told(runs[-1])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.api.handle import Opened
 from penstock.api.report import Column, Commit, Report
 from penstock.catalog.savepoints import savepoints
-from penstock.door.services import stages_of
+from penstock.door.services import make_stages
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
@@ -151,7 +151,7 @@ class RestoringVerbs(Opened):
             3
         """
         state, spark = self._state(options or {}), self._reader()
-        stages = stages_of("restore", state, spark)
+        stages = make_stages("restore", state, spark)
         done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
         return Restored(done.instant, done.plan.to, tuple(one.time for one in done.plan.instants), done.files_deleted)
 

@@ -8,7 +8,7 @@ inflight file names the file groups that go, and a write that began after the la
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
 from penstock.commit.change import begin
@@ -16,6 +16,7 @@ from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
+from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
 from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.instant import Action
@@ -49,3 +50,28 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         return change.complete(
             [], operation=Operation.DELETE_PARTITION, schema=schema, extra=extra, replaced=replaced, spark=spark
         )
+
+
+class ExpirePartitions(TableService):
+    """Partitions whose time is over are taken out of the table."""
+
+    name = "old partitions"
+    title = "expire partitions of"
+    failure_noun = "deleting old partitions"
+    raises_after_write = True
+
+    def follows_write(self, table: TableState) -> bool:
+        """Whether the options ask for it after a write."""
+        return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.TTL_INLINE]
+
+    def may_be_due(self, table: TableState) -> bool:
+        """Whether the options ask for it at all."""
+        return table.options[o.TTL_INLINE]
+
+    def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+        """Take partitions whose time is over out of the table."""
+        done = expire_partitions(table, stages, spark)
+        return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
+
+
+EXPIRE_PARTITIONS = ExpirePartitions()

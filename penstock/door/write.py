@@ -24,7 +24,7 @@ from penstock.options import Options, read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.clustering.after_write import check_inline
-from penstock.services.clustering.schedule import unschedule_clustering
+from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.spread.session import name_jobs
 from penstock.storage import Storage, join, open_storage

@@ -13,9 +13,10 @@ import pytest
 
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.clustering import run as running
-from penstock.services.clustering.run import cluster
-from penstock.services.clustering.schedule import unschedule_clustering
+from penstock.services.clustering import tasks
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.clustering.unschedule import unschedule_clustering
+from penstock.services.planned import schedule_and_run
 from penstock.table import TableState, open_table
 from tests.crash.every_call import Rehearsal, calls_in_one_order
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
@@ -34,11 +35,11 @@ OPTIONS = {"hoodie.clustering.plan.strategy.sort.columns": "ts"}
 
 
 def _cluster(table: TableState) -> None:
-    cluster(NOTHING, table, Stages("", "off"), due=True)
+    schedule_and_run(NOTHING, table, CLUSTERING, Stages("", "off"), due=True)
 
 
 def _in_parts(table: TableState) -> None:
-    with patch.object(running, "_LEAST_BYTES", 1), patch.object(running, "_MOST_BYTES", 1000):
+    with patch.object(tasks, "_LEAST_BYTES", 1), patch.object(tasks, "_MOST_BYTES", 1000):
         _cluster(table)
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.run import compact
-from penstock.services.compaction.schedule import schedule, unschedule
-from penstock.services.log_compaction.run import join_logs
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.compaction.unschedule import unschedule
+from penstock.services.log_compaction.service import LOG_COMPACTION
+from penstock.services.planned import schedule, schedule_and_run
 from penstock.table import TableState, open_table
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.faults import Fault
@@ -35,11 +36,11 @@ BLOCKS = {"hoodie.log.compaction.blocks.threshold": "2"}
 
 
 def _compact(table: TableState) -> None:
-    compact(NOTHING, table, Stages("", "off"), due=True)
+    schedule_and_run(NOTHING, table, COMPACTION, Stages("", "off"), due=True)
 
 
 def _join(table: TableState) -> None:
-    join_logs(NOTHING, table, Stages("", "off"))
+    schedule_and_run(NOTHING, table, LOG_COMPACTION, Stages("", "off"))
 
 
 def _unschedule(table: TableState) -> None:
@@ -71,7 +72,7 @@ def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
     for path in (plain, planned):
         for operation, rows in (("insert", FIRST), ("upsert", CHANGES), ("delete", GONE)):
             if path is planned and operation == "delete":
-                assert schedule(open_table(str(path), read_options({})), due=True) is not None
+                assert schedule(open_table(str(path), read_options({})), COMPACTION, due=True) is not None
             write(trips(spark, *rows), str(path), {**OPTIONS, OPERATION: operation})
     with calls_in_one_order():
         yield plain, planned

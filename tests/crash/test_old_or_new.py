@@ -31,11 +31,12 @@ from penstock.progress import Stages
 from penstock.read.time_travel import earliest_kept
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
-from penstock.services.clustering.run import cluster
-from penstock.services.compaction.run import compact
-from penstock.services.compaction.schedule import schedule, unschedule
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.compaction.unschedule import unschedule
 from penstock.services.file_check import check_files
-from penstock.services.log_compaction.run import join_logs
+from penstock.services.log_compaction.service import LOG_COMPACTION
+from penstock.services.planned import schedule, schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
@@ -60,8 +61,8 @@ QUIET = Stages("", "off")
 SERVICES: dict[str, Callable[[TableState], object]] = {
     "clean": lambda table: clean(NOTHING, table, QUIET, due=True),
     "archive": archive,
-    "cluster": lambda table: cluster(NOTHING, table, QUIET, due=True),
-    "compact": lambda table: compact(NOTHING, table, QUIET, due=True) if table.is_merge_on_read else None,
+    "cluster": lambda table: schedule_and_run(NOTHING, table, CLUSTERING, QUIET, due=True),
+    "compact": lambda table: schedule_and_run(NOTHING, table, COMPACTION, QUIET, due=True) if table.is_merge_on_read else None,
     "restore": lambda table: restore(NOTHING, table, savepoint_times(table)[0], QUIET),
 }
 
@@ -247,11 +248,11 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: not self._waits)
     @rule()
     def plan_compaction(self) -> None:
-        schedule(self._open(), due=True)
+        schedule(self._open(), COMPACTION, due=True)
 
     @rule()
     def compact(self) -> None:
-        compact(NOTHING, self._open(), QUIET, due=True)
+        schedule_and_run(NOTHING, self._open(), COMPACTION, QUIET, due=True)
         self._forget()
         bases = [s.base_file for its in latest_slices(self._open()).values() for s in its]
         found = [row for f in bases if f for row in pq.ParquetFile(f.path).read(columns=list(COLUMNS)).to_pylist()]
@@ -265,7 +266,7 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: not self._waits)
     @rule()
     def join_logs(self) -> None:
-        join_logs(NOTHING, self._open(**{"hoodie.log.compaction.blocks.threshold": "2"}), QUIET)
+        schedule_and_run(NOTHING, self._open(**{"hoodie.log.compaction.blocks.threshold": "2"}), LOG_COMPACTION, QUIET)
         self._forget()
 
     @precondition(lambda self: len(self._states) > 1)

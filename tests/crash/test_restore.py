@@ -12,7 +12,8 @@ import pytest
 
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.run import compact
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.planned import schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.table import TableState, open_table
@@ -74,7 +75,7 @@ def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
     plain, saved = folder / "plain", folder / "saved"
     for operation, rows in (("insert", FIRST), ("upsert", CHANGES), ("upsert", MORE)):
         write(trips(spark, *rows), str(plain), {**OPTIONS, OPERATION: operation})
-    assert compact(spark, open_table(str(plain), read_options({})), Stages("", "off"), due=True)
+    assert schedule_and_run(spark, open_table(str(plain), read_options({})), COMPACTION, Stages("", "off"), due=True)
     shutil.copytree(plain, saved)
     create_savepoint(open_table(str(saved)), _time(open_table(str(saved))))
     with calls_in_one_order():

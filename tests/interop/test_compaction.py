@@ -13,7 +13,8 @@ import pytest
 import penstock
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.run import compact
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.planned import schedule_and_run
 from penstock.table import open_table
 from tests.interop.sides import Row, trips, trips_of
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
@@ -137,7 +138,7 @@ def told(path: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("writer", ["0.15.0"], indirect=True)
 def test_hudi_takes_up_a_plan_whose_run_by_us_died(hudi015: Oracle, path: str, spark: Any) -> None:
     with injected(FaultPlan(f"{path}-plan", fault=Fault.BEFORE, match=r"^write_new .*\.commit$")), pytest.raises(Crash):
-        compact(spark, open_table(f"crash:{path}", read_options({})), Stages("", "off"), due=True)
+        schedule_and_run(spark, open_table(f"crash:{path}", read_options({})), COMPACTION, Stages("", "off"), due=True)
     assert any(name.endswith(".compaction.inflight") for name in pending(path))
     before = len(base_files(path))
     call(hudi015, "execute", path)

@@ -15,7 +15,8 @@ from penstock import clock
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.clustering.run import cluster
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.planned import schedule_and_run
 from penstock.services.rollback.requested import roll_back_to
 from penstock.table import open_table
 from tests.contract.test_indexes import Kind, check_history
@@ -515,7 +516,9 @@ def test_rows_that_a_clustering_moves_are_found_where_they_are_then(
     t.check()
     found, dies = t.entries, FaultPlan(f"{table_path}-plan", fault=Fault.BEFORE, match=r"\.replacecommit$")
     with injected(dies), pytest.raises(Crash):
-        cluster(spark, open_table(f"crash:{table_path}", read_options(t.options)), Stages("", "off"), due=True)
+        schedule_and_run(
+            spark, open_table(f"crash:{table_path}", read_options(t.options)), CLUSTERING, Stages("", "off"), due=True
+        )
     assert t.entries != found, "entries are put before the commit is published"
     table = penstock.Table.open(table_path, spark, options=t.options)
     table.unschedule_clustering(table.pending_clusterings()[0].instant)

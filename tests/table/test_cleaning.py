@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.door.follow_ups import SERVICES
+from penstock.door.services import SERVICES
 from penstock.errors import CorruptFile, OptionError
 from penstock.table import open_table
 from tests.table.tables import OPERATION, SIX, TRIPS, base_files, load, snapshot, timeline, trips, write
@@ -112,7 +112,7 @@ def test_a_merge_on_read_table_loses_its_old_logs_with_their_base_files(spark: A
 
 
 def test_services_run_in_this_order() -> None:
-    names = [service.name for service in SERVICES]
+    names = [service.failure_noun for service in SERVICES]
     first = ["rolling back failed writes", "cleaning", "archiving", "the compaction after it", "joining logs"]
     assert names == [*first, "the clustering after it", "deleting old partitions"]
 

@@ -18,12 +18,12 @@ from penstock.errors import CommitUnknown, CorruptFile, OptionError, StorageErro
 from penstock.formats.log import encode_rollback_block, scan_blocks
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.compaction.run import compact, run_plan
-from penstock.services.log_compaction.run import join_logs, plan_joins
-from penstock.services.planned import store_content
+from penstock.services import planned
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.log_compaction.service import LOG_COMPACTION
+from penstock.services.planned import schedule, schedule_and_run
 from penstock.table import open_table
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
-from penstock.timeline.instant import Action
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
 from tests.kit.templates import Templates
@@ -330,7 +330,7 @@ def test_a_failed_compaction_does_not_take_the_write_back(spark: Any, path: str,
 
 def run(spark: Any, path: str, **options: str) -> list[Any]:
     """A compaction through any storage."""
-    return compact(spark, open_table(path, read_options(options)), Stages("", "off"), due=True)
+    return schedule_and_run(spark, open_table(path, read_options(options)), COMPACTION, Stages("", "off"), due=True)
 
 
 def test_an_error_leaves_the_plan_and_nothing_else(spark: Any, table: penstock.Table) -> None:
@@ -426,7 +426,13 @@ def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: pens
     assert plan is not None
     instant, state = plan.instant, open_table(table.path, read_options({}))
     with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-        run_plan(spark, state, instant, Interrupted(lambda: run_plan(spark, state, instant, Stages("", "off"))))
+        planned.run(
+            spark,
+            state,
+            instant,
+            COMPACTION,
+            Interrupted(lambda: planned.run(spark, state, instant, COMPACTION, Stages("", "off"))),
+        )
     assert f"{instant}.compaction.inflight" in timeline(table.path)
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
     assert orphans(table.path) == []
@@ -441,10 +447,12 @@ def test_a_run_that_was_taken_for_dead_leaves_the_run_of_another_alone(spark: An
 
     def first_run() -> None:
         with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-            run_plan(spark, state, instant, Interrupted(second_run))
+            planned.run(spark, state, instant, COMPACTION, Interrupted(second_run))
 
     def second_run() -> None:
-        run_plan(spark, state, instant, Interrupted(lambda: found.extend(file.name for file in base_files(table.path))))
+        planned.run(
+            spark, state, instant, COMPACTION, Interrupted(lambda: found.extend(file.name for file in base_files(table.path)))
+        )
 
     first_run()
     assert sum(instant in name for name in found) == 2  # the second's files only
@@ -464,7 +472,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
         ended.wait(60)
 
     def second_run() -> None:
-        run_plan(spark, state, instant, Interrupted(wait))
+        planned.run(spark, state, instant, COMPACTION, Interrupted(wait))
 
     other = threading.Thread(target=second_run)
 
@@ -473,7 +481,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
         assert began.wait(60)
 
     with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-        run_plan(spark, state, instant, Interrupted(while_the_first_works))
+        planned.run(spark, state, instant, COMPACTION, Interrupted(while_the_first_works))
     ended.set()
     other.join()
     assert pending(table.path) == []
@@ -534,7 +542,7 @@ def test_nothing_is_joined_beside_a_write(table: penstock.Table) -> None:
 def test_joining_that_died_is_taken_up_again(spark: Any, table: penstock.Table, match: str, fault: Fault) -> None:
     upsert(spark, table.path, *LATER)
     with injected(FaultPlan(f"{table.path}-plan", fault=fault, match=match)), pytest.raises(Crash):
-        join_logs(spark, open_table(f"crash:{table.path}", read_options({BLOCKS: "2"})), Stages("", "off"))
+        schedule_and_run(spark, open_table(f"crash:{table.path}", read_options({BLOCKS: "2"})), LOG_COMPACTION, Stages("", "off"))
     assert plain_rows(table.path) == rows_of(*ALL)
     table.compact_logs({BLOCKS: 2})
     assert plain_rows(table.path) == rows_of(*ALL)
@@ -552,7 +560,9 @@ def test_half_of_what_a_dead_joining_wrote_never_counts_whatever_the_options_of_
     upsert(spark, table.path, ("a", "berlin", 10, 0.5), ("b", "berlin", 10, 0.5))
     one_row_a_block = {BLOCKS: "2", "hoodie.logfile.data.block.max.size": "1"}
     with injected(FaultPlan(f"{table.path}-plan", match=r"^write_new .*\.deltacommit$")), pytest.raises(Crash):
-        join_logs(spark, open_table(f"crash:{table.path}", read_options(one_row_a_block)), Stages("", "off"))
+        schedule_and_run(
+            spark, open_table(f"crash:{table.path}", read_options(one_row_a_block)), LOG_COMPACTION, Stages("", "off")
+        )
     joined = max(Path(table.path, "berlin").glob(".*.log.*"), key=lambda file: int(file.name.split(".log.")[1].split("_")[0]))
     first, second = scan_blocks(joined.read_bytes())
     joined.write_bytes(joined.read_bytes()[: second.offset])  # as if the process had died between the two
@@ -570,7 +580,7 @@ def test_a_plan_is_run_without_a_file_group_whose_first_write_was_rolled_back_si
         write(trips(spark, *rows), table_path, options)
     table = penstock.Table.open(table_path, spark)
     state = open_table(table_path, read_options({BLOCKS: "1"}))
-    assert store_content(state, write_plan(plan_joins(state)), Action.LOG_COMPACTION) is not None
+    assert schedule(state, LOG_COMPACTION) is not None
     plan = table.schedule_compaction()
     assert plan is not None
     assert plan.file_groups == 4

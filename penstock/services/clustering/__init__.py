@@ -1,6 +1,8 @@
-"""Clustering: file groups are rewritten into larger ones, in an order that queries like.
+"""Clustering: small file groups are rewritten into larger ones, with their rows in an order that helps queries.
 
-`partitions.py` and `plan.py` decide, `schedule.py` puts a plan on the timeline, `run.py` carries it out: `rewrite.py` in one
-task for each group, or, where a group is large, `split.py` in several; `order.py` and `curves.py` are the order of the rows.
-`resize.py` splits and joins the buckets of consistent hashing.
+`service.py` is the entrance: `CLUSTERING`, which `services/planned.py` schedules and runs. `triggers.py` says when a plan is due;
+`plan.py`, `partition_filters.py` and `strategies.py` what it holds; `planned_slices.py` whether its files were changed since;
+`tasks.py` how it is cut into tasks. Kernels: `rewrite_group.py` rewrites a group in one task, `rewrite_large.py` a large one in
+several; `row_order.py` and `curves.py` are the order of rows. `resize_buckets.py` plans and runs the clustering of consistent
+hashing, which splits and joins buckets. `unschedule.py` gives up a plan.
 """

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from penstock import options as o
 from penstock.services.clustering.resize_buckets import rings_to_resize
-from penstock.services.clustering.row_order import check_ordering
-from penstock.services.clustering.schedule import ordering_of, sortable
+from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns
 from penstock.table import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:
     """Refuse a write whose clustering could not be done, before anything is written.
 
+    Args:
+        avro: the Avro schema of the rows that are about to be written.
+
     Raises:
         SchemaError: rows cannot be sorted as the options say.
-        OptionError, Unsupported: the table's index does not go with it.
+        OptionError, Unsupported: the table's index does not allow the clustering.
     """
     if not clusters_after_write(table):
         return
     rings_to_resize(table)
-    ordering = ordering_of(table.options)
+    ordering = read_ordering(table.options)
     if ordering is not None:
-        check_ordering(ordering, sortable(avro))
+        check_ordering(ordering, sortable_columns(avro))
 
 
 def clusters_after_write(table: TableState) -> bool:
-    """Whether a write clusters, or plans a clustering. Under `hoodie.clustering.async.enabled` another process does both."""
+    """Whether a write clusters, or plans a clustering. With `hoodie.clustering.async.enabled` another process does both."""
     options = table.options
     return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

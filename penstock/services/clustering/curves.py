@@ -1,13 +1,17 @@
-"""Curves through several columns: rows that are near one another in all of them come near one another. Kernels.
+"""Curves through several columns: rows that are near one another in all columns come near one another in the order. Kernels.
 
-Every column becomes whole numbers of 64 bits in the order of its values. The z-order curve takes the bits of all columns in
-turn. The hilbert curve turns and mirrors the cells on every level first (Skilling, 2004), so that neighbours along it are
-neighbours in space. Either gives a few columns of numbers, by which rows are sorted one after the other.
+    column → words → z-order or hilbert → numbers to sort by
+
+Every column becomes 64-bit words in the order of its values. The z-order curve takes the bits of all columns in turn. The hilbert
+curve first turns and mirrors the cells of every level (Skilling, "Programming the Hilbert curve", 2004), so that rows next to
+each other on the curve are next to each other in space. Both return a few columns of numbers; rows are sorted by the first, then
+by the second, and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,130 +19,167 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
 
 _SIGN = np.uint64(1 << 63)
-_BYTES = 8
-#: Columns beyond this many would leave a curve no order worth the name.
+_WORD_BITS = 64
+_WORD_BYTES = 8
+#: With more columns the first bits of a curve would distinguish too little to be an order. 8 columns of one byte fill a word.
 MOST_COLUMNS = 8
 
 
-def words_of(column: pa.ChunkedArray) -> Words:
-    """A column as numbers in the order of its values, which do not depend on other rows. Nulls come first.
+# Words: a column as numbers in the order of its values
 
-    Of a text, or bytes, the first eight bytes count.
+
+def order_words(column: pa.ChunkedArray) -> Words:
+    """Return a word for each value, in the order of the values and independent of other rows. Nulls come first.
+
+    Of texts and bytes only the first eight bytes count.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        found = _leading_bytes(column)
+        words = _words_of_texts(column)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        found = _of_floats(_floats(column))
+        words = _words_of_floats(_to_floats(column))
     else:
-        found = _of_whole_numbers(column)
+        words = _words_of_integers(column)
     if column.null_count:
-        found[pc.is_null(column).to_numpy()] = 0
-    return found
+        words[pc.is_null(column).to_numpy()] = 0
+    return words
 
 
-def _of_whole_numbers(column: pa.ChunkedArray) -> Words:
+def _words_of_integers(column: pa.ChunkedArray) -> Words:
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        column = pc.cast(column, pa.int32() if kind.bit_width == 32 else pa.int64())
+        column = pc.cast(column, pa.int32() if kind.bit_width == 32 else pa.int64())  # dates, times and timestamps
     numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy()
+    # With the sign bit flipped, negative numbers come before positive ones in unsigned order.
     return numbers.view(np.uint64) ^ _SIGN
 
 
-def _of_floats(values: npt.NDArray[np.float64]) -> Words:
-    bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # and no negative zero
+def _words_of_floats(values: Floats) -> Words:
+    bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
+    # IEEE 754: the bits of positive numbers are in order, those of negative ones in reverse order. Negative numbers are inverted,
+    # and positive ones get the upper bit, so that they come behind.
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def _leading_bytes(column: pa.ChunkedArray) -> Words:
-    parts = [_leading_bytes_of(chunk) for chunk in column.chunks]
-    return np.concatenate([np.empty(0, np.uint64), *parts])
+def _words_of_texts(column: pa.ChunkedArray) -> Words:
+    parts = [_leading_bytes(chunk) for chunk in column.chunks]
+    return np.concatenate([np.empty(0, np.uint64), *parts])  # the empty one is for a column without chunks
 
 
-def _leading_bytes_of(texts: pa.Array) -> Words:
+def _leading_bytes(texts: pa.Array) -> Words:
+    """Return the first eight bytes of each text as a number, the first byte highest; zeros behind the end of a short one."""
     _, offsets, data = texts.buffers()
-    found = np.zeros(len(texts), np.uint64)
+    words = np.zeros(len(texts), np.uint64)
     if data is None or not data.size:
-        return found
-    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        return words
+    # An array may be a slice of a longer one: its own offset says where its texts begin.
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     content = np.frombuffer(data, np.uint8)
-    for at in range(_BYTES):
-        here = ends[:-1] + at
-        inside = here < ends[1:]
-        values = content[np.minimum(here, len(content) - 1)].astype(np.uint64)
-        found |= np.where(inside, values, np.uint64(0)) << np.uint64(8 * (_BYTES - 1 - at))
-    return found
+    # One pass per byte position over all texts at once.
+    for place in range(_WORD_BYTES):
+        positions = bounds[:-1] + place
+        is_inside = positions < bounds[1:]
+        found = content[np.minimum(positions, len(content) - 1)].astype(np.uint64)
+        words |= np.where(is_inside, found, np.uint64(0)) << np.uint64(8 * (_WORD_BYTES - 1 - place))
+    return words
 
 
-def widened(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """A column as numbers that use all bits between the least and the greatest value of a sample; nulls come first.
+def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
+    """Return a word for each value that uses all bits between the least and the greatest value of a sample. Nulls come first.
 
-    Otherwise a column of small whole numbers would differ in the last bits alone, and count only after all others; and
-    floating-point numbers, most of whose bits tell small ones apart, likewise.
+    A curve compares the upper bits of all columns first. Small whole numbers would differ in their last bits only, and floating
+    point numbers spend most of their bits on tiny values; without stretching, such a column would hardly count.
     """
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        return _scaled(_floats(sample.drop_null()), _floats(column), pc.is_null(column).to_numpy())
-    known, found = words_of(sample.drop_null()), words_of(column)
-    low, high = (known.min(), known.max()) if len(known) else (np.uint64(0), np.uint64(0))
-    room = 64 - int(high - low).bit_length()
-    return (np.clip(found, low, high) - low) << np.uint64(room) if room < 64 else np.zeros_like(found)
+        return _stretch_floats(_to_floats(sample.drop_null()), _to_floats(column), pc.is_null(column).to_numpy())
+    words = order_words(column)
+    known = order_words(sample.drop_null())
+    if not len(known):
+        return np.zeros_like(words)
+    low = known.min()
+    high = known.max()
+    unused_bits = _WORD_BITS - int(high - low).bit_length()
+    if unused_bits == _WORD_BITS:  # one value only; a shift by all bits is not defined
+        return np.zeros_like(words)
+    return (np.clip(words, low, high) - low) << np.uint64(unused_bits)
 
 
-def _floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+def _to_floats(column: pa.ChunkedArray) -> Floats:
     return pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0).to_numpy()
 
 
-def _scaled(known: npt.NDArray[np.float64], values: npt.NDArray[np.float64], is_null: npt.NDArray[np.bool_]) -> Words:
+def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_]) -> Words:
     known = known[np.isfinite(known)]
-    low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
+    if not len(known):
+        return np.zeros(len(values), np.uint64)
+    low = known.min()
+    high = known.max()
     if not 0 < high - low < np.inf:
         return np.zeros(len(values), np.uint64)
-    found = (np.clip(np.nan_to_num(values, nan=high), low, high) - low) / (high - low) * (1 << 53)
-    return np.where(is_null, np.uint64(0), found.astype(np.uint64) << np.uint64(10))
+    clipped = np.clip(np.nan_to_num(values, nan=high), low, high)
+    # A float holds whole numbers up to 2 ** 53 exactly, so the share of the span becomes 53 bits. Shifted by 10, the greatest
+    # value still fits in a word.
+    scaled = (clipped - low) / (high - low) * (1 << 53)
+    return np.where(is_null, np.uint64(0), scaled.astype(np.uint64) << np.uint64(10))
 
 
-def distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """The values of a column, each once, and for every row the number of its value; nulls have the number after the last."""
+def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """Return the values of a column, each once, and for every row the number of its value; nulls have the number behind the last.
+
+    The values are in the order in which they occur first.
+    """
     encoded = column.dictionary_encode().unify_dictionaries()
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
     codes = [pc.fill_null(chunk.indices, len(values)).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     return values, np.concatenate([np.empty(0, np.int32), *codes])
 
 
-def ranks_in(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """How many values of a sample are not greater than each value of a column, in upper bits of a number; nulls come first."""
-    values, codes = distinct(column)
+def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
+    """Return for each value how many values of a sample are not greater, in the upper bits of a word. Nulls come first."""
+    values, codes = encode_distinct(column)
     known = sample.drop_null()
+    # Sample and values are sorted together; the sort is stable and the sample stands in front. So the sampled values that were
+    # counted up to the place of a value are those that are not greater.
     both = pa.chunked_array([*known.chunks, values], column.type)
     order = pc.sort_indices(both).to_numpy()
     ranks = np.empty(len(both) + 1, np.uint64)
     ranks[order] = np.cumsum(order < len(known)) + 1
-    ranks[-1] = 0
-    return ranks[len(known) :][codes] << np.uint64(63 - (len(known) + 1).bit_length())
+    ranks[-1] = 0  # the code behind the last value is that of nulls
+    ranks_of_values = ranks[len(known) :]
+    return ranks_of_values[codes] << np.uint64(63 - (len(known) + 1).bit_length())
+
+
+# Curves: words of several columns as numbers to sort by
 
 
 def z_order(columns: Sequence[Words]) -> list[Words]:
-    """The bits of all columns in turn, the highest first, as numbers to sort by one after the other."""
+    """Return the bits of all columns in turn, the highest first, as numbers to sort by one after the other.
+
+    Byte by byte: the eight bits of a byte are spread by a table of 256 entries, so that the bits of the other columns fit between
+    them. One byte of all columns takes 8 bits per column, and as many bytes as fit are packed into one word.
+    """
     count = len(columns)
-    spread = _spreading(count)
-    per_word = max(1, 64 // (_BYTES * count))
-    found: list[Words] = []
-    for level in range(_BYTES):
-        shift = np.uint64(8 * (_BYTES - 1 - level))
-        chunk = np.zeros(len(columns[0]), np.uint64)
-        for at, column in enumerate(columns):
-            chunk |= spread[(column >> shift).astype(np.uint8)] << np.uint64(count - 1 - at)
-        if level % per_word:
-            found[-1] = (found[-1] << np.uint64(_BYTES * count)) | chunk
+    spread = _spread_bits(count)
+    bytes_per_word = max(1, _WORD_BITS // (8 * count))
+    numbers: list[Words] = []
+    for level in range(_WORD_BYTES):
+        shift = np.uint64(8 * (_WORD_BYTES - 1 - level))
+        mixed = np.zeros(len(columns[0]), np.uint64)
+        for place, column in enumerate(columns):
+            level_byte = (column >> shift).astype(np.uint8)
+            mixed |= spread[level_byte] << np.uint64(count - 1 - place)
+        if level % bytes_per_word:
+            numbers[-1] = (numbers[-1] << np.uint64(8 * count)) | mixed
         else:
-            found.append(chunk)
-    return found
+            numbers.append(mixed)
+    return numbers
 
 
-def _spreading(count: int) -> Words:
-    """For each byte, its bits with room for those of the other columns between them."""
+def _spread_bits(count: int) -> Words:
+    """Return for each byte its bits, with room for those of the other columns between them."""
     numbers = np.arange(256, dtype=np.uint64)
     spread = np.zeros(256, np.uint64)
     for bit in range(8):
@@ -147,14 +188,18 @@ def _spreading(count: int) -> Words:
 
 
 def hilbert(columns: Sequence[Words]) -> list[Words]:
-    """The place of each row along the hilbert curve, as numbers to sort by one after the other."""
+    """Return the place of each row along the hilbert curve, as numbers to sort by one after the other.
+
+    Skilling's transform of coordinates, for all rows at once: undo the turns of every level, then Gray-encode across the columns.
+    The bits of the result, taken in turn, are the place on the curve.
+    """
     axes = [column.copy() for column in columns]
-    for level in range(63, 0, -1):
-        _turn(axes, np.uint64(1 << level))
-    for one, other in zip(axes[1:], axes[:-1], strict=True):
-        one ^= other
+    for level in range(_WORD_BITS - 1, 0, -1):
+        _undo_turn(axes, np.uint64(1 << level))
+    for previous, axis in pairwise(axes):
+        axis ^= previous  # in place: the next step uses the changed axis
     flips = np.zeros(len(axes[0]), np.uint64)
-    for level in range(63, 0, -1):
+    for level in range(_WORD_BITS - 1, 0, -1):
         bit = np.uint64(1 << level)
         flips ^= np.where(axes[-1] & bit, bit - np.uint64(1), np.uint64(0))
     for axis in axes:
@@ -162,13 +207,16 @@ def hilbert(columns: Sequence[Words]) -> list[Words]:
     return z_order(axes)
 
 
-def _turn(axes: list[Words], bit: np.uint64) -> None:
-    """Undo, on one level, how the cell is mirrored (its first axis) or turned (its first axis and another one)."""
-    below = bit - np.uint64(1)
+def _undo_turn(axes: list[Words], bit: np.uint64) -> None:
+    """Undo on one level how a cell is mirrored (its first axis) or turned (its first axis swapped with another). In place.
+
+    Where the bit of an axis is set, the lower bits of the first axis are inverted; elsewhere they are swapped with the axis's.
+    """
+    lower_bits = bit - np.uint64(1)
     first = axes[0]
     for axis in axes:
-        upper = (axis & bit) != 0
-        swapped = np.where(upper, np.uint64(0), (first ^ axis) & below)
-        first ^= np.where(upper, below, swapped)
+        is_set = (axis & bit) != 0
+        swapped = np.where(is_set, np.uint64(0), (first ^ axis) & lower_bits)
+        first ^= np.where(is_set, lower_bits, swapped)
         if axis is not first:
             axis ^= swapped

@@ -1,4 +1,7 @@
-"""Which partitions a clustering looks at: kernels over partition paths. A new filter is one entry. Paths compare as text."""
+"""Which partitions a clustering plan considers: kernels over partition paths, which compare as text.
+
+A new filter is one entry of `FILTERS`.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,29 @@ from penstock.options import Options
 
 @dataclass(frozen=True)
 class Selection:
-    """What the filters go by."""
+    """What the filters choose partitions by."""
 
+    #: Name of the filter.
     mode: str = "NONE"
-    #: How many of the newest partitions; 0 or less for all of them. And how many are passed over before.
+    #: How many of the newest partitions are chosen; 0 or less for all of them.
     lookback: int = 2
+    #: How many of the newest partitions are left out before.
     skip: int = 0
     begin: str | None = None
     end: str | None = None
+    #: A regular expression that the whole partition path has to match.
     pattern: str | None = None
-    #: These partitions and no others, if given.
+    #: Only these partitions, if there are any.
     named: tuple[str, ...] = ()
-    #: The hour of the day.
+    #: The hour of the day, in the zone of the machine.
     hour: int = 0
 
 
 def selection_of(options: Options, mode: str | None = None) -> Selection:
-    """What the options ask for.
+    """Return the selection that the options ask for.
 
     Args:
-        mode: the filter that a plan strategy stands for, whatever the options say.
+        mode: the filter that the plan strategy implies, whatever the options say.
     """
     return Selection(
         mode=mode or options[o.CLUSTERING_PARTITION_FILTER],
@@ -48,47 +54,53 @@ def selection_of(options: Options, mode: str | None = None) -> Selection:
 
 
 def choose_partitions(paths: Sequence[str], selection: Selection) -> list[str]:
-    """The partitions that are looked at, of all there are. Raises OptionError for a pattern that is none."""
+    """Return the partitions that a plan considers. Raises OptionError for a pattern that is not a regular expression."""
     if selection.named:
         named = set(selection.named)
-        found = [path for path in paths if path in named]
+        candidates = [path for path in paths if path in named]
     else:
-        found = _matching(paths, selection.pattern)
-    return FILTERS[selection.mode](found, selection)
+        candidates = _match(paths, selection.pattern)
+    return FILTERS[selection.mode](candidates, selection)
 
 
-def _matching(paths: Sequence[str], pattern: str | None) -> list[str]:
+def _match(paths: Sequence[str], pattern: str | None) -> list[str]:
     if not pattern:
         return list(paths)
     try:
-        whole = re.compile(pattern)
+        expression = re.compile(pattern)
     except re.error as e:
         raise OptionError(f"{o.CLUSTERING_PARTITION_REGEX.key}={pattern!r} is no regular expression: {e}") from None
-    return [path for path in paths if whole.fullmatch(path)]
+    return [path for path in paths if expression.fullmatch(path)]
 
 
-def recent(paths: Sequence[str], selection: Selection) -> list[str]:
-    """The newest partitions, the newest first."""
+def choose_all(paths: Sequence[str], selection: Selection) -> list[str]:
+    """Choose all partitions."""
+    return list(paths)
+
+
+def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
+    """Choose the newest partitions, the newest first."""
     newest = sorted(paths, reverse=True)[selection.skip :]
     return newest[: selection.lookback] if selection.lookback > 0 else newest
 
 
-def between(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Partitions from one to another, both included."""
-    first, last = selection.begin or "", selection.end
+def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
+    """Choose partitions from the first to the last, both included."""
+    first = selection.begin or ""
+    last = selection.end
     return [path for path in paths if path >= first and (last is None or path <= last)]
 
 
-def rolling(paths: Sequence[str], selection: Selection) -> list[str]:
-    """A twenty-fourth of the partitions, another one each hour."""
+def choose_rolling(paths: Sequence[str], selection: Selection) -> list[str]:
+    """Choose a twenty-fourth of the partitions, a different one each hour of the day."""
     return sorted(paths)[selection.hour :: 24]
 
 
 Filter = Callable[[Sequence[str], Selection], list[str]]
 
 FILTERS: dict[str, Filter] = {
-    "NONE": lambda paths, selection: list(paths),
-    "RECENT_DAYS": recent,
-    "SELECTED_PARTITIONS": between,
-    "DAY_ROLLING": rolling,
+    "NONE": choose_all,
+    "RECENT_DAYS": choose_recent,
+    "SELECTED_PARTITIONS": choose_between,
+    "DAY_ROLLING": choose_rolling,
 }

@@ -1,10 +1,10 @@
-"""Splitting and joining the buckets of consistent hashing, by a clustering.
+"""Clustering of consistent hashing: buckets that have become too large are split in two, small neighbours are joined.
 
-A bucket that has become too large is split in two, neighbours that are small are joined; rows go to new file groups by the new
-parts of the ring. A group of such a plan says, under Hudi's names, which parts of the ring become what (`Node`). The new ring is
-kept before the clustering is completed and counts from then on (`index/rings.py`). Other buckets are rewritten only to be sorted.
+The buckets of a partition are parts of a ring of hash values (`index/consistent_hashing.py`). Rows go to new file groups by the
+new parts of the ring. A group of a resize plan says, under Hudi's names, which parts of the ring become what (`Node`). The new
+hash ring is stored before the clustering commits, and takes effect when it has. Other buckets are rewritten only to be sorted.
 
-Kernels plan and rewrite; `schedule.py` and `run.py` of this package do the rest, as for every clustering.
+Kernels plan and rewrite; `plan.py` and `service.py` of this package do the rest, as for every clustering.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.task_output import TaskOutput
 from penstock.index import buckets_in
 from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
 from penstock.merge.kernels.gather import to_array
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
-from penstock.schema import META_COLUMNS
 from penstock.services.clustering.index_entries import check_movable
-from penstock.services.clustering.plan import group_of
-from penstock.services.clustering.rewrite_group import Rewriting, in_order, read_slice
-from penstock.spread.run import this_task
+from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, open_output, read_slice, write_rows
+from penstock.services.clustering.strategies import group_of
 from penstock.table import TableState
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 from penstock.timeline.commit_file import WriteStat
 
 PLANNER = "org.apache.hudi.client.clustering.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
 RUNNER = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
-#: What Hudi calls the partition, the new parts of its ring and the number of its changes so far.
-_PARTITION, _NODES, _CHANGES = "clustering.group.partition", "clustering.group.child.node", "clustering.group.sequence.no"
+#: Hudi's names for the partition, the new parts of its ring, and how often the ring was changed before.
+_PARTITION = "clustering.group.partition"
+_NODES = "clustering.group.child.node"
+_CHANGES = "clustering.group.sequence.no"
 
 
 def rings_to_resize(table: TableState) -> HashRings | None:
-    """The rings of a table, if it has any; None: its file groups may be clustered freely.
+    """Return the hash rings of a table; None if it has no buckets, so that its rows may move between file groups.
 
     Raises:
-        Unsupported: it has a fixed number of buckets, which are file groups for good.
+        Unsupported: the table has a fixed number of buckets, whose rows cannot move.
         OptionError: the options name a strategy that is not for this table.
     """
-    buckets, options = buckets_in(table), table.options
+    options = table.options
+    buckets = buckets_in(table)
     if isinstance(buckets, HashRings):
         _check_strategies(table)
         return buckets
@@ -61,7 +61,7 @@ def rings_to_resize(table: TableState) -> HashRings | None:
             f"{table.base_path} was written with {o.BUCKET_ENGINE.key}=CONSISTENT_HASHING; cluster it with that option, "
             f"{o.INDEX_TYPE.key}=BUCKET and the table's {o.BUCKET_COUNT.key} and {o.BUCKET_HASH_FIELDS.key}"
         )
-    if _names(options[o.CLUSTERING_PLAN_STRATEGY], PLANNER):
+    if _is_same_class(options[o.CLUSTERING_PLAN_STRATEGY], PLANNER):
         raise OptionError(
             f"{o.CLUSTERING_PLAN_STRATEGY.key}={options[o.CLUSTERING_PLAN_STRATEGY]} is for tables with "
             f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING, which {table.base_path} is not; leave it out"
@@ -71,101 +71,131 @@ def rings_to_resize(table: TableState) -> HashRings | None:
 
 def _check_strategies(table: TableState) -> None:
     for option, wanted in ((o.CLUSTERING_PLAN_STRATEGY, PLANNER), (o.CLUSTERING_EXECUTION_STRATEGY, RUNNER)):
-        if table.options.is_set(option) and not _names(table.options[option], wanted):
+        if table.options.is_set(option) and not _is_same_class(table.options[option], wanted):
             raise OptionError(
                 f"{option.key}={table.options[option]} is not for {table.base_path}, whose buckets are parts of hash rings; "
                 f"leave it out, or set {wanted}"
             )
 
 
-def _names(name: str, strategy: str) -> bool:
-    return name.rpartition(".")[2] == strategy.rpartition(".")[2]
+def _is_same_class(name: str, java_class: str) -> bool:
+    """Whether a name, with or without its package, is that of a Java class."""
+    return name.rpartition(".")[2] == java_class.rpartition(".")[2]
 
 
-# The plan
+# Plan
 
 
 @dataclass(frozen=True)
-class Limits:
+class BucketLimits:
     """When buckets are split and joined."""
 
     split_bytes: int
     join_bytes: int
+    #: Most and least buckets of a partition.
     most: int
     least: int
-    #: Whether buckets that stay as they are get rewritten, because rows are to be sorted.
+    #: Whether buckets that are neither split nor joined are rewritten too, because rows are to be sorted.
     sorts: bool = False
 
 
-def limits_of(options: Options, count: int) -> Limits:
-    """What the options ask for, for a table that began with so many buckets in a partition."""
-    size = options[o.MAX_FILE_SIZE]
-    return Limits(
-        split_bytes=int(size * options[o.BUCKET_SPLIT_THRESHOLD]),
-        join_bytes=int(size * options[o.BUCKET_MERGE_THRESHOLD]),
+def limits_of(options: Options, count: int) -> BucketLimits:
+    """Return the limits that the options ask for.
+
+    Args:
+        count: how many buckets a partition of the table begins with.
+    """
+    size_bytes = options[o.MAX_FILE_SIZE]
+    return BucketLimits(
+        split_bytes=int(size_bytes * options[o.BUCKET_SPLIT_THRESHOLD]),
+        join_bytes=int(size_bytes * options[o.BUCKET_MERGE_THRESHOLD]),
         most=max(options[o.BUCKET_COUNT_MAX] or count, count),
         least=min(options[o.BUCKET_COUNT_MIN] or count, count),
         sorts=bool(options[o.CLUSTERING_SORT_COLUMNS]),
     )
 
 
-#: A bucket of a ring by its number, and what it holds.
-Held = tuple[int, FileSlice]
+@dataclass(frozen=True)
+class FilledBucket:
+    """A bucket of a ring and the slice that holds its rows."""
+
+    #: Number of the bucket on its ring.
+    number: int
+    file_slice: FileSlice
 
 
-def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: Limits) -> Iterator[ClusteringGroup]:
-    """The groups of one partition: buckets to split, then neighbours to join, then the others if they are to be sorted."""
-    found = ((ring.number_of(one.file_id), one) for one in slices)
-    held = sorted(((number, one) for number, one in found if number is not None), key=lambda pair: pair[0])
-    left: list[Held] = []
+def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits) -> Iterator[ClusteringGroup]:
+    """Yield the groups of one partition: buckets to split, then neighbours to join, then the others if rows are to be sorted."""
+    unchanged = []
     count = len(ring.values)
-    for number, one in held:
-        nodes = ring.split(number) if one.size_bytes > limits.split_bytes and count < limits.most else None
+    for bucket in _filled_buckets(slices, ring):
+        is_large = bucket.file_slice.size_bytes > limits.split_bytes
+        nodes = ring.split(bucket.number) if is_large and count < limits.most else None
         if nodes is None:
-            left.append((number, one))
+            unchanged.append(bucket)
         else:
             count += 1
-            yield _group([one], nodes, ring)
-    for run in neighbours(left, limits, count - limits.least):
-        left = [pair for pair in left if pair not in run]
-        yield _group([one for _, one in run], ring.joined([number for number, _ in run]), ring)
+            yield _group([bucket], nodes, ring)
+    for run in neighbours(unchanged, limits, count - limits.least):
+        unchanged = [bucket for bucket in unchanged if bucket not in run]
+        yield _group(run, ring.joined([bucket.number for bucket in run]), ring)
     if limits.sorts:
-        yield from (_group([one], (Node(ring.values[number], clock.new_uuid()),), ring) for number, one in left)
+        for bucket in unchanged:
+            same_part = Node(ring.values[bucket.number], clock.new_uuid())
+            yield _group([bucket], (same_part,), ring)
 
 
-def neighbours(held: Sequence[Held], limits: Limits, fewer: int) -> Iterator[list[Held]]:
-    """Runs of small buckets next to each other on the ring, each as long as what is joined is small; at most `fewer` go away."""
-    run: list[Held] = []
-    for pair in held:
-        follows = bool(run) and pair[0] == run[-1][0] + 1
-        small = pair[1].size_bytes <= limits.join_bytes
-        if follows and small and fewer > 0 and sum(one.size_bytes for _, one in run) <= limits.join_bytes:
-            run.append(pair)
-            fewer -= 1
+def _filled_buckets(slices: Sequence[FileSlice], ring: Ring) -> list[FilledBucket]:
+    """Return the buckets that have a slice, in the order of the ring."""
+    buckets = []
+    for file_slice in slices:
+        number = ring.number_of(file_slice.file_id)
+        if number is not None:
+            buckets.append(FilledBucket(number, file_slice))
+    return sorted(buckets, key=lambda bucket: bucket.number)
+
+
+def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_removed: int) -> Iterator[list[FilledBucket]]:
+    """Yield runs of small buckets next to each other on the ring, as long as what is joined stays small.
+
+    Args:
+        buckets: in the order of the ring.
+        most_removed: how many buckets may disappear by joining.
+    """
+    run: list[FilledBucket] = []
+    for bucket in buckets:
+        is_next = bool(run) and bucket.number == run[-1].number + 1
+        is_small = bucket.file_slice.size_bytes <= limits.join_bytes
+        has_room = sum(each.file_slice.size_bytes for each in run) <= limits.join_bytes
+        if is_next and is_small and has_room and most_removed > 0:
+            run.append(bucket)
+            most_removed -= 1
             continue
         if len(run) > 1:
             yield run
-        run = [pair] if small else []
+        run = [bucket] if is_small else []
     if len(run) > 1:
         yield run
 
 
-def _group(slices: Sequence[FileSlice], nodes: Sequence[Node], ring: Ring) -> ClusteringGroup:
-    said = [{"value": node.value, "fileIdPrefix": node.prefix, "tag": node.tag.value} for node in nodes]
-    extra = {_PARTITION: slices[0].partition_path, _NODES: json.dumps(said), _CHANGES: str(ring.changes)}
-    return group_of(slices, sum(node.tag is Tag.REPLACE for node in nodes), extra)
+def _group(buckets: Sequence[FilledBucket], nodes: Sequence[Node], ring: Ring) -> ClusteringGroup:
+    slices = [bucket.file_slice for bucket in buckets]
+    records = [{"value": node.value, "fileIdPrefix": node.prefix, "tag": node.tag.value} for node in nodes]
+    extra = {_PARTITION: slices[0].partition_path, _NODES: json.dumps(records), _CHANGES: str(ring.changes)}
+    new_buckets = sum(node.tag is Tag.REPLACE for node in nodes)
+    return group_of(slices, new_buckets, extra)
 
 
-# The run
+# Run
 
 
 def is_resize(plan: ClusteringPlan) -> bool:
-    """Whether a plan changes the rings of the table."""
+    """Whether a plan changes the hash rings of the table."""
     return any(_NODES in group.extra for group in plan.groups)
 
 
 def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str, Ring]:
-    """The rings as they are after a plan, by partition path.
+    """Return the hash rings as they are after a plan, by partition path.
 
     Raises:
         WriteConflict: another clustering has changed a ring since the plan was made.
@@ -180,70 +210,91 @@ def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str
                 f"the buckets of partition {path!r} were split or joined since clustering {time} was planned; unschedule that "
                 "clustering and plan another"
             )
-    return {path: rings.ring(path).changed(its) for path, its in nodes.items()}
+    return {path: rings.ring(path).changed(nodes_of_path) for path, nodes_of_path in nodes.items()}
 
 
 def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
     try:
-        said = json.loads(group.extra[_NODES])
-        return [Node(int(one["value"]), one["fileIdPrefix"], Tag(one["tag"])) for one in said]
+        records = json.loads(group.extra[_NODES])
+        return [Node(int(record["value"]), record["fileIdPrefix"], Tag(record["tag"])) for record in records]
     except (KeyError, ValueError, TypeError) as e:
         raise CorruptFile(f"clustering plan {time} does not say what becomes of buckets: {e}; unschedule that clustering") from e
 
 
 @dataclass(frozen=True)
 class ResizeTask:
-    """Buckets of one partition that become others."""
+    """Buckets of one partition that become other buckets. Pickled to a worker."""
 
-    rewriting: Rewriting
+    settings: RewriteSettings
     slices: tuple[FileSlice, ...]
+    #: The hash rings of the table; those that are stored are the new rings of this partition.
     rings: HashRings
-    #: File ids without their number, of the buckets that come of it.
+    #: File id prefixes of the new buckets.
     prefixes: tuple[str, ...]
+    #: Different for every task of a clustering: part of the names of new files.
     number: int
 
+    @property
+    def partition_path(self) -> str:
+        """The partition of all slices."""
+        return self.slices[0].partition_path
 
-def resize_tasks(
-    rewriting: Rewriting,
+
+def make_resize_tasks(
+    settings: RewriteSettings,
     plan: ClusteringPlan,
     slices: Sequence[Sequence[FileSlice]],
     rings: HashRings,
     changed: Mapping[str, Ring],
     time: str,
 ) -> list[ResizeTask]:
-    """A task for each group of a plan."""
-    how = replace(rewriting, settings=replace(rewriting.settings, max_file_bytes=LONG_MAX))
-    found = []
-    for number, (group, its) in enumerate(zip(plan.groups, slices, strict=True)):
+    """Return a task for each group of a plan.
+
+    Args:
+        slices: the slices of each group.
+        changed: the new rings, by partition path.
+        time: the instant time of the plan.
+    """
+    # A bucket is one file group however large it is, so its file is never cut.
+    settings = replace(settings, file_settings=replace(settings.file_settings, max_file_bytes=LONG_MAX))
+    tasks = []
+    for number, (group, group_slices) in enumerate(zip(plan.groups, slices, strict=True)):
         prefixes = tuple(str(node.prefix) for node in _nodes_of(group, time) if node.tag is Tag.REPLACE)
-        path = its[0].partition_path
-        found.append(ResizeTask(how, tuple(its), replace(rings, stored={path: changed[path]}), prefixes, number))
-    return found
+        path = group_slices[0].partition_path
+        new_rings = replace(rings, stored={path: changed[path]})
+        tasks.append(ResizeTask(settings, tuple(group_slices), new_rings, prefixes, number))
+    return tasks
 
 
 def resize(task: ResizeTask) -> list[WriteStat]:
-    """Kernel: write the rows of some buckets to those that come of them; gives the write stats."""
-    how, path = task.rewriting, task.slices[0].partition_path
-    rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how))
-    if how.ordering is not None:
-        rows = in_order(rows, how.ordering)
-    attempt = this_task().write_token.partition("-")[2]
-    output = TaskOutput(how.settings, task.number, f"{task.number}-{attempt}")
-    writers = {prefix: RollingWriter(output, path, f"{prefix}-0") for prefix in task.prefixes}
+    """Write the rows of some buckets to the new buckets that they belong to; return the write stats."""
+    rows: Iterable[pa.Table] = _read_slices(task)
+    if task.settings.ordering is not None:
+        rows = in_order(rows, task.settings.ordering)
+    output = open_output(task.settings, task.number)
+    writers = {prefix: RollingWriter(output, task.partition_path, f"{prefix}-0") for prefix in task.prefixes}
     for part in rows:
-        for prefix, its in _by_bucket(task, part):
-            if how.preserves_meta or not how.settings.populate_meta:
-                writers[prefix].keep(its)
-            else:
-                writers[prefix].write(its.drop_columns(list(META_COLUMNS[:3])), its[KEY_COLUMN])
-    stats = [stat for writer in writers.values() for stat in writer.close()]
+        for prefix, bucket_rows in _split_by_bucket(task, part):
+            write_rows(writers[prefix], bucket_rows, task.settings)
+    stats: list[WriteStat] = []
+    for writer in writers.values():
+        stats += writer.close()
     output.finish()
     return stats
 
 
-def _by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Rows cut by the bucket that they belong to now."""
-    path = task.slices[0].partition_path
+def _read_slices(task: ResizeTask) -> Iterator[pa.Table]:
+    for file_slice in task.slices:
+        yield from read_slice(file_slice, task.settings)
+
+
+def _split_by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each new bucket, with the file id prefix of the bucket.
+
+    Raises:
+        CorruptFile: a row belongs to a bucket that this task does not write.
+    """
+    path = task.partition_path
     numbers = task.rings.numbers(to_array(rows[KEY_COLUMN]), path)
     for number in np.unique(numbers).tolist():
         prefix = task.rings.ring(path).prefixes[number]

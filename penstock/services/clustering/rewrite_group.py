@@ -1,7 +1,7 @@
-"""Rewriting one group of a plan in one task: its slices are read, their rows put in order, and new file groups written.
+"""The kernel of a clustering: read the slices of one group, put their rows in order, write new file groups.
 
-Without an order rows go through a row group at a time. With one, all rows of the group are in memory at once; groups that
-are too large for that are split (`split.py`).
+Without an order, rows pass through one row group at a time. With an order, all rows of the group are in memory at once; groups
+that are too large for that are rewritten in several tasks (`rewrite_large.py`). Runs in workers or on the driver.
 """
 
 from __future__ import annotations
@@ -23,101 +23,132 @@ from penstock.formats.cast import fit_to_schema
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, take_rows
 from penstock.schema import META_COLUMNS
-from penstock.services.clustering.row_order import Ordering, keys_of, order_of, sort_columns
+from penstock.services.clustering.row_order import Ordering, order_of, sort_columns, sort_keys
 from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
 
 
 @dataclass(frozen=True)
-class Rewriting:
-    """What holds for every task of one clustering."""
+class RewriteSettings:
+    """How rows are rewritten, the same for every task of one clustering. Pickled to the workers."""
 
-    settings: FileSettings
+    file_settings: FileSettings
+    #: The order of rows; None: rows stay in the order they are read in.
     ordering: Ordering | None
     #: Whether rows keep their commit time and sequence number.
     preserves_meta: bool
-    #: How base files and logs become rows; None: the table has no logs.
+    #: How base files and logs become rows; None: no slice of the plan has logs.
     rules: MergeRules | None = None
+
+    @property
+    def keeps_meta_columns(self) -> bool:
+        """Whether new files take over the meta columns of old ones; there may be none to make."""
+        return self.preserves_meta or not self.file_settings.populate_meta
 
 
 @dataclass(frozen=True)
 class RewriteTask:
     """Slices of one partition that become new file groups."""
 
-    rewriting: Rewriting
+    settings: RewriteSettings
     slices: tuple[FileSlice, ...]
-    #: Tells the tasks of a clustering apart, of whatever kind they are.
+    #: Different for every task of a clustering, of whatever kind: part of the names of new files.
     number: int
 
 
 def rewrite(task: RewriteTask) -> list[WriteStat]:
-    """Kernel: write the new file groups; gives their write stats."""
-    how, old = task.rewriting, _only_file(task)
-    rows: Iterable[pa.Table] = (part for one in task.slices for part in read_slice(one, how, file=old))
-    if how.ordering is not None:
-        rows = in_order(rows, how.ordering)
-    return write_groups(rows, task.slices[0].partition_path, how, task.number, old)
+    """Write the new file groups of a task; return their write stats."""
+    only_file = _open_only_file(task)
+    rows = _read_slices(task, only_file)
+    if task.settings.ordering is not None:
+        rows = in_order(rows, task.settings.ordering)
+    return write_groups(rows, task.slices[0].partition_path, task.settings, task.number, only_file)
 
 
-def _only_file(task: RewriteTask) -> pq.ParquetFile | None:
-    """The base file that has all rows of the task, if one has."""
-    first, how = task.slices[0], task.rewriting
+def _open_only_file(task: RewriteTask) -> pq.ParquetFile | None:
+    """Open the base file that has all rows of the task; None if they come from several files."""
+    first = task.slices[0]
     if len(task.slices) > 1 or first.log_files or first.base_file is None:
         return None
-    return open_base_file(how.settings.storage, first.base_file.path)
+    return open_base_file(task.settings.file_settings.storage, first.base_file.path)
+
+
+def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterator[pa.Table]:
+    for file_slice in task.slices:
+        yield from read_slice(file_slice, task.settings, file=only_file)
 
 
 def read_slice(
-    slice_: FileSlice, how: Rewriting, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
+    file_slice: FileSlice, settings: RewriteSettings, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of a slice, with the meta columns that are theirs, or some columns of them.
+    """Yield the rows of a slice, with their own meta columns.
 
     Args:
-        file: its base file, if that is open already.
+        columns: read only these.
+        file: the base file of the slice, if it is open already.
     """
-    body = body_schema(how.settings.schema)
-    wanted = body if columns is None else pa.schema([body.field(name) for name in columns])
-    if slice_.log_files and how.rules is not None:
-        yield from (
-            fit_to_schema(rows, wanted) for rows in read_merged_rows(how.settings.storage, slice_, how.rules, wanted.names)
-        )
-    elif slice_.base_file is not None:
-        file = file or open_base_file(how.settings.storage, slice_.base_file.path)
-        yield from read_ahead(read_row_groups(file, slice_.base_file.path, wanted))
+    storage = settings.file_settings.storage
+    wanted = body_schema(settings.file_settings.schema)
+    if columns is not None:
+        wanted = pa.schema([wanted.field(name) for name in columns])
+    if file_slice.log_files and settings.rules is not None:
+        for rows in read_merged_rows(storage, file_slice, settings.rules, wanted.names):
+            yield fit_to_schema(rows, wanted)
+    elif file_slice.base_file is not None:
+        file = file or open_base_file(storage, file_slice.base_file.path)
+        yield from read_ahead(read_row_groups(file, file_slice.base_file.path, wanted))
 
 
 def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
-    """Rows in order, a row group at a time."""
+    """Yield all rows in order, a row group at a time.
+
+    Args:
+        sample: sort columns of rows that stand for all rows of the group, if these are only some of them.
+    """
     held = list(parts)
     if not held:
         return
     rows = pa.concat_tables(held)
-    del held
-    order = np.asarray(order_of(keys_of(sort_columns(rows, ordering), ordering, sample)), np.int64)
-    if rows.nbytes <= OFFSETS_REACH:  # all at once is faster, and takes no more memory than one more copy to gather from
-        rows, order = take_rows(rows, order), np.arange(len(order))
+    del held  # the parts share their buffers with `rows`, which may be freed below
+    keys = sort_keys(sort_columns(rows, ordering), ordering, sample)
+    order = np.asarray(order_of(keys), np.int64)
+    # One gather of all rows is faster than one per row group, and needs no more memory than a second copy. It is only
+    # possible while 32-bit offsets reach every value.
+    if rows.nbytes <= OFFSETS_REACH:
+        rows = take_rows(rows, order)
+        order = np.arange(len(order))
     for start in range(0, len(order), ROW_GROUP_ROWS):
         yield take_rows(rows, order[start : start + ROW_GROUP_ROWS])
 
 
 def write_groups(
-    rows: Iterable[pa.Table], path: str, how: Rewriting, number: int, old: pq.ParquetFile | None = None
+    rows: Iterable[pa.Table], path: str, settings: RewriteSettings, number: int, only_file: pq.ParquetFile | None = None
 ) -> list[WriteStat]:
-    """Rows to new file groups of a partition; gives the write stats.
+    """Write rows to new file groups of a partition; return their write stats.
 
     Args:
-        old: the file that they all come from, if it is one.
+        path: the partition path.
+        only_file: the base file that all rows come from, if it is a single one: its key filter is copied.
     """
-    attempt = this_task().write_token.partition("-")[2]
-    output = TaskOutput(how.settings, number, f"{number}-{attempt}")
-    keeps = how.preserves_meta or not how.settings.populate_meta
-    writer = RollingWriter(output, path, old=old if keeps else None)
+    output = open_output(settings, number)
+    writer = RollingWriter(output, path, old=only_file if settings.keeps_meta_columns else None)
     for part in rows:
-        if keeps:
-            writer.keep(part)
-        else:
-            writer.write(part.drop_columns(list(META_COLUMNS[:3])), part[KEY_COLUMN])
-        del part
+        write_rows(writer, part, settings)
+        del part  # free this part before the next one is made
     stats = writer.close()
     output.finish()
     return stats
+
+
+def open_output(settings: RewriteSettings, number: int) -> TaskOutput:
+    """Open the output of a task. Its write token is its own number and the attempt of the Spark task that runs it."""
+    attempt = this_task().write_token.partition("-")[2]
+    return TaskOutput(settings.file_settings, number, f"{number}-{attempt}")
+
+
+def write_rows(writer: RollingWriter, rows: pa.Table, settings: RewriteSettings) -> None:
+    """Write rows with their own meta columns, or with new ones of this commit."""
+    if settings.keeps_meta_columns:
+        writer.keep(rows)
+    else:
+        writer.write(rows.drop_columns(list(META_COLUMNS[:3])), rows[KEY_COLUMN])

@@ -1,10 +1,10 @@
 """Rewriting a large group in several tasks, none of which holds all its rows.
 
-    sample     a few rows of each slice tell where the order is cut into ranges of equal size
-    sort       a task per slice: its rows in order, kept as Arrow IPC, a range after the other
-    write      a task per new file: its ranges, one at a time, of all slices together
+    sample     a few rows of each slice show where the order is cut into ranges of equal size
+    sort       a task per slice: its rows in order, stored as Arrow IPC, one range after the other
+    write      a task per new file: its ranges of all slices together, one range at a time
 
-Every row is kept once in between, uncompressed, beside the markers of the run.
+Between sort and write every row is stored once, uncompressed, in the work folder of the run, which is deleted with its markers.
 """
 
 from __future__ import annotations
@@ -21,25 +21,41 @@ from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
-from penstock.services.clustering.rewrite_group import Rewriting, in_order, read_slice, write_groups
-from penstock.services.clustering.row_order import Ordering, columns_read, keys_of, order_of, sample_of, sort_columns
+from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, read_slice, write_groups
+from penstock.services.clustering.row_order import Ordering, columns_read, order_of, sample_of, sort_columns, sort_keys
 from penstock.spread.run import this_task
 from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 
-#: Rows of a group that tell where its order is cut.
+#: Sampled rows of a group: enough for ranges of nearly equal size.
 _SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class SampleTask:
-    """A slice of which a few rows are looked at."""
+class LargeGroup:
+    """A group whose rows one task cannot hold. Stays on the driver, which runs the three kernels one after the other."""
 
-    rewriting: Rewriting
+    settings: RewriteSettings
+    slices: tuple[FileSlice, ...]
+    #: New file groups.
+    outputs: int
+    #: Into how many ranges the order is cut; a task holds one range in memory. At least as many as outputs.
+    ranges: int
+    #: Folder of the sorted rows, until they are written.
+    folder: str
+    #: Number of the first task that writes a file; tasks of other groups have other numbers.
+    number: int
+
+
+@dataclass(frozen=True)
+class SampleTask:
+    """A slice of which a few rows are read."""
+
+    settings: RewriteSettings
     ordering: Ordering
-    slice_: FileSlice
+    file_slice: FileSlice
     rows: int
 
 
@@ -47,138 +63,172 @@ class SampleTask:
 class SortTask:
     """A slice whose rows are put in order."""
 
-    rewriting: Rewriting
+    settings: RewriteSettings
     ordering: Ordering
-    slice_: FileSlice
-    #: Columns of sampled rows, as IPC, and how many ranges the order has.
+    file_slice: FileSlice
+    #: Sort columns of sampled rows, as Arrow IPC.
     sample: bytes
     ranges: int
-    #: How the name of the file begins that keeps them.
-    out: str
+    #: Beginning of the path of the file with the sorted rows.
+    path_prefix: str
+
+
+#: Rows of one range in one file of sorted rows: the path, the first batch and the batch behind the last.
+Batches = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class RangesTask:
-    """Ranges of the order that become one file: of each, the batches of files that hold its rows."""
+    """Consecutive ranges of the order, which become one file."""
 
-    rewriting: Rewriting
+    settings: RewriteSettings
     ordering: Ordering
     sample: bytes
-    path: str
-    ranges: tuple[tuple[tuple[str, int, int], ...], ...]
+    partition_path: str
+    #: For each range the batches of all files that hold its rows.
+    ranges: tuple[tuple[Batches, ...], ...]
     number: int
 
 
-def rewrite_in_parts(
-    rewriting: Rewriting, slices: Sequence[FileSlice], outputs: int, ranges: int, folder: str, runner: Runner, first: int
-) -> list[WriteStat]:
-    """Rewrite a group in several tasks; gives the write stats.
+def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
+    """Rewrite a group in several tasks; return the write stats."""
+    ordering = group.settings.ordering
+    assert ordering is not None  # rows that need no order never make a large group
+    sample = _take_sample(group, ordering, runner)
+    sort_tasks = []
+    for number, file_slice in enumerate(group.slices):
+        prefix = join(group.folder, f"sorted-{number}")
+        sort_tasks.append(SortTask(group.settings, ordering, file_slice, sample, group.ranges, prefix))
+    by_range = _group_by_range(runner.run(sort_slice, sort_tasks, SortedSlice), group.ranges)
+    cuts = np.linspace(0, group.ranges, group.outputs + 1).astype(int)
+    path = group.slices[0].partition_path
+    write_tasks = []
+    for number, (first, last) in enumerate(pairwise(cuts), start=group.number):
+        ranges = tuple(by_range[first:last])
+        if any(ranges):
+            write_tasks.append(RangesTask(group.settings, ordering, sample, path, ranges, number))
+    return runner.collect(write_ranges, write_tasks, WriteStat)
 
-    Args:
-        ranges: into how many parts the order is cut, each of which a task holds in memory; at least as many as outputs.
-        folder: where rows are kept meanwhile.
-        first: the number of the first task that writes a file.
-    """
-    ordering = rewriting.ordering
-    assert ordering is not None
-    each = max(1, max(ordering.sample_rows or 0, _SAMPLE_ROWS) // len(slices))
-    sampled = runner.run(sample_slice, [SampleTask(rewriting, ordering, one, each) for one in slices], str)
-    sample = _to_bytes(pa.concat_tables([_of_bytes(base64.b64decode(text)) for text in sampled]))
-    sorting = [
-        SortTask(rewriting, ordering, one, sample, ranges, join(folder, f"sorted-{number}")) for number, one in enumerate(slices)
-    ]
-    kept = runner.run(sort_slice, sorting, SortedSlice)
-    by_range: list[tuple[tuple[str, int, int], ...]] = []
+
+def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes:
+    """Return the sort columns of some rows of all slices, as Arrow IPC."""
+    rows_per_slice = max(1, max(ordering.sample_rows or 0, _SAMPLE_ROWS) // len(group.slices))
+    tasks = [SampleTask(group.settings, ordering, file_slice, rows_per_slice) for file_slice in group.slices]
+    samples = [_from_ipc(base64.b64decode(text)) for text in runner.run(sample_slice, tasks, str)]
+    return _to_ipc(pa.concat_tables(samples))
+
+
+def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
+    """Return for each range the batches of all files that hold its rows; files without such rows are left out."""
+    by_range = []
     for number in range(ranges):
         batches = []
-        for slice_rows in kept:
-            start, end = slice_rows.ranges[number]
-            if start < end:
-                batches.append((slice_rows.path, start, end))
+        for sorted_slice in sorted_slices:
+            first, last = sorted_slice.ranges[number]
+            if first < last:
+                batches.append((sorted_slice.path, first, last))
         by_range.append(tuple(batches))
-    cuts = np.linspace(0, ranges, outputs + 1).astype(int)
-    path = slices[0].partition_path
-    parts = [tuple(by_range[first:last]) for first, last in pairwise(cuts)]
-    tasks = [RangesTask(rewriting, ordering, sample, path, part, first + i) for i, part in enumerate(parts) if any(part)]
-    return runner.collect(write_ranges, tasks, WriteStat)
+    return by_range
 
 
 def sample_slice(task: SampleTask) -> str:
-    """Kernel: what rows are ordered by, of a few rows of a slice."""
-    names = columns_read(task.ordering, body_schema(task.rewriting.settings.schema).names)
-    parts = [sort_columns(rows, task.ordering) for rows in read_slice(task.slice_, task.rewriting, names)]
-    if not parts:
-        body = body_schema(task.rewriting.settings.schema)
-        parts = [sort_columns(pa.schema([body.field(name) for name in names]).empty_table(), task.ordering)]
-    return base64.b64encode(_to_bytes(sample_of(pa.concat_tables(parts), task.rows))).decode()
+    """Return the sort columns of a few rows of a slice, as Arrow IPC in base64: results of tasks are text."""
+    body = body_schema(task.settings.file_settings.schema)
+    names = columns_read(task.ordering, body.names)
+    # An empty table in front gives the result its columns even if the slice has no rows.
+    parts = [sort_columns(pa.schema([body.field(name) for name in names]).empty_table(), task.ordering)]
+    for rows in read_slice(task.file_slice, task.settings, names):
+        parts.append(sort_columns(rows, task.ordering))
+    return base64.b64encode(_to_ipc(sample_of(pa.concat_tables(parts), task.rows))).decode()
 
 
 @dataclass(frozen=True)
 class SortedSlice:
-    """A file with the rows of a slice in order, and of each range its first batch and the batch behind its last."""
+    """A file with the rows of a slice in order."""
 
     path: str
+    #: Of each range its first batch and the batch behind its last.
     ranges: list[tuple[int, int]]
 
 
 def sort_slice(task: SortTask) -> SortedSlice:
-    """Kernel: Write a slice's rows in order to a file."""
-    rows = pa.concat_tables([body_schema(task.rewriting.settings.schema).empty_table(), *read_slice(task.slice_, task.rewriting)])
-    rows = rows.combine_chunks() if rows.nbytes <= OFFSETS_REACH else rows
-    sample = _of_bytes(task.sample)
-    keys = keys_of(sort_columns(rows, task.ordering), task.ordering, sample)
-    order, ends = order_and_ends(keys, range_ends(keys_of(sample, task.ordering, sample), task.ranges))
-    path = f"{task.out}-{this_task().write_token}.arrow"  # another attempt makes another file
-    return SortedSlice(path, _keep(task.rewriting.settings.storage, path, rows, order, ends))
+    """Store the rows of a slice in order, in a file of their own."""
+    file_settings = task.settings.file_settings
+    empty = body_schema(file_settings.schema).empty_table()
+    rows = pa.concat_tables([empty, *read_slice(task.file_slice, task.settings)])
+    if rows.nbytes <= OFFSETS_REACH:
+        rows = rows.combine_chunks()  # gathering from one chunk is faster
+    sample = _from_ipc(task.sample)
+    keys = sort_keys(sort_columns(rows, task.ordering), task.ordering, sample)
+    sample_keys = sort_keys(sample, task.ordering, sample)
+    order, ends = order_and_ends(keys, range_ends(sample_keys, task.ranges))
+    # The write token makes the name different for every attempt of the Spark task: two attempts may run at the same time.
+    path = f"{task.path_prefix}-{this_task().write_token}.arrow"
+    return SortedSlice(path, _store_ranges(file_settings.storage, path, rows, order, ends))
 
 
-def _keep(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
-    """Write rows in order; gives for each range its first batch and the one behind its last."""
-    written, found = 0, []
+def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
+    """Write rows in order; return for each range its first batch and the one behind its last."""
+    written = 0
+    batches_of_ranges = []
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, rows.schema) as file:
         for start, end in zip([0, *ends], [*ends, len(order)], strict=True):
             first = written
-            for at in range(start, end, ROW_GROUP_ROWS):
-                for batch in take_rows(rows, order[at : min(end, at + ROW_GROUP_ROWS)]).to_batches():
+            for position in range(start, end, ROW_GROUP_ROWS):
+                part = take_rows(rows, order[position : min(end, position + ROW_GROUP_ROWS)])
+                for batch in part.to_batches():
                     file.write_batch(batch)
                     written += 1
-            found.append((first, written))
-    return found
+            batches_of_ranges.append((first, written))
+    return batches_of_ranges
 
 
 def write_ranges(task: RangesTask) -> list[WriteStat]:
-    """Kernel: write the file of some ranges; gives its write stat."""
-    storage, sample = task.rewriting.settings.storage, _of_bytes(task.sample)
-    rows = (part for its in task.ranges for part in in_order(_kept(storage, its), task.ordering, sample))
-    return write_groups(rows, task.path, task.rewriting, task.number)
+    """Write the file of some ranges; return its write stat."""
+    return write_groups(_sorted_rows(task), task.partition_path, task.settings, task.number)
 
 
-def _kept(storage: Storage, batches: Sequence[tuple[str, int, int]]) -> Iterator[pa.Table]:
+def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
+    """Yield the rows of all ranges in order. Ranges follow one another, so only the rows within a range have to be sorted."""
+    storage = task.settings.file_settings.storage
+    sample = _from_ipc(task.sample)
+    for batches in task.ranges:
+        yield from in_order(_read_batches(storage, batches), task.ordering, sample)
+
+
+def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.Table]:
     for path, first, last in batches:
         file = pa.ipc.open_file(storage.map(path))
         yield pa.Table.from_batches([file.get_batch(number) for number in range(first, last)])
 
 
 def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
-    """Keys that cut sampled rows into ranges of equal size: the last of each range but the last."""
+    """Return the keys that cut sampled rows into ranges of equal size: the first key behind each range but the last."""
     order = order_of(keys)
-    at = [len(order) * number // ranges for number in range(1, ranges)] if len(order) else []
-    return keys.take(pa.array(order[np.array(at, np.int64)], pa.int64()))
+    positions = [len(order) * number // ranges for number in range(1, ranges)] if len(order) else []
+    return keys.take(pa.array(order[np.array(positions, np.int64)], pa.int64()))
 
 
 def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions]:
-    """The order of rows, and how many of them belong to ranges up to each that these keys end."""
+    """Return the order of rows, and how many rows belong to the ranges up to each of these ends.
+
+    Rows and ends are sorted together. Rows come first in the concatenated table and the sort is stable, so rows whose key equals
+    an end stand in front of it. The rows in front of the n-th end are those of the ranges up to it.
+    """
     together = order_of(pa.concat_tables([keys, ends.cast(keys.schema)]))
     is_end = together >= keys.num_rows
-    return np.asarray(together[~is_end], np.int64), np.cumsum(np.diff(np.flatnonzero(is_end), prepend=-1) - 1)
+    order = np.asarray(together[~is_end], np.int64)
+    # Between two ends lie as many rows as their positions differ, less one for the end itself.
+    rows_per_range = np.diff(np.flatnonzero(is_end), prepend=-1) - 1
+    return order, np.cumsum(rows_per_range)
 
 
-def _to_bytes(rows: pa.Table) -> bytes:
+def _to_ipc(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as file:
         file.write_table(rows)
     return bytes(sink.getvalue())
 
 
-def _of_bytes(content: bytes) -> pa.Table:
+def _from_ipc(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()

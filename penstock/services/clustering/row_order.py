@@ -1,6 +1,9 @@
-"""In which order rows are written: by columns one after the other, or along a curve through them. Kernels over Arrow tables.
+"""The order in which clustering writes rows: by columns one after the other, or along a curve through them.
 
-What rows are sorted by is a table of its own, the keys: the columns themselves, or the numbers of a curve. Nulls come first.
+    rows → sort columns → sort keys → positions
+
+Sort columns are the columns that the options name. Sort keys are what rows are compared by: the sort columns themselves, or the
+numbers of a curve. Nulls come first. Kernels over Arrow tables.
 """
 
 from __future__ import annotations
@@ -16,11 +19,25 @@ import pyarrow.compute as pc
 
 from penstock import options as o
 from penstock.errors import OptionError, SchemaError
+from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.merge.kernels.gather import Positions, find_column, find_top_column
-from penstock.services.clustering.curves import MOST_COLUMNS, distinct, hilbert, ranks_in, widened, words_of, z_order
+from penstock.options import Options
+from penstock.schema import META_COLUMNS, avro_to_arrow
+from penstock.services.clustering.curves import (
+    MOST_COLUMNS,
+    encode_distinct,
+    hilbert,
+    order_words,
+    rank_in_sample,
+    stretch_to_sample,
+    z_order,
+)
+
+#: Sort modes of a bulk insert that leave the rows of a partition in the order of their keys.
+_SORTS_BY_KEY = ("GLOBAL_SORT", "PARTITION_SORT")
 
 
-class Layout(str, Enum):
+class RowOrderKind(str, Enum):
     """How several columns make one order."""
 
     LINEAR = "LINEAR"
@@ -30,26 +47,41 @@ class Layout(str, Enum):
 
 @dataclass(frozen=True)
 class Ordering:
-    """What rows are ordered by."""
+    """What rows are ordered by. Pickled to the workers."""
 
-    #: Columns, or fields inside structs.
+    #: Columns, or fields inside structs (`a.b`).
     columns: tuple[str, ...]
-    layout: Layout = Layout.LINEAR
-    #: A curve goes by the ranks of values among so many rows; None: by the values themselves.
+    kind: RowOrderKind = RowOrderKind.LINEAR
+    #: Number of sampled rows among which a curve ranks values; None: the curve goes by the values themselves.
     sample_rows: int | None = None
 
     @property
     def is_curve(self) -> bool:
-        """Whether the columns are mixed; there is nothing to mix with one."""
-        return self.layout is not Layout.LINEAR and len(self.columns) > 1
+        """Whether the columns are mixed. A single column is its own order."""
+        return self.kind is not RowOrderKind.LINEAR and len(self.columns) > 1
+
+
+def read_ordering(options: Options) -> Ordering | None:
+    """Return the order that the options ask for: by the sort columns, or else as a bulk insert sorts; None for no order."""
+    columns = options[o.CLUSTERING_SORT_COLUMNS]
+    if not columns:
+        return Ordering((KEY_COLUMN,)) if options[o.BULK_INSERT_SORT_MODE] in _SORTS_BY_KEY else None
+    kind = RowOrderKind(options[o.LAYOUT_OPTIMIZE_STRATEGY].replace("-", ""))
+    sample_rows = options[o.LAYOUT_CURVE_SAMPLE] if options[o.LAYOUT_CURVE_METHOD] == "SAMPLE" else None
+    return Ordering(columns, kind, sample_rows)
+
+
+def sortable_columns(avro: str) -> pa.Schema:
+    """Return the columns that rows may be ordered by: those of the table, and the meta columns that rows carry with them."""
+    return body_schema(pa.schema([field for field in avro_to_arrow(avro) if field.name not in META_COLUMNS]))
 
 
 def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
-    """Refuse what rows cannot be sorted by.
+    """Raise an error if rows cannot be sorted by an ordering.
 
     Raises:
-        SchemaError: a column is not there, or has no order.
-        OptionError: there are too many for a curve.
+        SchemaError: a column does not exist, or its values have no order.
+        OptionError: there are too many columns for a curve.
     """
     rows = schema.empty_table()
     for path in ordering.columns:
@@ -70,78 +102,99 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
 
 
 def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
-    """The columns of a file that the order depends on."""
+    """Return the columns of a file that the order depends on, each once.
+
+    Args:
+        names: the columns of the file.
+    """
     return list(dict.fromkeys(find_top_column(path, list(names)) for path in ordering.columns))
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """The columns that rows are ordered by, numbered; bytes of one length are like others."""
-    columns = [find_column(rows, path) for path in ordering.columns]
-    found = [c.cast(pa.binary()) if c is not None and pa.types.is_fixed_size_binary(c.type) else c for c in columns]
-    return pa.table(found, names=[str(number) for number in range(len(found))])
+    """Return the columns that rows are ordered by, named by their numbers."""
+    columns = []
+    for path in ordering.columns:
+        column = find_column(rows, path)
+        if column is not None and pa.types.is_fixed_size_binary(column.type):
+            column = column.cast(pa.binary())  # the kernels below know binary columns with offsets only
+        columns.append(column)
+    return pa.table(columns, names=[str(number) for number in range(len(columns))])
 
 
-def keys_of(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = None) -> pa.Table:
-    """What rows are sorted by.
+def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = None) -> pa.Table:
+    """Return what rows are compared by.
 
     Args:
-        columns: what `sort_columns` gives.
-        sample: the same of rows that stand for all; else these rows do.
+        columns: the result of `sort_columns`.
+        sample: the result of `sort_columns` for rows that stand for all rows of a group. Several tasks that sort parts of a group
+            need the same sample, because it decides where values lie on a curve. By default these rows are sampled.
     """
     if not ordering.is_curve:
         return columns
-    some = sample if sample is not None else sample_of(columns, ordering.sample_rows or columns.num_rows)
-    place = widened if ordering.sample_rows is None else ranks_in
-    words = [place(few, column) for few, column in zip(some.columns, columns.columns, strict=True)]
-    curve = hilbert(words) if ordering.layout is Layout.HILBERT else z_order(words)
+    if sample is None:
+        sample = sample_of(columns, ordering.sample_rows or columns.num_rows)
+    to_words = stretch_to_sample if ordering.sample_rows is None else rank_in_sample
+    words = [to_words(sampled, column) for sampled, column in zip(sample.columns, columns.columns, strict=True)]
+    curve = hilbert(words) if ordering.kind is RowOrderKind.HILBERT else z_order(words)
     return pa.table([pa.array(word) for word in curve], names=[str(number) for number in range(len(curve))])
 
 
 def sample_of(rows: pa.Table, count: int) -> pa.Table:
-    """Some rows, evenly apart."""
+    """Return at most `count` rows, at even distances."""
     if rows.num_rows <= count:
         return rows
     return rows.take(pa.array(np.linspace(0, rows.num_rows - 1, count).astype(np.int64)))
 
 
 def order_of(keys: pa.Table) -> Positions:
-    """The positions of rows in the order of their keys; equal ones stay as they stand."""
+    """Return the positions of rows in the order of their keys. The sort is stable."""
     if keys.num_columns == 1 and not _is_text(keys.column(0).type) and not keys.column(0).null_count:
         return pc.sort_indices(keys.column(0)).to_numpy()
-    numbers = [number for column in keys.columns if (number := _numbers(column)).size and number.min() != number.max()]
+    # Arrow sorts several columns, texts and nulls by comparing values; sorting the numbers of their order is much faster.
+    numbers = []
+    for column in keys.columns:
+        of_column = _order_numbers(column)
+        if of_column.size and of_column.min() != of_column.max():  # a column of equal values decides nothing
+            numbers.append(of_column)
     if not numbers:
         return np.arange(keys.num_rows)
     if len(numbers) == 1:
         return _stable_order(numbers[0])
-    return np.lexsort(numbers[::-1])
+    return np.lexsort(numbers[::-1])  # lexsort takes the most significant key last
 
 
 def _stable_order(numbers: npt.NDArray[np.unsignedinteger]) -> Positions:
-    """The positions of numbers in their order. Those of 32 bits are sorted by the lower half, then by the upper: numpy sorts
-    numbers of 16 bits by their digits, much faster than it compares."""
+    """Return the positions of numbers in their order.
+
+    numpy sorts numbers of 16 bits by their digits (radix sort), much faster than it sorts wider ones by comparison. So numbers of
+    32 bits are sorted by their lower half and then, stably, by their upper half.
+    """
     if numbers.dtype != np.uint32:
         return np.argsort(numbers, kind="stable")
-    low = np.argsort(numbers.astype(np.uint16), kind="stable")
-    return low[np.argsort((numbers[low] >> np.uint32(16)).astype(np.uint16), kind="stable")]
+    by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
+    upper = (numbers[by_lower] >> np.uint32(16)).astype(np.uint16)
+    return by_lower[np.argsort(upper, kind="stable")]
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Numbers in the order of a column's values, among these rows; as narrow as may be, they sort faster."""
+def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
+    """Return numbers in the order of a column's values, as narrow as possible: narrow ones sort faster."""
     kind = column.type
-    if kind == pa.uint64():
+    if kind == pa.uint64():  # a number of a curve
         return column.to_numpy()
-    return _ranks(column) if _is_text(kind) or pa.types.is_decimal(kind) else words_of(column)
+    if _is_text(kind) or pa.types.is_decimal(kind):
+        return _rank_among_values(column)
+    return order_words(column)
 
 
-def _ranks(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Ranks of values that are compared once each, however often they stand there."""
-    values, codes = distinct(column)
+def _rank_among_values(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
+    """Return the rank of each value among the values of the column. Equal values are compared once, however often they occur."""
+    values, codes = encode_distinct(column)
     order = pc.sort_indices(values).to_numpy()
     ranks = np.empty(len(order) + 1, np.min_scalar_type(len(order) + 1))
     ranks[order] = np.arange(1, len(order) + 1)
-    ranks[-1] = 0  # nulls come first
+    ranks[-1] = 0  # the code behind the last value is that of nulls, which come first
     return ranks[codes]

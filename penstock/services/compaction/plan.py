@@ -1,56 +1,79 @@
-"""Plans: from file groups to the operations of a compaction. Kernels."""
+"""What a compaction plan holds: from file groups to the operations that the strategy of the options chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from penstock import options as o
+from penstock.catalog.listing import choose_groups, visibility
+from penstock.catalog.pending import pending_clusterings, pending_compactions
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import Visibility
-from penstock.services.compaction.strategies import IO_MB, LOG_BYTES, LOG_FILES, READ_MB, WRITE_MB, Bounds, Strategy
+from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
+from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
+from penstock.table import TableState
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
 
-_MB = 1024 * 1024
+
+def make_plan(table: TableState) -> CompactionPlan:
+    """Plan a compaction of the table at this moment, without writing anything. The plan may be empty."""
+    strategy, limits = strategy_of(table.options)
+    # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
+    busy = pending_compactions(table).keys() | pending_clusterings(table).keys()
+    groups = choose_groups(table, lambda paths: strategy.choose_partitions(paths, limits))
+    slices = slices_with_logs(groups, visibility(table), busy)
+    return plan_compaction(slices, strategy, limits, table.options[o.MAX_FILE_SIZE])
 
 
-def plan_compaction(slices: Iterable[FileSlice], strategy: Strategy, bounds: Bounds, max_file_bytes: int) -> CompactionPlan:
-    """The plan that a strategy makes of file slices with log files; it may turn out empty.
+def plan_compaction(
+    slices: Iterable[FileSlice], strategy: Strategy, limits: CompactionLimits, max_file_bytes: int
+) -> CompactionPlan:
+    """Plan the file slices that a strategy chooses.
 
     Args:
-        max_file_bytes: what a base file of a slice that has none yet is taken to become.
+        max_file_bytes: the size that the base file of a slice without one is expected to reach.
     """
-    return CompactionPlan(tuple(strategy.choose([operation_of(one, max_file_bytes) for one in slices], bounds)))
+    operations = [plan_operation(file_slice, max_file_bytes) for file_slice in slices]
+    return CompactionPlan(tuple(strategy.choose(operations, limits)))
 
 
-def slices_with_logs(groups: Iterable[FileGroup], seen: Visibility, busy: Collection[tuple[str, str]]) -> list[FileSlice]:
-    """The newest committed slice of each file group, where it has log files and nobody else has plans for the group."""
-    found = []
+def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Collection[tuple[str, str]]) -> list[FileSlice]:
+    """Return the newest committed slice of each file group, where it has log files.
+
+    Args:
+        busy: file groups that a pending plan owns, by partition path and file id; they are left out.
+    """
+    slices = []
     for group in groups:
         key = (group.partition_path, group.file_id)
-        if key not in busy and seen.sees_group(*key):
-            newest = next((s for s in group.slices if seen.sees_time(s.base_instant)), None)
-            found.extend([newest] if newest and newest.log_files else [])
-    return found
+        if key in busy or not visible.sees_group(*key):
+            continue
+        newest = next((each for each in group.slices if visible.sees_time(each.base_instant)), None)
+        if newest is not None and newest.log_files:
+            slices.append(newest)
+    return slices
 
 
-def operation_of(slice_: FileSlice, max_file_bytes: int) -> CompactionOperation:
-    """What compacting a file slice takes."""
+def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOperation:
+    """Return the operation that compacts a file slice."""
     return CompactionOperation(
-        partition_path=slice_.partition_path,
-        file_id=slice_.file_id,
-        base_instant=slice_.base_instant,
-        base_file=slice_.base_file.name if slice_.base_file else None,
-        log_files=tuple(log.name for log in slice_.log_files),
-        metrics=_metrics(slice_, max_file_bytes),
+        partition_path=file_slice.partition_path,
+        file_id=file_slice.file_id,
+        base_instant=file_slice.base_instant,
+        base_file=file_slice.base_file.name if file_slice.base_file else None,
+        log_files=tuple(log.name for log in file_slice.log_files),
+        metrics=_metrics(file_slice, max_file_bytes),
     )
 
 
-def _metrics(slice_: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
-    """How much work a slice is, in whole megabytes as Hudi counts them."""
-    read, write = slice_.size_bytes // _MB, (slice_.base_bytes or max_file_bytes) // _MB
+def _metrics(file_slice: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
+    """Return how much work a slice is, in whole megabytes as Hudi counts them."""
+    read_mb = file_slice.size_bytes // MB
+    write_mb = (file_slice.base_bytes or max_file_bytes) // MB
     return {
-        LOG_FILES: float(len(slice_.log_files)),
-        LOG_BYTES: float(slice_.log_bytes),
-        READ_MB: float(read),
-        WRITE_MB: float(write),
-        IO_MB: float(read + write),
+        LOG_FILES: float(len(file_slice.log_files)),
+        LOG_BYTES: float(file_slice.log_bytes),
+        READ_MB: float(read_mb),
+        WRITE_MB: float(write_mb),
+        IO_MB: float(read_mb + write_mb),
     }

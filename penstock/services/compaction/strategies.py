@@ -1,6 +1,7 @@
-"""Which file groups a compaction takes, and in which order: kernels over what could be done. A new strategy is one entry.
+"""Strategies of compaction: which file groups a plan takes, and in which order. Kernels over the operations that are possible.
 
-A strategy may look at partition paths first, so that the others are not even listed, and then at the operations.
+A strategy may choose partition paths first, so that the other partitions are not even listed; then it chooses operations. A new
+strategy is one entry of `STRATEGIES`.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import accumulate
 
 from penstock import clock
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.options import Options
+from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES
 from penstock.timeline.compaction_plan import CompactionOperation
-
-LOG_FILES, LOG_BYTES = "TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE"
-READ_MB, WRITE_MB, IO_MB = "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB"
 
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _DAY = re.compile(r"([0-9]{4})[-/]([0-9]{1,2})[-/]([0-9]{1,2})(?:/.*)?")
+#: The `column=` of a path in Hive's style.
 _COLUMN = re.compile(r"(^|/)[^/=]*=")
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CompactionLimits:
     """How much a strategy may take."""
 
     io_mb: int
@@ -38,81 +37,91 @@ class Bounds:
 
 
 Operations = Sequence[CompactionOperation]
-Choosing = Callable[[Operations, Bounds], list[CompactionOperation]]
-Looking = Callable[[Sequence[str], Bounds], list[str]]
+OperationChoice = Callable[[Operations, CompactionLimits], list[CompactionOperation]]
+PartitionChoice = Callable[[Sequence[str], CompactionLimits], list[str]]
+
+
+def all_partitions(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
+    """Choose all partitions."""
+    return list(paths)
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a plan is chosen."""
+    """How the operations of a plan are chosen."""
 
-    choose: Choosing
-    #: Partition paths that are looked at.
-    partitions: Looking = lambda paths, bounds: list(paths)
+    choose: OperationChoice
+    #: Chooses the partition paths that are listed.
+    choose_partitions: PartitionChoice = all_partitions
 
 
-def strategy_of(options: Options) -> tuple[Strategy, Bounds]:
-    """The strategy that the options name, and its bounds. Raises OptionError."""
+def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
+    """Return the strategy that the options name, and its limits. Raises OptionError."""
     name = options[o.COMPACTION_STRATEGY].strip()
-    found = STRATEGIES.get(name if "." in name else _PACKAGE + name)
-    if found is None:
+    strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
+    if strategy is None:
         raise OptionError(f"{o.COMPACTION_STRATEGY.key}={name!r} is not known; use one of {', '.join(STRATEGIES)}")
-    bounds = Bounds(
+    limits = CompactionLimits(
         io_mb=options[o.COMPACTION_TARGET_IO_MB],
         log_bytes=options[o.COMPACTION_LOG_SIZE_THRESHOLD],
         log_files=options[o.COMPACTION_LOG_COUNT_THRESHOLD],
         day_partitions=options[o.COMPACTION_DAY_PARTITIONS],
         today=clock.local_now().date(),
     )
-    return found, bounds
+    return strategy, limits
 
 
-def take_all(operations: Operations, bounds: Bounds) -> list[CompactionOperation]:
-    """Everything."""
+def take_all(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
+    """Choose all operations."""
     return list(operations)
 
 
-def take_while_io(operations: Operations, bounds: Bounds) -> list[CompactionOperation]:
-    """In order, up to the operation that uses up the allowed reading and writing; that one is taken too."""
-    used = accumulate(one.metrics[IO_MB] for one in operations)
-    enough = next((number for number, mb in enumerate(used, start=1) if mb >= bounds.io_mb), len(operations))
-    return list(operations[:enough])
+def take_while_io(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
+    """Choose operations in order until the allowed reading and writing is used up. As in Hudi the last one may exceed it."""
+    chosen = []
+    used_mb = 0.0
+    for operation in operations:
+        chosen.append(operation)
+        used_mb += operation.metrics[IO_MB]
+        if used_mb >= limits.io_mb:
+            break
+    return chosen
 
 
-def take_largest_logs(operations: Operations, bounds: Bounds) -> list[CompactionOperation]:
-    """Those with most bytes of log files first, within the allowed reading and writing."""
-    return take_while_io(_most(operations, LOG_BYTES, bounds.log_bytes), bounds)
+def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
+    """Choose the operations with most bytes of log files, within the allowed reading and writing."""
+    return take_while_io(_sort_by_metric(operations, LOG_BYTES, limits.log_bytes), limits)
 
 
-def take_most_logs(operations: Operations, bounds: Bounds) -> list[CompactionOperation]:
-    """Those with most log files first, within the allowed reading and writing."""
-    return take_while_io(_most(operations, LOG_FILES, bounds.log_files), bounds)
+def take_most_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
+    """Choose the operations with most log files, within the allowed reading and writing."""
+    return take_while_io(_sort_by_metric(operations, LOG_FILES, limits.log_files), limits)
 
 
-def _most(operations: Operations, metric: str, least: int) -> list[CompactionOperation]:
-    enough = [one for one in operations if one.metrics[metric] >= least]
-    return sorted(enough, key=lambda one: one.metrics[metric], reverse=True)
+def _sort_by_metric(operations: Operations, metric: str, least: int) -> list[CompactionOperation]:
+    enough = [operation for operation in operations if operation.metrics[metric] >= least]
+    return sorted(enough, key=lambda operation: operation.metrics[metric], reverse=True)
 
 
-def newest_days(paths: Sequence[str], bounds: Bounds) -> list[str]:
-    """The partitions of the newest days."""
-    return sorted(paths, key=day_of, reverse=True)[: bounds.day_partitions]
+def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
+    """Choose the partitions of the newest days."""
+    return sorted(paths, key=day_of, reverse=True)[: limits.day_partitions]
 
 
-def recent_days(paths: Sequence[str], bounds: Bounds) -> list[str]:
-    """Partitions of the last days, and of those to come."""
-    first = bounds.today - timedelta(days=bounds.day_partitions)
+def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
+    """Choose the partitions of the last days before today, of today, and of days in the future."""
+    first = limits.today - timedelta(days=limits.day_partitions)
     return sorted((path for path in paths if day_of(path) >= first), key=day_of, reverse=True)
 
 
-def earlier_days(paths: Sequence[str], bounds: Bounds) -> list[str]:
-    """Partitions of the days before the last ones."""
-    recent = set(recent_days(paths, bounds))
+def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
+    """Choose the partitions that `recent_days` leaves out."""
+    recent = set(recent_days(paths, limits))
     return [path for path in sorted(paths, key=day_of, reverse=True) if path not in recent]
 
 
 def day_of(path: str) -> date:
-    """The day that a partition path stands for: `2026/01/31`, `year=2026/month=01/day=31`, `2026-01-31`. Raises OptionError."""
+    """Return the day of a partition path: `2026/01/31`, `year=2026/month=01/day=31`, `2026-01-31`. Raises OptionError."""
     match = _DAY.fullmatch(_COLUMN.sub(r"\1", path))
     if match:
         with suppress(ValueError):
@@ -123,8 +132,9 @@ def day_of(path: str) -> date:
     )
 
 
-def _by_day(operations: Operations, bounds: Bounds) -> list[CompactionOperation]:
-    return sorted(operations, key=lambda one: day_of(one.partition_path), reverse=True)
+def take_by_day(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
+    """Choose all operations, those of the newest day first."""
+    return sorted(operations, key=lambda operation: day_of(operation.partition_path), reverse=True)
 
 
 #: Java class → strategy.
@@ -133,7 +143,7 @@ STRATEGIES: dict[str, Strategy] = {
     f"{_PACKAGE}LogFileNumBasedCompactionStrategy": Strategy(take_most_logs),
     f"{_PACKAGE}BoundedIOCompactionStrategy": Strategy(take_while_io),
     f"{_PACKAGE}UnBoundedCompactionStrategy": Strategy(take_all),
-    f"{_PACKAGE}DayBasedCompactionStrategy": Strategy(_by_day, newest_days),
-    f"{_PACKAGE}BoundedPartitionAwareCompactionStrategy": Strategy(_by_day, recent_days),
-    f"{_PACKAGE}UnBoundedPartitionAwareCompactionStrategy": Strategy(_by_day, earlier_days),
+    f"{_PACKAGE}DayBasedCompactionStrategy": Strategy(take_by_day, newest_days),
+    f"{_PACKAGE}BoundedPartitionAwareCompactionStrategy": Strategy(take_by_day, recent_days),
+    f"{_PACKAGE}UnBoundedPartitionAwareCompactionStrategy": Strategy(take_by_day, earlier_days),
 }

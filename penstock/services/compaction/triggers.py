@@ -1,8 +1,8 @@
-"""Whether a compaction is due: a kernel over the timeline. A new trigger is one entry."""
+"""Triggers of compaction: whether a plan is due, by the timeline alone. A new trigger is one entry of `TRIGGERS`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock import options as o
@@ -12,7 +12,7 @@ from penstock.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Limits:
+class TriggerLimits:
     """How much makes a compaction due."""
 
     commits: int
@@ -20,17 +20,17 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Since:
+class SinceLast:
     """What happened since the last compaction, or since the first delta commit where there was none."""
 
-    #: Delta commits after the last completed compaction, finished or not.
+    #: Delta commits after the last completed compaction, completed or not.
     commits: int
-    #: The same after the last one that was requested, if one still waits.
+    #: Delta commits after the last requested compaction, if one is pending; otherwise the same as `commits`.
     commits_after_request: int
     seconds: float
 
 
-TRIGGERS: dict[str, Callable[[Since, Limits], bool]] = {
+TRIGGERS: dict[str, Callable[[SinceLast, TriggerLimits], bool]] = {
     "NUM_COMMITS": lambda since, limits: since.commits >= limits.commits,
     "NUM_COMMITS_AFTER_LAST_REQUEST": lambda since, limits: since.commits_after_request >= limits.commits,
     "TIME_ELAPSED": lambda since, limits: since.seconds >= limits.seconds,
@@ -40,33 +40,41 @@ TRIGGERS: dict[str, Callable[[Since, Limits], bool]] = {
 
 
 def is_due(timeline: Timeline, options: Options, now: str) -> bool:
-    """Whether the options' trigger asks for a compaction at a time."""
+    """Whether the trigger of the options asks for a compaction.
+
+    Args:
+        now: this moment, as an instant time.
+    """
     since = since_last(timeline, now)
-    limits = Limits(options[o.COMPACT_MAX_DELTA_COMMITS], options[o.COMPACT_MAX_DELTA_SECONDS])
-    return since is not None and TRIGGERS[options[o.COMPACT_TRIGGER_STRATEGY].upper()](since, limits)
+    if since is None:
+        return False
+    limits = TriggerLimits(options[o.COMPACT_MAX_DELTA_COMMITS], options[o.COMPACT_MAX_DELTA_SECONDS])
+    return TRIGGERS[options[o.COMPACT_TRIGGER_STRATEGY].upper()](since, limits)
 
 
-def since_last(timeline: Timeline, now: str) -> Since | None:
-    """What happened up to a time; None where there is nothing to compact at all."""
+def since_last(timeline: Timeline, now: str) -> SinceLast | None:
+    """Return what happened since the last compaction; None if nothing was ever written."""
     deltas = timeline.of(Action.DELTA_COMMIT)
-    done = timeline.of(Action.COMMIT, state=State.COMPLETED)
-    waiting = [i for i in timeline.of(Action.COMPACTION) if not i.is_completed]
-    if not deltas and not done:
+    # On a merge-on-read table writes are delta commits, so a completed commit is a compaction.
+    compactions = timeline.of(Action.COMMIT, state=State.COMPLETED)
+    if not deltas and not compactions:
         return None
-    last = done[-1].time if done else deltas[0].time
-    asked = waiting[-1].time if waiting else None
-    commits = _after(deltas, done[-1].time if done else "")
-    return Since(commits, _after(deltas, asked) if asked else commits, _seconds(last, now))
+    last = compactions[-1].time if compactions else deltas[0].time
+    commits = _count_after(deltas, compactions[-1].time if compactions else "")
+    pending = [instant for instant in timeline.of(Action.COMPACTION) if not instant.is_completed]
+    commits_after_request = _count_after(deltas, pending[-1].time) if pending else commits
+    return SinceLast(commits, commits_after_request, _seconds_between(last, now))
 
 
-def _after(deltas: tuple[Instant, ...], time: str) -> int:
+def _count_after(deltas: Sequence[Instant], time: str) -> int:
     return sum(delta.time > time for delta in deltas)
 
 
-def _seconds(begin: str, end: str) -> float:
-    """Whole seconds of the clock between two instants; for ever, if the first is not a time but a name for the beginning."""
+def _seconds_between(begin: str, end: str) -> float:
+    """Return whole seconds between two instants; infinity if the first is not a time but a name for the beginning."""
     try:
-        first, last = (parse_time(text).replace(microsecond=0) for text in (begin, end))
+        first = parse_time(begin).replace(microsecond=0)
+        last = parse_time(end).replace(microsecond=0)
     except ValueError:
         return float("inf")
     return (last - first).total_seconds()

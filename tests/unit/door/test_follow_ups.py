@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penstock.door import follow_ups as following
 from penstock.door.follow_ups import follow_up
 from penstock.errors import PenstockError
+from penstock.progress import Stages
+from penstock.services.table_service import TableService
+from penstock.table import TableState
 from tests.unit.services.histories import History
 
 NOTHING: Any = None  # no session: the services here are none of Spark's
 
 
-def _service(name: str, run: Any) -> Any:
-    return following._Service(name, run, lambda table: True, raises=True)
+def service_that(run: Callable[[], object], noun: str) -> TableService:
+    """A service that is always due after a write, and raises by default if it fails."""
+
+    class Service(TableService):
+        name = title = failure_noun = noun
+        raises_after_write = True
+
+        def follows_write(self, table: TableState) -> bool:
+            return True
+
+        def may_be_due(self, table: TableState) -> bool:
+            return True
+
+        def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+            run()
+            return None
+
+    return Service()
 
 
 def test_an_error_that_is_not_ours_does_not_hide_that_the_write_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def fail(spark: Any, table: Any) -> None:
+    def fail() -> None:
         raise RuntimeError("Job aborted due to stage failure\n\tat a.b.C(C.scala:1)")
 
-    services = (_service("the clustering after it", fail), _service("the next", lambda spark, table: ran.append("next")))
-    monkeypatch.setattr(following, "SERVICES", services)
+    services = (service_that(fail, "the clustering after it"), service_that(lambda: ran.append("next"), "the next"))
+    monkeypatch.setattr("penstock.door.services.SERVICES", services)
     history = History().commit(1, ["p/f"])
     with pytest.raises(
         PenstockError, match="^the write is done, do not run it again; but the clustering after it failed: Runtime"

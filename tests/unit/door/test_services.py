@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.door.services import DUE, needs_spark, services_for, stages_of
+from penstock.door.services import SERVICES, make_stages, needs_spark, services_for
 from penstock.errors import CorruptFile
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.clustering.schedule import schedule_clustering
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.planned import schedule
 from penstock.table import TableState, open_table
 from tests.kit.plain import pending, plain_rows
 from tests.table.handmade import HandMade
@@ -38,13 +39,12 @@ def looking(table: TableState) -> list[str]:
 
 
 def cluster(table: TableState) -> str | None:
-    (service,) = (one for one in DUE if one.name == "cluster")
-    return service.run(NOTHING, table, Stages("", "off"))
+    return CLUSTERING.run_due(NOTHING, table, Stages("", "off"))
 
 
 def test_a_table_is_clustered_where_a_plan_waits_or_the_options_ask_for_it(made: HandMade) -> None:
     assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive"], False)
-    assert schedule_clustering(opened(made), due=True) is not None
+    assert schedule(opened(made), CLUSTERING, due=True) is not None
     assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive", "cluster"], True)
     assert (cluster(opened(made)), pending(made.path)) == ("1 plans run", [])
     assert (cluster(opened(made)), looking(opened(made))) == (None, ["clean", "archive"])
@@ -60,7 +60,7 @@ def test_new_clusterings_are_planned_after_so_many_commits(made: HandMade) -> No
 
 
 def test_a_torn_plan_is_an_error_of_the_service_that_runs_it(made: HandMade) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     file = made.path / ".hoodie" / instant.file_name
     file.write_bytes(file.read_bytes()[:-30])
@@ -97,12 +97,13 @@ def test_every_service_shows_what_it_is_doing(tmp_path: Path, capfd: pytest.Capt
         "archive": r"archiving \d instants",
         "old partitions": "finding partitions older than 1 days",
     }
-    services = {service.name: service for service in DUE}
-    assert services.keys() == doing.keys()
+    services = {service.name: service for service in SERVICES}
+    assert services.keys() == doing.keys() | {"roll back failed writes"}  # which shows no progress
     for name, words in doing.items():
         table = opened(made, SHOWN)
-        assert services[name].run(NOTHING, table, stages_of(name, table, NOTHING)), name
-        assert re.search(f"{name} trips +{words} +[0-9.]+ s", capfd.readouterr().err), name
+        title = services[name].title
+        assert services[name].run_due(NOTHING, table, make_stages(title, table, NOTHING)), name
+        assert re.search(f"{title} trips +{words} +[0-9.]+ s", capfd.readouterr().err), name
 
 
 def test_compaction_is_for_tables_with_logs(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ import pytest
 from penstock.filegroup.names import log_file_name
 from penstock.services.archive.run import choose
 from penstock.services.clean.schedule import schedule_clean
-from penstock.services.clustering.schedule import schedule_clustering
-from penstock.services.compaction.schedule import schedule
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.compaction.service import COMPACTION
 from penstock.services.health import check_health
+from penstock.services.planned import schedule
 from penstock.services.savepoint import create_savepoint
 from penstock.services.ttl import expired_partitions
 from penstock.table import TableState
@@ -57,8 +58,8 @@ def opened(history: History) -> TableState:
 
 PLANS: dict[str, Plan] = {
     "clean": lambda table: schedule_clean(table, due=True),
-    "compaction": lambda table: schedule(table, due=True),
-    "clustering": lambda table: schedule_clustering(table, due=True),
+    "compaction": lambda table: schedule(table, COMPACTION, due=True),
+    "clustering": lambda table: schedule(table, CLUSTERING, due=True),
     "savepoint": create_savepoint,
     "health": check_health,
     "lifetime": expired_partitions,

@@ -14,9 +14,13 @@ from penstock.formats.avro.container import read_container, write_container
 from penstock.options import read_options
 from penstock.schema import arrow_to_avro, avro_text
 from penstock.services.clustering.partition_filters import Selection, choose_partitions, selection_of
-from penstock.services.clustering.plan import STRATEGIES, Bounds, bounds_of, group_slices, strategy_of
-from penstock.services.clustering.schedule import commits_since, is_due, make_plan, ordering_of, schedule_clustering
-from penstock.services.compaction.schedule import schedule
+from penstock.services.clustering.plan import make_plan
+from penstock.services.clustering.row_order import read_ordering
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.clustering.strategies import STRATEGIES, ClusteringLimits, clustering_limits, group_slices, strategy_of
+from penstock.services.clustering.triggers import commits_since, is_due
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.planned import schedule
 from penstock.table import reload_timeline
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, read_clustering, write_clustering
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
@@ -27,7 +31,7 @@ REAL = Path(__file__).parents[3] / "data" / "timeline" / "20260307162454799.clus
 PATHS = ["2026/01/01", "2026/01/02", "2026/01/03", "2026/01/04", "other"]
 SIZE, MODE, SINGLE = (list(STRATEGIES)[0], "hoodie.clustering.plan.partition.filter.mode", list(STRATEGIES)[3])
 MIB = 1024 * 1024
-BOUNDS = Bounds(300, 100, 200, 30, single=True, max_file_bytes=120)
+BOUNDS = ClusteringLimits(300, 100, 200, 30, single=True, max_file_bytes=120)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_a_pattern_that_is_none_is_refused() -> None:
 
 def test_older_names_of_strategies_stand_for_a_filter() -> None:
     recent = strategy_of(read_options({"hoodie.clustering.plan.strategy.class": list(STRATEGIES)[1]}))
-    assert selection_of(read_options({MODE: "DAY_ROLLING"}), recent.mode).mode == "RECENT_DAYS"
+    assert selection_of(read_options({MODE: "DAY_ROLLING"}), recent.partition_filter).mode == "RECENT_DAYS"
     with pytest.raises(Unsupported, match="SparkConsistentBucketClusteringPlanStrategy"):
         read_options({"hoodie.clustering.plan.strategy.class": "org.x.SparkConsistentBucketClusteringPlanStrategy"})
 
@@ -74,7 +78,7 @@ def slice_(name: str, size: int | None, log_bytes: int = 0, path: str = "p") -> 
     return FileSlice(path, name, "1", found, logs)
 
 
-def grouped(*slices: FileSlice, bounds: Bounds = BOUNDS, strategy: str = SIZE) -> list[tuple[list[str], int]]:
+def grouped(*slices: FileSlice, bounds: ClusteringLimits = BOUNDS, strategy: str = SIZE) -> list[tuple[list[str], int]]:
     groups = group_slices([slices], STRATEGIES[strategy], bounds)
     return [([one.file_id for one in group.slices], group.outputs) for group in groups]
 
@@ -91,13 +95,13 @@ def test_a_slice_of_logs_alone_counts_as_a_whole_file() -> None:
 
 def test_a_lone_file_is_left_alone_if_the_options_say_so() -> None:
     options = read_options({"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "false"})
-    assert grouped(slice_("a", 10), bounds=bounds_of(options)) == []
-    assert len(grouped(slice_("a", 10), slice_("b", 10), bounds=bounds_of(options))) == 1
+    assert grouped(slice_("a", 10), bounds=clustering_limits(options)) == []
+    assert len(grouped(slice_("a", 10), slice_("b", 10), bounds=clustering_limits(options))) == 1
 
 
 def test_there_are_no_more_groups_than_asked_for() -> None:
     partitions = [[slice_(f"{p}{n}", 150, path=p) for n in range(3)] for p in "abc"]
-    bounds = Bounds(300, 100, 200, 4, single=True, max_file_bytes=120)
+    bounds = ClusteringLimits(300, 100, 200, 4, single=True, max_file_bytes=120)
     found = group_slices(partitions, STRATEGIES[SIZE], bounds)
     assert [group.slices[0].file_id for group in found] == ["a0", "a1", "a2", "b0"]
 
@@ -108,7 +112,7 @@ def test_single_file_sort_takes_every_file_by_itself() -> None:
 
 def test_a_group_says_how_much_work_it_is() -> None:
     (group,) = group_slices(
-        [[slice_("a", 3 * MIB, 2 * MIB), slice_("b", 1 * MIB)]], STRATEGIES[SIZE], bounds_of(read_options({}))
+        [[slice_("a", 3 * MIB, 2 * MIB), slice_("b", 1 * MIB)]], STRATEGIES[SIZE], clustering_limits(read_options({}))
     )
     assert group.metrics == {
         "TOTAL_LOG_FILES": 1,
@@ -200,10 +204,10 @@ def test_a_plan_takes_the_newest_files_and_not_those_that_others_have_plans_for(
 
 def test_two_plans_share_no_file_group() -> None:
     table = history().table(**SORT, clustering_plan_strategy_partition_selected="p")
-    first = schedule_clustering(table, due=True)
+    first = schedule(table, CLUSTERING, due=True)
     assert first is not None
-    assert schedule_clustering(table, due=True) is None
-    second = schedule_clustering(history().table(), due=True)
+    assert schedule(table, CLUSTERING, due=True) is None
+    second = schedule(history().table(), CLUSTERING, due=True)
     assert second is not None
 
 
@@ -220,26 +224,26 @@ def test_of_two_services_that_plan_at_once_the_later_one_steps_back() -> None:
 
     made.storage = Between(made.storage.name)
     table = made.table()
-    instant = schedule_clustering(table, due=True)
+    instant = schedule(table, CLUSTERING, due=True)
     assert instant is not None
     plan = read_clustering(made.storage.read(f"/t/.hoodie/{instant.file_name}"), "x")
     assert plan is not None
     assert planned(plan) == [["a"], ["c"]]  # it was made again
     assert len([name for name in made.instants() if "replacecommit" in name]) == 1
-    assert schedule(reload_timeline(table), due=True) is None
+    assert schedule(reload_timeline(table), COMPACTION, due=True) is None
 
 
 def test_nothing_is_planned_while_a_write_is_under_way() -> None:
     made = history()
     made.instant(f"{at(2)}.commit.requested", b"")
     with pytest.warns(RuntimeWarning, match="no clustering of /t is planned now: write .* is under way"):
-        assert schedule_clustering(made.table(), due=True) is None
+        assert schedule(made.table(), CLUSTERING, due=True) is None
 
 
 def test_a_column_to_sort_by_that_is_not_there_is_refused_before_anything_is_planned() -> None:
     made = history()
     with pytest.raises(SchemaError, match="names 'rider', which is not among the columns"):
-        schedule_clustering(made.table(clustering_plan_strategy_sort_columns="rider"), due=True)
+        schedule(made.table(clustering_plan_strategy_sort_columns="rider"), CLUSTERING, due=True)
     assert not any("replacecommit" in name for name in made.instants())
 
 
@@ -252,11 +256,11 @@ def test_a_table_with_buckets_is_refused_however_that_is_known() -> None:
     ringed.storage.write_new("/t/.hoodie/.bucket_index/consistent_hashing_metadata/p/0.hashing_meta", b"{}")
     for table in (bucketed, said, kept):
         with pytest.raises(Unsupported, match="/t has buckets .* Leave clustering out"):
-            schedule_clustering(table, due=True)
+            schedule(table, CLUSTERING, due=True)
     with pytest.raises(
         OptionError, match="/t was written with hoodie.index.bucket.engine=CONSISTENT_HASHING; cluster it with that"
     ):
-        schedule_clustering(ringed.table(), due=True)
+        schedule(ringed.table(), CLUSTERING, due=True)
 
 
 @pytest.mark.parametrize(
@@ -285,15 +289,15 @@ def test_commits_are_counted_from_the_last_clustering_on_whether_it_is_done_or_n
 
 
 def test_the_order_is_what_the_options_say() -> None:
-    assert ordering_of(read_options({})) is None
+    assert read_ordering(read_options({})) is None
     given = {
         "hoodie.clustering.plan.strategy.sort.columns": "a, b",
         "hoodie.layout.optimize.strategy": "z-order",
         "hoodie.layout.optimize.curve.build.method": "sample",
     }
-    ordering = ordering_of(read_options(given))
+    ordering = read_ordering(read_options(given))
     assert ordering is not None
-    assert (ordering.columns, ordering.layout.value, ordering.sample_rows) == (("a", "b"), "ZORDER", 200_000)
+    assert (ordering.columns, ordering.kind.value, ordering.sample_rows) == (("a", "b"), "ZORDER", 200_000)
 
 
 def test_planning_for_ten_thousand_file_groups_lists_every_partition_once() -> None:

@@ -13,11 +13,11 @@ from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index.consistent_hashing import HashRings, Ring, Tag, default_ring
 from penstock.options import read_options
-from penstock.services.clustering.resize_buckets import Limits, changed_rings, is_resize, limits_of, resize_groups
+from penstock.services.clustering.resize_buckets import BucketLimits, changed_rings, is_resize, limits_of, resize_groups
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, read_clustering, write_clustering
 
 RING = default_ring("x", 4)
-LIMITS = Limits(split_bytes=100, join_bytes=10, most=8, least=1)
+LIMITS = BucketLimits(split_bytes=100, join_bytes=10, most=8, least=1)
 KEYS = pa.array([f"k{n}" for n in range(2_000)])
 
 
@@ -31,7 +31,7 @@ def slices(*sizes: int | None, ring: Ring = RING) -> list[FileSlice]:
     return found[::-1]
 
 
-def planned(*sizes: int | None, limits: Limits = LIMITS) -> ClusteringPlan:
+def planned(*sizes: int | None, limits: BucketLimits = LIMITS) -> ClusteringPlan:
     return ClusteringPlan(tuple(resize_groups(slices(*sizes), RING, limits)))
 
 
@@ -71,16 +71,16 @@ def test_neighbours_that_are_small_become_one_and_a_large_one_between_keeps_them
 
 
 def test_the_number_of_buckets_stays_within_its_bounds() -> None:
-    assert len(planned(200, 200, 200, 200, limits=Limits(100, 10, most=6, least=4)).groups) == 2
-    assert planned(200, 1, 1, 200, limits=Limits(100, 10, most=4, least=4)).groups == ()
-    assert [buckets_of(one) for one in planned(1, 1, 1, 1, limits=Limits(100, 10, most=4, least=2)).groups] == [[0, 1, 2]]
-    both = planned(200, 1, 1, 50, limits=Limits(100, 10, most=5, least=4))
+    assert len(planned(200, 200, 200, 200, limits=BucketLimits(100, 10, most=6, least=4)).groups) == 2
+    assert planned(200, 1, 1, 200, limits=BucketLimits(100, 10, most=4, least=4)).groups == ()
+    assert [buckets_of(one) for one in planned(1, 1, 1, 1, limits=BucketLimits(100, 10, most=4, least=2)).groups] == [[0, 1, 2]]
+    both = planned(200, 1, 1, 50, limits=BucketLimits(100, 10, most=5, least=4))
     assert [buckets_of(one) for one in both.groups] == [[0], [1, 2]], "a split makes room for a join"
 
 
 def test_buckets_that_stay_are_rewritten_only_to_be_sorted() -> None:
     assert planned(50, 50, 50, 50).groups == ()
-    plan = planned(50, 50, None, 50, limits=Limits(100, 10, 8, 1, sorts=True))
+    plan = planned(50, 50, None, 50, limits=BucketLimits(100, 10, 8, 1, sorts=True))
     assert [buckets_of(one) for one in plan.groups] == [[0], [1], [3]]
     ring = after(plan)
     assert ring.values == RING.values
@@ -125,7 +125,7 @@ def test_a_plan_for_a_ring_that_has_changed_since_or_without_parts_is_refused() 
 
 def test_limits_are_shares_of_the_largest_file_and_the_first_number_of_buckets_is_always_allowed() -> None:
     size = {"hoodie.parquet.max.file.size": "1000"}
-    assert limits_of(read_options(size), 4) == Limits(2_000, 200, 4, 4)
+    assert limits_of(read_options(size), 4) == BucketLimits(2_000, 200, 4, 4)
     told = {
         **size,
         "hoodie.bucket.index.split.threshold": "1.5",
@@ -133,6 +133,6 @@ def test_limits_are_shares_of_the_largest_file_and_the_first_number_of_buckets_i
         "hoodie.bucket.index.max.num.buckets": "16",
         "hoodie.bucket.index.min.num.buckets": "2",
     }
-    assert limits_of(read_options(told), 4) == Limits(1_500, 500, 16, 2)
+    assert limits_of(read_options(told), 4) == BucketLimits(1_500, 500, 16, 2)
     contrary = {**told, "hoodie.bucket.index.max.num.buckets": "3", "hoodie.bucket.index.min.num.buckets": "9"}
-    assert limits_of(read_options(contrary), 4) == Limits(1_500, 500, 4, 4)
+    assert limits_of(read_options(contrary), 4) == BucketLimits(1_500, 500, 4, 4)

@@ -12,14 +12,24 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionError, SchemaError
-from penstock.services.clustering.curves import distinct, hilbert, ranks_in, words_of, z_order
+from penstock.services.clustering.curves import encode_distinct, hilbert, order_words, rank_in_sample, z_order
 from penstock.services.clustering.rewrite_large import order_and_ends, range_ends
-from penstock.services.clustering.row_order import Layout, Ordering, check_ordering, keys_of, order_of, sample_of, sort_columns
+from penstock.services.clustering.row_order import (
+    Ordering,
+    RowOrderKind,
+    check_ordering,
+    order_of,
+    sample_of,
+    sort_columns,
+    sort_keys,
+)
 
 
-def sorted_by(rows: pa.Table, *columns: str, layout: Layout = Layout.LINEAR, sample: int | None = None) -> list[dict[str, Any]]:
-    ordering = Ordering(columns, layout, sample)
-    order = order_of(keys_of(sort_columns(rows, ordering), ordering))
+def sorted_by(
+    rows: pa.Table, *columns: str, kind: RowOrderKind = RowOrderKind.LINEAR, sample: int | None = None
+) -> list[dict[str, Any]]:
+    ordering = Ordering(columns, kind, sample)
+    order = order_of(sort_keys(sort_columns(rows, ordering), ordering))
     found: list[dict[str, Any]] = rows.take(pa.array(order)).to_pylist()
     return found
 
@@ -74,8 +84,8 @@ def test_a_field_inside_a_struct_is_sorted_by() -> None:
 
 def test_no_rows_have_no_order() -> None:
     rows = pa.schema([("a", pa.string()), ("b", pa.int64())]).empty_table()
-    for layout, sample in itertools.product(Layout, (None, 5)):
-        assert sorted_by(rows, "a", "b", layout=layout, sample=sample) == []
+    for kind, sample in itertools.product(RowOrderKind, (None, 5)):
+        assert sorted_by(rows, "a", "b", kind=kind, sample=sample) == []
 
 
 def grid(bits: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -115,9 +125,9 @@ def test_the_hilbert_curve_does_not_change_its_input() -> None:
     assert (x == before).all()
 
 
-@pytest.mark.parametrize("layout", [Layout.Z_ORDER, Layout.HILBERT])
+@pytest.mark.parametrize("kind", [RowOrderKind.Z_ORDER, RowOrderKind.HILBERT])
 @pytest.mark.parametrize("sample", [None, 200])
-def test_a_curve_keeps_every_column_together_in_a_file(layout: Layout, sample: int | None) -> None:
+def test_a_curve_keeps_every_column_together_in_a_file(kind: RowOrderKind, sample: int | None) -> None:
     """Sixteen files of a square: each covers a part of both columns, where a linear order covers all of the second."""
     random = np.random.default_rng(7)
     rows = pa.table({"x": random.permutation(4096), "y": random.permutation(4096).astype(float)})
@@ -126,7 +136,7 @@ def test_a_curve_keeps_every_column_together_in_a_file(layout: Layout, sample: i
         files = [found[i : i + 256] for i in range(0, 4096, 256)]
         return float(np.mean([max(r[column] for r in f) - min(r[column] for r in f) for f in files])) / 4096
 
-    linear, curve = sorted_by(rows, "x", "y"), sorted_by(rows, "x", "y", layout=layout, sample=sample)
+    linear, curve = sorted_by(rows, "x", "y"), sorted_by(rows, "x", "y", kind=kind, sample=sample)
     assert covered(linear, "x") < 0.1 < 0.9 < covered(linear, "y")
     assert covered(curve, "x") < 0.6
     assert covered(curve, "y") < 0.6
@@ -135,16 +145,16 @@ def test_a_curve_keeps_every_column_together_in_a_file(layout: Layout, sample: i
 def test_a_sample_makes_a_curve_of_texts_with_a_common_beginning() -> None:
     texts = [f"a common beginning {n:03}" for n in range(256)]
     column = pa.chunked_array([texts])
-    assert len(set(words_of(column).tolist())) == 1
-    assert len(set(ranks_in(column, column).tolist())) == 256
+    assert len(set(order_words(column).tolist())) == 1
+    assert len(set(rank_in_sample(column, column).tolist())) == 256
     few = sample_of(pa.table({"t": column}), 16)["t"]
-    ranks = ranks_in(few, column)
+    ranks = rank_in_sample(few, column)
     assert len(set(ranks.tolist())) == 16
     assert (np.diff(ranks.astype(np.int64)) >= 0).all()
 
 
 def test_values_are_told_once_each() -> None:
-    values, codes = distinct(pa.chunked_array([["b", None], ["a", "b"]]))
+    values, codes = encode_distinct(pa.chunked_array([["b", None], ["a", "b"]]))
     assert values.to_pylist() == ["b", "a"]
     assert codes.tolist() == [0, 2, 1, 0]
 
@@ -192,4 +202,4 @@ def test_a_curve_goes_through_eight_columns_at_most() -> None:
     schema = pa.schema([(f"c{n}", pa.int64()) for n in range(9)])
     check_ordering(Ordering(tuple(schema.names)), schema)
     with pytest.raises(OptionError, match="names 9 columns, and a curve goes through 8 at most"):
-        check_ordering(Ordering(tuple(schema.names), Layout.HILBERT), schema)
+        check_ordering(Ordering(tuple(schema.names), RowOrderKind.HILBERT), schema)

@@ -15,12 +15,16 @@ from penstock.catalog.listing import latest_slices, merged_slices
 from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, read_footer
+from penstock.hooks import PublishedCommit
 from penstock.index.in_memory import check_remembered
 from penstock.options import read_options
 from penstock.progress import Stages
-from penstock.services.clustering import run as running
-from penstock.services.clustering.run import Clustered, cluster, run_clustering
-from penstock.services.clustering.schedule import make_plan, schedule_clustering, unschedule_clustering
+from penstock.services import planned
+from penstock.services.clustering import service, tasks
+from penstock.services.clustering.plan import make_plan
+from penstock.services.clustering.service import CLUSTERING
+from penstock.services.clustering.unschedule import unschedule_clustering
+from penstock.services.planned import schedule, schedule_and_run
 from penstock.table import TableState, open_table
 from penstock.timeline.clustering_plan import write_clustering
 from penstock.timeline.commit_file import WriteStat
@@ -50,8 +54,8 @@ def opened(made: HandMade, **options: object) -> TableState:
     return open_table(str(made.path), read_options({PLAN + k.replace("_", "."): v for k, v in options.items()}))
 
 
-def run(table: TableState) -> list[Clustered]:
-    return cluster(NOTHING, table, Stages("", "off"), due=True)
+def run(table: TableState) -> list[PublishedCommit]:
+    return schedule_and_run(NOTHING, table, CLUSTERING, Stages("", "off"), due=True)
 
 
 def files(made: HandMade) -> dict[str, list[list[Any]]]:
@@ -150,7 +154,7 @@ def test_a_large_group_is_rewritten_in_several_tasks(tmp_path: Path, layout: str
         "hoodie.layout.optimize.strategy": layout,
         "hoodie.layout.optimize.curve.build.method": method,
     }
-    with patch.object(running, "_LEAST_BYTES", 1), patch.object(running, "_MOST_BYTES", 30_000):
+    with patch.object(tasks, "_LEAST_BYTES", 1), patch.object(tasks, "_MOST_BYTES", 30_000):
         size = sum(f.stat().st_size for f in table.path.rglob("*.parquet"))
         (done,) = run(open_table(str(table.path), read_options({**options, f"{PLAN}target.file.max.bytes": -(-size // outputs)})))
     assert len(done.metadata.stats) >= outputs
@@ -189,17 +193,17 @@ def test_an_index_in_memory_knows_the_new_file_groups(made: HandMade) -> None:
 
 def test_a_plan_waits_until_it_is_run(made: HandMade) -> None:
     table = opened(made, sort_columns="ts")
-    instant = schedule_clustering(table, due=True)
+    instant = schedule(table, CLUSTERING, due=True)
     assert instant is not None
     assert plain_rows(made.path) == ROWS
-    done = run_clustering(NOTHING, opened(made), instant.time, Stages("", "off"))  # the plan knows the columns
+    done = planned.run(NOTHING, opened(made), instant.time, CLUSTERING, Stages("", "off"))  # the plan knows the columns
     assert (done.instant, files(made)["paris"]) == (instant.time, [["f", "e"]])
     with pytest.raises(OptionError, match="no pending clustering at .* pending: none"):
-        run_clustering(NOTHING, table, instant.time, Stages("", "off"))
+        planned.run(NOTHING, table, instant.time, CLUSTERING, Stages("", "off"))
 
 
 def test_a_plan_can_be_given_up(made: HandMade) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     unschedule_clustering(opened(made), instant.time)
     assert pending(made.path) == []
@@ -207,7 +211,7 @@ def test_a_plan_can_be_given_up(made: HandMade) -> None:
 
 
 def test_a_run_that_died_is_rolled_back_and_the_plan_is_run_again_or_given_up(made: HandMade) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
 
     def dead_run() -> Path:
@@ -222,7 +226,7 @@ def test_a_run_that_died_is_rolled_back_and_the_plan_is_run_again_or_given_up(ma
     half = dead_run()
     unschedule_clustering(opened(made), instant.time)
     assert (half.exists(), pending(made.path)) == (False, [])
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     half = dead_run()
     (done,) = run(opened(made))[:1]
@@ -233,10 +237,10 @@ def test_a_run_that_died_is_rolled_back_and_the_plan_is_run_again_or_given_up(ma
 
 @pytest.mark.parametrize("state", ["commit", "inflight"])
 def test_a_clustering_is_refused_if_a_write_changes_what_it_names(made: HandMade, state: str) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     stat = WriteStat("one-0", "berlin", f"berlin/one-0_1-1-1_{at(3)}.parquet", prev_commit=at(1))
-    rewritten, first = running.rewrite, iter([True])
+    rewritten, first = service.rewrite, iter([True])
 
     def beside(task: Any) -> Any:
         if next(first, False):  # tasks run in threads, the write comes once
@@ -247,7 +251,7 @@ def test_a_clustering_is_refused_if_a_write_changes_what_it_names(made: HandMade
         return rewritten(task)
 
     with (
-        patch.object(running, "rewrite", beside),
+        patch.object(service, "rewrite", beside),
         pytest.raises(WriteConflict, match="has changed file group one-0 of partition"),
     ):
         run(opened(made))
@@ -258,7 +262,7 @@ def test_a_clustering_is_refused_if_a_write_changes_what_it_names(made: HandMade
 
 
 def test_a_write_that_replaced_a_file_group_of_the_plan_makes_it_void(made: HandMade) -> None:
-    schedule_clustering(opened(made), due=True)
+    schedule(opened(made), CLUSTERING, due=True)
     made.instant(99, "replacecommit", replaced={"paris": ("paris-0",)})
     with pytest.raises(WriteConflict, match="file group paris-0 of partition 'paris'"):
         run(opened(made))
@@ -268,7 +272,7 @@ def test_a_write_that_replaced_a_file_group_of_the_plan_makes_it_void(made: Hand
 
 
 def test_a_file_that_a_plan_names_and_that_is_missing_is_told(made: HandMade) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     (gone,) = (made.path / "paris").glob("*.parquet")
     gone.unlink()
@@ -278,11 +282,11 @@ def test_a_file_that_a_plan_names_and_that_is_missing_is_told(made: HandMade) ->
 
 
 def test_a_torn_plan_is_told_by_whoever_meets_it(made: HandMade) -> None:
-    instant = schedule_clustering(opened(made), due=True)
+    instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     file = made.path / ".hoodie" / instant.file_name
     file.write_bytes(file.read_bytes()[:-30])
-    for act in (run, lambda table: schedule_clustering(table, due=True)):
+    for act in (run, lambda table: schedule(table, CLUSTERING, due=True)):
         with pytest.raises(CorruptFile, match=f"{instant.file_name} of .* cannot be read as the plan of a clustering"):
             act(opened(made))
     begun = made.path / ".hoodie" / f"{instant.time}.replacecommit.inflight"
@@ -305,8 +309,8 @@ def test_a_plan_that_only_hudi_can_run_is_refused_and_stays(made: HandMade) -> N
 
 
 def test_a_plan_that_sorts_by_a_column_which_is_gone_is_refused(made: HandMade) -> None:
-    with patch("penstock.services.clustering.schedule.check_ordering"):
-        schedule_clustering(opened(made, sort_columns="rider"), due=True)
+    with patch("penstock.services.clustering.plan.check_ordering"):
+        schedule(opened(made, sort_columns="rider"), CLUSTERING, due=True)
     with pytest.raises(SchemaError, match="names 'rider'"):
         run(opened(made))
     assert plain_rows(made.path) == ROWS

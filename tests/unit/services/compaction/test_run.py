@@ -17,8 +17,8 @@ from penstock.formats.bloom import read_bloom
 from penstock.formats.log import encode_rollback_block
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, read_footer
 from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
-from penstock.services.compaction.run import CompactTask, compact_slice
-from penstock.services.compaction.slices import slice_of
+from penstock.services.compaction.compact_slice import CompactTask, compact_slice
+from penstock.services.compaction.planned_slices import named_slice
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation
 from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rules_of
@@ -26,11 +26,11 @@ from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rul
 COUNTS = ("num_writes", "num_update_writes", "num_inserts", "num_deletes")
 
 
-def compact(of: Slice, instant: str = "50", **rules: Any) -> WriteStat | None:
+def compact(of: Slice, instant: str = "50", **rules: Any) -> WriteStat:
     open_write(of.storage, "/t", instant)
     settings = FileSettings(of.storage, "/t", instant, COLUMNS, avro_text(AVRO))
     found = compact_slice(CompactTask(of.made, rules_of(**rules), settings, log_bytes=77))
-    return found[0] if found else None
+    return found[0]
 
 
 def file_of(of: Slice, stat: WriteStat | None) -> pq.ParquetFile:
@@ -133,17 +133,17 @@ def test_a_log_larger_than_the_memory_limit_gives_the_same_rows(tmp_path: Any) -
 def test_a_missing_file_of_the_plan_is_an_error_that_names_it() -> None:
     planned = CompactionOperation("p", "f-0", "01", None, (".f-0_01.log.1_0-0-0",))
     with pytest.raises(CorruptFile, match=r"/t/p/\.f-0_01\.log\.1_0-0-0 is missing, which a compaction plan names"):
-        slice_of("/t", planned, {})
+        named_slice("/t", planned, {})
 
 
 def test_a_plan_that_names_something_else_than_data_files_is_an_error() -> None:
     with pytest.raises(CorruptFile, match="'hoodie.properties', which is not the name of a data file"):
-        slice_of("/t", CompactionOperation("", "f-0", "01", "hoodie.properties", ()), {"hoodie.properties": 1})
+        named_slice("/t", CompactionOperation("", "f-0", "01", "hoodie.properties", ()), {"hoodie.properties": 1})
 
 
 def test_log_files_are_read_in_their_order_whatever_the_plans_is() -> None:
     names = (".f-0_01.log.10_0-0-0", ".f-0_01.log.2_0-0-0", ".f-0_01.log.2_0-0-1")
-    found = slice_of("/t", CompactionOperation("", "f-0", "01", None, names), dict.fromkeys(names, 1))
+    found = named_slice("/t", CompactionOperation("", "f-0", "01", None, names), dict.fromkeys(names, 1))
     assert [log.name for log in found.log_files] == [names[1], names[2], names[0]]
 
 

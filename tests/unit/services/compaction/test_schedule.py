@@ -12,7 +12,10 @@ from penstock.catalog.pending import pending_plans
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE
 from penstock.options import read_options
-from penstock.services.compaction.schedule import make_plan, repair, schedule, unschedule
+from penstock.services.compaction.plan import make_plan
+from penstock.services.compaction.service import COMPACTION
+from penstock.services.compaction.unschedule import repair, unschedule
+from penstock.services.planned import schedule
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
 from penstock.timeline.commit_file import CommitMetadata, write_commit
@@ -100,31 +103,31 @@ def test_metrics_are_bytes_of_logs_and_whole_megabytes_of_reading_and_writing() 
 
 def test_a_plan_is_stored_as_requested_and_its_groups_are_not_planned_again() -> None:
     state = table()
-    instant = schedule(state, due=True)
+    instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
     assert plans(state) == [f"{instant.time}.compaction.requested"]
     stored = read_plan(state.storage.read(f"/t/.hoodie/{plans(state)[0]}"), "")
     assert [one.log_files for one in stored.operations] == [(".f-0_1.log.1_0-0-0", ".f-0_1.log.2_0-0-0")]
     state.storage.write_new(f"/t/p/.f-0_{instant.time}.log.1_0-0-0", b"")
-    assert schedule(state, due=True) is None
+    assert schedule(state, COMPACTION, due=True) is None
 
 
 def test_without_a_reason_there_is_no_plan() -> None:
-    assert schedule(table(), due=False) is None  # two delta commits, five are asked for
-    assert schedule(table([BASE]), due=True) is None
-    assert schedule(table([]), due=True) is None
+    assert schedule(table(), COMPACTION, due=False) is None  # two delta commits, five are asked for
+    assert schedule(table([BASE]), COMPACTION, due=True) is None
+    assert schedule(table([]), COMPACTION, due=True) is None
 
 
 def test_the_trigger_of_the_options_makes_one_due() -> None:
     state = replace(table(), options=read_options({"hoodie.compact.inline.max.delta.commits": 2}))
-    assert schedule(state) is not None
+    assert schedule(state, COMPACTION) is not None
 
 
 @pytest.mark.parametrize("pending", ["20.deltacommit.requested", "20.deltacommit.inflight", "20.commit.requested"])
 def test_there_is_no_plan_while_a_write_is_under_way(pending: str) -> None:
     state = table(timeline=f"1.deltacommit 2.deltacommit {pending}")
     with pytest.warns(RuntimeWarning, match=f"no compaction of /t is planned now: write {pending} is under way"):
-        assert schedule(state, due=True) is None
+        assert schedule(state, COMPACTION, due=True) is None
     assert plans(state) == []
 
 
@@ -132,7 +135,7 @@ def test_a_plan_that_missed_a_write_is_withdrawn() -> None:
     state = table()
     HOOKS["plan"] = lambda storage, path: add_instant(storage, "20.deltacommit.requested")
     with pytest.warns(RuntimeWarning, match="is under way"):
-        assert schedule(state, due=True) is None
+        assert schedule(state, COMPACTION, due=True) is None
     assert plans(state) == []
 
 
@@ -143,14 +146,14 @@ def test_a_plan_that_missed_a_commit_is_made_again() -> None:
 
     state = table()
     HOOKS["plan"] = somebody_commits
-    assert schedule(state, due=True) is not None
+    assert schedule(state, COMPACTION, due=True) is not None
     (name,) = plans(state)
     assert len(read_plan(state.storage.read(f"/t/.hoodie/{name}"), "").operations[0].log_files) == 3
 
 
 def test_a_copy_on_write_table_has_nothing_to_compact() -> None:
     with pytest.raises(Unsupported, match="Can only compact table of type MERGE_ON_READ and not COPY_ON_WRITE"):
-        schedule(table(kind="COPY_ON_WRITE"), due=True)
+        schedule(table(kind="COPY_ON_WRITE"), COMPACTION, due=True)
 
 
 # Taking plans off
@@ -159,7 +162,7 @@ def test_a_copy_on_write_table_has_nothing_to_compact() -> None:
 def planned(*later: str) -> tuple[TableState, str]:
     """A table with a plan, and log files on top of it."""
     state = table()
-    instant = schedule(state, due=True)
+    instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
     for name in later:
         state.storage.write_new(f"/t/p/.f-0_{instant.time}.log.{name}", name.encode())
@@ -180,12 +183,12 @@ def test_a_torn_plan_stops_compactions_until_it_is_unscheduled(content: bytes) -
     state, time = planned("1_0-0-0", "2_0-0-0")
     state.storage.replace(f"/t/.hoodie/{time}.compaction.requested", content)
     with pytest.raises(CorruptFile, match=r"is not a compaction plan.*or unschedule that compaction"):
-        schedule(state, due=True)
+        schedule(state, COMPACTION, due=True)
     unschedule(state, time)
     assert plans(state) == []
     logs = {f"/t/p/.f-0_1.log.{version}_0-0-0": text for version, text in ((3, b"1_0-0-0"), (4, b"2_0-0-0"))}
     assert {path: state.storage.read(path) for path in logs} == logs
-    assert schedule(state, due=True)
+    assert schedule(state, COMPACTION, due=True)
 
 
 def test_a_plan_of_a_log_compaction_can_be_unscheduled_torn_or_not() -> None:
@@ -212,7 +215,7 @@ def test_unscheduling_that_was_interrupted_is_finished_before_the_next_plan(at: 
         unschedule(state, time)
     assert len(plans(state)) == 1
     del HOOKS["move"]
-    instant = schedule(state, due=True)
+    instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
     ((_, plan),) = pending_plans(replace(state, timeline=load_timeline(state.storage, "/t")))
     assert instant.time >= time  # in memory all this may take less than a millisecond
@@ -257,7 +260,7 @@ def test_repair_says_which_file_of_a_plan_is_missing() -> None:
 
 def test_a_plan_stays_as_long_as_a_savepoint_names_log_files_on_top_of_it() -> None:
     state = table()
-    instant = schedule(state, due=True)
+    instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
     log = f".f-0_{instant.time}.log.1_0-0-0"
     state.storage.write_new(f"/t/p/{log}", b"")

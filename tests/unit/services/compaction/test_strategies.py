@@ -8,13 +8,14 @@ import pytest
 
 from penstock.errors import OptionError
 from penstock.options import read_options
-from penstock.services.compaction.strategies import IO_MB, LOG_BYTES, LOG_FILES, STRATEGIES, Bounds, day_of, strategy_of
+from penstock.services.compaction.strategies import STRATEGIES, CompactionLimits, day_of, strategy_of
+from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES
 from penstock.timeline.compaction_plan import CompactionOperation
 
 PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 STRATEGY = "hoodie.compaction.strategy"
 TODAY = date(2026, 3, 10)
-BOUNDS = Bounds(io_mb=100, log_bytes=0, log_files=0, day_partitions=2, today=TODAY)
+BOUNDS = CompactionLimits(io_mb=100, log_bytes=0, log_files=0, day_partitions=2, today=TODAY)
 
 
 def operation(file_id: str, path: str = "", *, size: int = 1, files: int = 1, io: int = 1) -> CompactionOperation:
@@ -22,12 +23,12 @@ def operation(file_id: str, path: str = "", *, size: int = 1, files: int = 1, io
     return CompactionOperation(path, file_id, "1", None, (), metrics)
 
 
-def chosen(name: str, operations: list[CompactionOperation], bounds: Bounds = BOUNDS) -> list[str]:
+def chosen(name: str, operations: list[CompactionOperation], bounds: CompactionLimits = BOUNDS) -> list[str]:
     return [one.file_id for one in STRATEGIES[PACKAGE + name].choose(operations, bounds)]
 
 
-def looked_at(name: str, paths: list[str], bounds: Bounds = BOUNDS) -> list[str]:
-    return STRATEGIES[PACKAGE + name].partitions(paths, bounds)
+def looked_at(name: str, paths: list[str], bounds: CompactionLimits = BOUNDS) -> list[str]:
+    return STRATEGIES[PACKAGE + name].choose_partitions(paths, bounds)
 
 
 def test_the_default_takes_the_largest_logs_first() -> None:
@@ -37,7 +38,7 @@ def test_the_default_takes_the_largest_logs_first() -> None:
 
 
 def test_logs_below_the_threshold_are_left() -> None:
-    bounds = Bounds(100, log_bytes=2, log_files=3, day_partitions=1, today=TODAY)
+    bounds = CompactionLimits(100, log_bytes=2, log_files=3, day_partitions=1, today=TODAY)
     operations = [operation("a", size=1, files=9), operation("b", size=2, files=2), operation("c", size=3, files=3)]
     assert chosen("LogFileSizeBasedCompactionStrategy", operations, bounds) == ["c", "b"]
     assert chosen("LogFileNumBasedCompactionStrategy", operations, bounds) == ["a", "c"]
@@ -45,7 +46,7 @@ def test_logs_below_the_threshold_are_left() -> None:
 
 @pytest.mark.parametrize(("target", "expected"), [(0, "a"), (10, "a"), (11, "ab"), (20, "ab"), (21, "abc"), (999, "abc")])
 def test_the_operation_that_uses_up_the_target_is_the_last_one_taken(target: int, expected: str) -> None:
-    bounds = Bounds(target, 0, 0, 1, TODAY)
+    bounds = CompactionLimits(target, 0, 0, 1, TODAY)
     operations = [operation(name, io=10) for name in "abc"]
     assert chosen("BoundedIOCompactionStrategy", operations, bounds) == list(expected)
     assert chosen("LogFileSizeBasedCompactionStrategy", operations, bounds) == list(expected)

@@ -18,7 +18,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.partial import PartialUpdate
 from penstock.schema import avro_text
-from penstock.services.log_compaction.run import JoinTask, join_slice
+from penstock.services.log_compaction.join_slice import JoinTask, join_slice
 from penstock.timeline.commit_file import WriteStat
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, COLUMNS, Slice, data, deletes, rules_of
 

@@ -1,0 +1,35 @@
+"""`ARCHIVE`: old instants move from the timeline to the archive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import options as o
+from penstock.progress import Stages
+from penstock.services.archive.run import archive
+from penstock.services.table_service import TableService
+from penstock.table import TableState
+
+
+class Archive(TableService):
+    """Old instants are archived."""
+
+    name = "archive"
+    title = "archive"
+    failure_noun = "archiving"
+
+    def follows_write(self, table: TableState) -> bool:
+        """Whether the options ask for archiving after a write."""
+        return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
+
+    def may_be_due(self, table: TableState) -> bool:
+        """Whether a run on its own has to consider archiving: always."""
+        return True
+
+    def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+        """Archive the instants that the options do not keep."""
+        done = archive(table, stages)
+        return f"{len(done.instants):,} instants archived" if done else None
+
+
+ARCHIVE = Archive()

@@ -1,0 +1,110 @@
+"""The file slices that a clustering plan names, and whether a write has changed their file groups since.
+
+Checked twice: before the run begins, against the files on storage; and right before the commit, against the timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.catalog.listing import list_groups, visibility
+from penstock.errors import CorruptFile, WriteConflict
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.filegroup.view import latest_merged_slices
+from penstock.services.clustering.strategies import slice_named
+from penstock.storage import join
+from penstock.table import TableState, reload_timeline
+from penstock.timeline.clustering_plan import ClusteringPlan, ClusteringSlice
+from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
+from penstock.timeline.store import instant_path, read_metadata
+
+#: A file group: partition path and file id.
+GroupKey = tuple[str, str]
+
+
+def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[list[FileSlice]]:
+    """Return the slices of each group of a plan, as they are on storage.
+
+    Raises:
+        CorruptFile: a file is missing.
+        WriteConflict: a slice is not the newest of its file group any more.
+    """
+    file_groups = list_groups(table, sorted({each.partition_path for each in plan.slices}))
+    existing = _file_names(file_groups)
+    newest = {}
+    for file_slice in latest_merged_slices(file_groups, visibility(table)):
+        newest[file_slice.partition_path, file_slice.file_id] = file_slice
+    found = []
+    for group in plan.groups:
+        found.append([_find_slice(table, time, planned, newest, existing) for planned in group.slices])
+    return found
+
+
+def _file_names(file_groups: Sequence[FileGroup]) -> set[str]:
+    names = set()
+    for group in file_groups:
+        for file_slice in group.slices:
+            if file_slice.base_file is not None:
+                names.add(file_slice.base_file.name)
+            names.update(log.name for log in file_slice.log_files)
+    return names
+
+
+def _find_slice(
+    table: TableState,
+    time: str,
+    planned: ClusteringSlice,
+    newest: Mapping[GroupKey, FileSlice],
+    existing: Collection[str],
+) -> FileSlice:
+    for name in (planned.base_file, *planned.log_files):
+        if name is not None and name not in existing:
+            raise CorruptFile(
+                f"{join(table.base_path, planned.partition_path, name)} is missing, which clustering plan {time} names; restore "
+                "the file from a copy, or unschedule that clustering"
+            )
+    file_slice = newest.get((planned.partition_path, planned.file_id))
+    if file_slice is None:
+        raise _changed_group(table, time, planned.partition_path, planned.file_id)
+    current = slice_named(file_slice)
+    if current.base_file != planned.base_file or set(current.log_files) != set(planned.log_files):
+        raise _changed_group(table, time, planned.partition_path, planned.file_id)
+    return file_slice
+
+
+def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
+    """Raise WriteConflict if a write changes a file group of the plan, or has done so since the run began.
+
+    Args:
+        table: the table as it was when the run began.
+    """
+    planned = {(each.partition_path, each.file_id) for each in plan.slices}
+    known = table.timeline.completed_times
+    for instant in reload_timeline(table).timeline.instants:
+        is_new_write = instant.action in WRITE_ACTIONS and instant.time not in known and instant.time != time
+        if is_new_write:
+            for path, file_id in _groups_of_write(table, instant) & planned:
+                raise _changed_group(table, time, path, file_id)
+
+
+def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
+    """Return the file groups that a write has changed or is about to change; none if the write does not say."""
+    if instant.state is State.REQUESTED or table.storage.stat(instant_path(table.base_path, instant)) is None:
+        return set()
+    try:
+        metadata = read_metadata(table.storage, table.base_path, instant)
+    except CorruptFile:
+        if instant.is_completed:
+            raise
+        return set()  # an inflight file may have no content
+    groups = {(stat.partition_path or "", stat.file_id) for stat in metadata.stats}
+    for path, file_ids in (metadata.replaced or {}).items():
+        groups.update((path, file_id) for file_id in file_ids)
+    return groups
+
+
+def _changed_group(table: TableState, time: str, path: str, file_id: str) -> WriteConflict:
+    return WriteConflict(
+        f"a write has changed file group {file_id} of partition {path!r} of {table.base_path} since clustering {time} was "
+        "planned; unschedule that clustering and plan another"
+    )

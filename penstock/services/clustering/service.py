@@ -1,0 +1,169 @@
+"""`CLUSTERING`: the groups of a plan become new file groups, which replace those that the plan names.
+
+    <t>.replacecommit.requested (the plan) → inflight → base files, markers first → <t>.replacecommit
+
+Writers may run at the same time, on other file groups. From the moment a plan is stored, a write to one of its file groups is
+refused, or, if the options of the write allow it, makes the plan void: the run then raises WriteConflict, because the new files
+would lack the rows of that write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock import options as o
+from penstock.catalog.pending import clustering_of, clustering_plans
+from penstock.errors import Unsupported
+from penstock.index import index_of
+from penstock.index.consistent_hashing import Ring, save_changed
+from penstock.options.operation import Operation
+from penstock.progress import Stages
+from penstock.services.clustering.after_write import clusters_after_write
+from penstock.services.clustering.index_entries import check_movable, tell_after, tell_before
+from penstock.services.clustering.plan import make_plan
+from penstock.services.clustering.planned_slices import check_untouched
+from penstock.services.clustering.resize_buckets import ResizeTask, is_resize, resize
+from penstock.services.clustering.rewrite_group import RewriteTask, rewrite
+from penstock.services.clustering.rewrite_large import LargeGroup, rewrite_large
+from penstock.services.clustering.tasks import SINGLE_FILE, SORT_AND_SIZE, ClusteringTask, make_tasks
+from penstock.services.clustering.triggers import asks_for_clustering, is_due
+from penstock.services.planned import (
+    PlannedService,
+    PlanRun,
+    describe_runs,
+    pending_instants,
+    run_pending,
+    schedule,
+    schedule_and_run,
+)
+from penstock.spread.runner import Runner
+from penstock.table import TableState, reload_timeline
+from penstock.timeline.clustering_plan import ClusteringPlan, write_clustering
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.instant import Action, Instant
+
+
+class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
+    """File groups are rewritten into larger ones."""
+
+    name = "cluster"
+    title = "cluster"
+    failure_noun = "the clustering after it"
+    noun = "clustering"
+    action = Action.REPLACE_COMMIT
+    operation = Operation.CLUSTER
+    stage = "cluster"
+    doing = "clustering"
+
+    def follows_write(self, table: TableState) -> bool:
+        """Whether a write to the table clusters, or plans a clustering."""
+        return clusters_after_write(table)
+
+    def may_be_due(self, table: TableState) -> bool:
+        """Whether the options ask for clusterings, or one may be pending."""
+        # A pending replace commit may also be a write. Only its file tells, and it is not read for this answer.
+        return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
+
+    def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+        """Run pending plans; plan and run another one if the options ask for clusterings and it is due."""
+        if asks_for_clustering(table.options):
+            return describe_runs(schedule_and_run(spark, table, self, stages))
+        return describe_runs(run_pending(spark, table, self, stages))
+
+    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
+        """Run pending plans and one that is due; or only plan it, for another process to run."""
+        if table.options[o.CLUSTERING_INLINE]:
+            schedule_and_run(spark, table, self, stages)
+        elif not clustering_plans(reload_timeline(table)):
+            schedule(table, self)
+
+    def is_due(self, table: TableState) -> bool:
+        """Whether there were enough commits since the last clustering."""
+        return is_due(table)
+
+    def make_plan(self, table: TableState) -> ClusteringPlan | None:
+        """Plan the file groups that the strategy and the partition filter of the options choose."""
+        plan = make_plan(table)
+        return plan if plan.groups else None
+
+    def encode_plan(self, table: TableState, plan: ClusteringPlan) -> bytes:
+        """Return the content of the plan's requested file."""
+        return write_clustering(plan, table.base_path)
+
+    def list_pending(self, table: TableState) -> list[Instant]:
+        """Return the instants of pending clusterings, oldest first. Other pending replace commits are writes."""
+        return [instant for instant, _ in clustering_plans(table)]
+
+    def read_plan(self, table: TableState, instant: Instant) -> ClusteringPlan | None:
+        """Read the plan of a pending clustering."""
+        return clustering_of(table, instant)
+
+    def check_plan(self, table: TableState, time: str, plan: ClusteringPlan) -> None:
+        """Raise Unsupported for a plan that names another runner, or moves rows between fixed buckets."""
+        if is_resize(plan):
+            return
+        if plan.runner and not plan.runner.endswith((SORT_AND_SIZE, SINGLE_FILE)):
+            # Another runner may cut file groups differently, and the process that made the plan may count on that.
+            raise Unsupported(
+                f"clustering {time} of {table.base_path} is to be run by {plan.runner}, which Penstock does not know; run it "
+                f"with Hudi, or give it up with unschedule_clustering({time!r})"
+            )
+        check_movable(table, (each.file_id for each in plan.slices))
+
+    def make_tasks(self, run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
+        """Return the tasks of a plan.
+
+        Raises:
+            CorruptFile: a file that the plan names is missing.
+            SchemaError: rows cannot be sorted by the columns that the plan names.
+            WriteConflict: a write has changed a file group of the plan.
+        """
+        return make_tasks(run)
+
+    def count_new_files(self, plan: ClusteringPlan) -> int:
+        """Return how many file groups the plan is expected to write."""
+        return sum(group.outputs for group in plan.groups)
+
+    def run_kernels(self, run: PlanRun[ClusteringPlan], tasks: Sequence[ClusteringTask], runner: Runner) -> list[WriteStat]:
+        """Rewrite all groups: small ones at the same time, one task each; then the large ones, one group after the other."""
+        rewrite_tasks = [task for task in tasks if isinstance(task, RewriteTask)]
+        stats = runner.collect(rewrite, rewrite_tasks, WriteStat)
+        for task in tasks:
+            if isinstance(task, LargeGroup):
+                stats += rewrite_large(task, runner)
+        resize_tasks = [task for task in tasks if isinstance(task, ResizeTask)]
+        stats += runner.collect(resize, resize_tasks, WriteStat)
+        # Stored before the commit, under its instant: readers use these rings from the moment the commit completes.
+        save_changed(run.table, run.time, _changed_rings(resize_tasks))
+        return stats
+
+    def before_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
+        """Put entries for the new file groups into an index that keeps entries of its own."""
+        tell_before(run.table, index_of(run.table.options), run.time, stats, runner)
+
+    def check_conflicts(self, run: PlanRun[ClusteringPlan]) -> None:
+        """Raise WriteConflict if a write has changed a file group of the plan since the run began."""
+        check_untouched(run.table, run.time, run.plan)
+
+    def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat]) -> None:
+        """Remember the new file groups, for an index that only knows what this process wrote."""
+        tell_after(run.table, index_of(run.table.options), stats)
+
+    def replaced_groups(self, plan: ClusteringPlan) -> Mapping[str, tuple[str, ...]]:
+        """Return the file ids that the plan names, by partition path."""
+        replaced: dict[str, tuple[str, ...]] = {}
+        for each in plan.slices:
+            replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
+        return replaced
+
+
+def _changed_rings(tasks: Sequence[ResizeTask]) -> dict[str, Ring]:
+    """Return the new hash rings of the partitions whose buckets are resized, by partition path."""
+    rings: dict[str, Ring] = {}
+    for task in tasks:
+        rings.update(task.rings.stored)
+    return rings
+
+
+CLUSTERING = Clustering()

@@ -1,0 +1,158 @@
+"""Strategies of clustering: how the slices of a partition become groups that are rewritten together. Kernels.
+
+A new strategy is one entry of `STRATEGIES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.filegroup.view import Visibility, latest_merged_slices
+from penstock.options import Options
+from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringSlice
+
+_PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
+
+
+@dataclass(frozen=True)
+class ClusteringLimits:
+    """How much goes into a plan, and into a group of a plan."""
+
+    #: Base files of at least this many bytes are left alone.
+    small_file_limit: int
+    target_file_bytes: int
+    group_bytes: int
+    groups: int
+    #: Whether a partition's last group may be a single slice.
+    single: bool
+    #: The size that the base file of a slice without one is expected to reach.
+    max_file_bytes: int
+
+
+def clustering_limits(options: Options) -> ClusteringLimits:
+    """Return the limits that the options ask for."""
+    return ClusteringLimits(
+        small_file_limit=options[o.CLUSTERING_SMALL_FILE_LIMIT],
+        target_file_bytes=options[o.CLUSTERING_TARGET_FILE_BYTES],
+        group_bytes=options[o.CLUSTERING_MAX_BYTES_PER_GROUP],
+        groups=options[o.CLUSTERING_MAX_GROUPS],
+        single=options[o.CLUSTERING_SINGLE_GROUP],
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+    )
+
+
+Grouping = Callable[[Sequence[FileSlice], ClusteringLimits], Iterator[ClusteringGroup]]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How the slices of a partition become groups."""
+
+    group: Grouping
+    #: The partition filter that the strategy implies, whatever the options say; None if they decide.
+    partition_filter: str | None = None
+
+
+def strategy_of(options: Options) -> Strategy:
+    """Return the strategy that the options name. Raises OptionError."""
+    name = options[o.CLUSTERING_PLAN_STRATEGY]
+    strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
+    if strategy is None:
+        raise OptionError(f"{o.CLUSTERING_PLAN_STRATEGY.key}={name!r} is not known; use one of {', '.join(STRATEGIES)}")
+    return strategy
+
+
+def eligible_slices(
+    groups: Iterable[FileGroup], visible: Visibility, busy: Collection[tuple[str, str]], limits: ClusteringLimits
+) -> dict[str, list[FileSlice]]:
+    """Return the newest slices whose base file is small or missing, by partition path.
+
+    Args:
+        busy: file groups that a pending plan owns, by partition path and file id; they are left out.
+    """
+    by_partition: dict[str, list[FileSlice]] = {}
+    for file_slice in latest_merged_slices(groups, visible):
+        is_busy = (file_slice.partition_path, file_slice.file_id) in busy
+        if not is_busy and file_slice.base_bytes < limits.small_file_limit:
+            by_partition.setdefault(file_slice.partition_path, []).append(file_slice)
+    return by_partition
+
+
+def group_slices(
+    by_partition: Iterable[Sequence[FileSlice]], strategy: Strategy, limits: ClusteringLimits
+) -> tuple[ClusteringGroup, ...]:
+    """Return the groups of a plan, one partition after the other, up to the limit of groups."""
+    groups: list[ClusteringGroup] = []
+    for slices in by_partition:
+        groups += islice(strategy.group(slices, limits), limits.groups - len(groups))
+    return tuple(groups)
+
+
+def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
+    """Yield groups of slices, the largest slices first, none above the limit of bytes unless it is a single slice."""
+    group: list[FileSlice] = []
+    group_bytes = 0
+    for file_slice in sorted(slices, key=lambda each: _expected_bytes(each, limits), reverse=True):
+        size_bytes = _expected_bytes(file_slice, limits)
+        if group and group_bytes + size_bytes > limits.group_bytes:
+            yield group_of(group, _count_files(group_bytes, limits))
+            group = []
+            group_bytes = 0
+        group.append(file_slice)
+        group_bytes += size_bytes
+    if len(group) > 1 or (group and limits.single):
+        yield group_of(group, _count_files(group_bytes, limits))
+
+
+def one_by_one(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
+    """Yield a group for every slice, which becomes one file."""
+    for file_slice in slices:
+        yield group_of([file_slice], 1)
+
+
+def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str] | None = None) -> ClusteringGroup:
+    """Return the group of slices that become `outputs` file groups together."""
+    return ClusteringGroup(tuple(slice_named(each) for each in slices), max(1, outputs), _metrics(slices), extra or {})
+
+
+def slice_named(file_slice: FileSlice) -> ClusteringSlice:
+    """Return a slice as a plan names it: by the names of its files."""
+    base_file = file_slice.base_file.name if file_slice.base_file else None
+    logs = tuple(log.name for log in file_slice.log_files)
+    return ClusteringSlice(file_slice.partition_path, file_slice.file_id, base_file, logs)
+
+
+def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
+    """Return how much work a group is, in whole megabytes as Hudi counts them."""
+    log_files = sum(len(file_slice.log_files) for file_slice in slices)
+    log_bytes = sum(file_slice.log_bytes for file_slice in slices)
+    base_bytes = sum(file_slice.base_bytes for file_slice in slices)
+    read_mb = (base_bytes + log_bytes) // MB
+    write_mb = base_bytes // MB
+    return {LOG_FILES: log_files, IO_MB: read_mb + write_mb, READ_MB: read_mb, LOG_BYTES: log_bytes, WRITE_MB: write_mb}
+
+
+def _expected_bytes(file_slice: FileSlice, limits: ClusteringLimits) -> int:
+    return file_slice.base_file.size_bytes if file_slice.base_file else limits.max_file_bytes
+
+
+def _count_files(size_bytes: int, limits: ClusteringLimits) -> int:
+    """Return how many files hold these bytes, rounded up."""
+    return -(-size_bytes // limits.target_file_bytes)
+
+
+#: Java class → strategy.
+STRATEGIES: dict[str, Strategy] = {
+    f"{_PACKAGE}SparkSizeBasedClusteringPlanStrategy": Strategy(by_size),
+    f"{_PACKAGE}SparkRecentDaysClusteringPlanStrategy": Strategy(by_size, "RECENT_DAYS"),
+    f"{_PACKAGE}SparkSelectedPartitionsClusteringPlanStrategy": Strategy(by_size, "SELECTED_PARTITIONS"),
+    f"{_PACKAGE}SparkSingleFileSortPlanStrategy": Strategy(one_by_one),
+    # Only known here so that its name is accepted: tables that it is for are grouped by `resize_buckets.py`.
+    f"{_PACKAGE}SparkConsistentBucketClusteringPlanStrategy": Strategy(one_by_one),
+}

@@ -1,0 +1,44 @@
+"""Give up a clustering plan."""
+
+from __future__ import annotations
+
+from penstock.catalog.pending import clustering_of, clustering_plans
+from penstock.errors import CorruptFile
+from penstock.index.consistent_hashing import drop_changed
+from penstock.services.clustering.resize_buckets import is_resize
+from penstock.services.planned import find_pending, start_over
+from penstock.table import TableState, reload_timeline
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.store import instant_path
+
+
+def unschedule_clustering(table: TableState, time: str) -> None:
+    """Roll back what a run of a plan has left, then remove the plan. A torn plan whose run has not begun is removed too.
+
+    Raises:
+        OptionError: there is no such plan.
+        CorruptFile: the plan is torn, and its run has begun.
+        WriteConflict: another process runs the plan.
+    """
+    table = reload_timeline(table)
+    torn = _find_torn(table, time)
+    if torn is not None:
+        table.storage.delete(instant_path(table.base_path, torn))
+        return
+    plans = dict(clustering_plans(table))
+    instant = find_pending(table, list(plans), time, "clustering")
+    table = start_over(table, instant)
+    if is_resize(plans[instant]):
+        drop_changed(table, time)
+    table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))
+
+
+def _find_torn(table: TableState, time: str) -> Instant | None:
+    """Return the instant at a time if its plan cannot be read and its run has not begun."""
+    for instant in table.timeline.of(Action.REPLACE_COMMIT):
+        if instant.time == time and instant.state is State.REQUESTED:
+            try:
+                clustering_of(table, instant)
+            except CorruptFile:
+                return instant
+    return None

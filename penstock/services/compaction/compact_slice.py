@@ -1,0 +1,85 @@
+"""The kernel of a compaction: merge one file slice and write its rows as a base file. Runs in workers or on the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock import clock
+from penstock.filegroup.base_read import open_base_file
+from penstock.filegroup.base_write import BaseFileWriter
+from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.meta_columns import body_schema
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
+from penstock.filegroup.task_output import FileSettings, TaskOutput
+from penstock.formats.cast import fit_to_schema
+from penstock.spread.run import this_task
+from penstock.timeline.commit_file import WriteStat
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """One file slice that becomes a base file."""
+
+    file_slice: FileSlice
+    rules: MergeRules
+    settings: FileSettings
+    #: Bytes of log files when the plan was made, for the write stat.
+    log_bytes: int
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The file slices that the task reads."""
+        return (self.file_slice,)
+
+
+def compact_slice(task: CompactTask) -> list[WriteStat]:
+    """Write the base file that a slice becomes; return its write stat. Rows keep their commit time and sequence number.
+
+    A slice without any row left becomes a base file without rows. So the next plan finds nothing to do, and log files that were
+    appended since the plan was made have a base file below them.
+    """
+    began_s = clock.monotonic_s()
+    file_slice = task.file_slice
+    counts = MergeCounts(event_time=task.settings.event_time)
+    body = body_schema(task.settings.schema)
+    parts = read_merged_rows(task.settings.storage, file_slice, task.rules, body.names, counts)
+    # The first part is read before the file is created: a damaged slice then leaves neither marker nor file.
+    rows = next(parts, None)
+    identity = this_task()
+    output = TaskOutput(task.settings, identity.number, identity.write_token)
+    writer = _open_writer(output, file_slice)
+    while rows is not None:
+        # Rows that only the log has come last, so once one was inserted all that follow are new to the key filter.
+        writer.keep(fit_to_schema(rows, body), new=counts.inserts > 0)
+        del rows  # free this part before the next one is read
+        if writer.waiting_bytes > task.rules.memory_bytes // 2:
+            writer.flush()
+        rows = next(parts, None)
+    stat = writer.stat(
+        writer.close(),
+        prev_commit=file_slice.base_instant if file_slice.base_file else "null",
+        num_update_writes=counts.updates,
+        num_deletes=counts.deletes,
+        num_inserts=counts.inserts,
+        total_log_records=counts.scan.records,
+        total_log_files_compacted=counts.scan.files,
+        total_log_size_compacted=task.log_bytes,
+        total_updated_records_compacted=counts.keys,
+        total_log_blocks=counts.scan.blocks,
+        total_corrupt_log_block=counts.scan.corrupt_blocks,
+        total_rollback_blocks=counts.scan.rollback_blocks,
+    )
+    output.finish()
+    took_ms = int((clock.monotonic_s() - began_s) * 1000)
+    runtime = {"totalScanTime": 0, "totalUpsertTime": took_ms, "totalCreateTime": 0}
+    times = counts.times
+    return [replace(stat, runtime_stats=runtime, min_event_time=times.least_ms, max_event_time=times.greatest_ms)]
+
+
+def _open_writer(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
+    """Open the new base file. Where the slice has an old one, its key filter is copied and extended."""
+    if file_slice.base_file is None:
+        return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
+    old = open_base_file(output.settings.storage, file_slice.base_file.path)
+    return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.MERGE, old=old)

@@ -1,0 +1,138 @@
+"""The file slices that a compaction plan names, as they are when the plan is run.
+
+A plan names files as they were when it was made. A write may have been rolled back since. Then a new log file, which the plan
+does not name, cancels blocks of one that it names; or a file group that began with log files is gone. Therefore a slice is
+compacted with all log files of its base instant, not only with those that the plan names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import CorruptFile
+from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
+from penstock.storage import FileInfo, join
+from penstock.table import TableState
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
+
+
+@dataclass(frozen=True)
+class PartitionFiles:
+    """The files of a partition: their sizes by name, and log files by file id and base instant, in reading order."""
+
+    sizes: Mapping[str, int]
+    logs: Mapping[tuple[str, str], tuple[LogFile, ...]] = field(default_factory=dict)
+
+
+def list_folders(table: TableState, plan: CompactionPlan) -> dict[str, PartitionFiles]:
+    """List the partitions that a plan names, each once; return their files by partition path."""
+    paths = {operation.partition_path for operation in plan.operations}
+    return {path: _partition_files(table.storage.list(join(table.base_path, path))) for path in paths}
+
+
+def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
+    named = []
+    for file in files:
+        name = parse_log_name(file.name)
+        if name is not None and not name.is_cdc:
+            named.append((name, file))
+    logs: dict[tuple[str, str], tuple[LogFile, ...]] = {}
+    for name, file in sorted(named, key=lambda pair: log_order(pair[0])):
+        log = LogFile(file.path, name.file_id, name.base_instant, name.version, name.write_token, file.size_bytes)
+        key = (name.file_id, name.base_instant)
+        logs[key] = (*logs.get(key, ()), log)
+    return PartitionFiles({file.name: file.size_bytes for file in files}, logs)
+
+
+def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
+    """Return the slice that an operation names, with all its log files. Raises CorruptFile if a named one is missing."""
+    file_slice = named_slice(base_path, operation, files.sizes)
+    logs = (*file_slice.log_files, *unnamed_logs(file_slice, files))
+    in_order = sorted(logs, key=lambda log: (log.base_instant, log.version, log.write_token))
+    return replace(file_slice, log_files=tuple(in_order))
+
+
+def unnamed_logs(file_slice: FileSlice, files: PartitionFiles) -> tuple[LogFile, ...]:
+    """Return the log files of a slice's base instant that the slice does not hold, in reading order."""
+    known = {log.name for log in file_slice.log_files}
+    logs = files.logs.get((file_slice.file_id, file_slice.base_instant), ())
+    return tuple(log for log in logs if log.name not in known)
+
+
+def remaining_operations(
+    table: TableState, time: str, plan: CompactionPlan, folders: Mapping[str, PartitionFiles]
+) -> Iterator[CompactionOperation]:
+    """Yield the operations of a plan whose file groups still exist.
+
+    A file group that began with log files is gone if the write that began it was rolled back since the plan was made. It still
+    needs a base file if log files of the plan's instant lie on top, although none of its own rows count any more.
+
+    Args:
+        time: the instant time of the plan.
+    """
+    for operation in plan.operations:
+        if operation.base_file is not None or table.timeline.is_visible(operation.base_instant):
+            yield operation
+            continue
+        files = folders[operation.partition_path]
+        left = tuple(name for name in operation.log_files if name in files.sizes)
+        if left or (operation.file_id, time) in files.logs:
+            yield replace(operation, log_files=left)
+
+
+def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
+    """Return the file slice of exactly the files that an operation names. Raises CorruptFile if one is missing.
+
+    Args:
+        sizes: bytes of the files in the operation's partition, by file name.
+    """
+    folder = join(base_path, operation.partition_path)
+    return FileSlice(
+        partition_path=operation.partition_path,
+        file_id=operation.file_id,
+        base_instant=operation.base_instant,
+        base_file=_base_file(folder, operation.base_file, sizes) if operation.base_file is not None else None,
+        log_files=_log_files(folder, operation.log_files, sizes),
+    )
+
+
+def _base_file(folder: str, file_name: str, sizes: Mapping[str, int]) -> BaseFile:
+    name = parse_base_name(file_name)
+    if name is None:
+        raise _not_a_data_file(file_name)
+    return BaseFile(join(folder, file_name), name.file_id, name.instant, _size(folder, file_name, sizes))
+
+
+def _log_files(folder: str, file_names: Sequence[str], sizes: Mapping[str, int]) -> tuple[LogFile, ...]:
+    """Return log files in reading order."""
+    named = []
+    for file_name in file_names:
+        name = parse_log_name(file_name)
+        if name is None:
+            raise _not_a_data_file(file_name)
+        named.append((name, file_name))
+    logs = []
+    for name, file_name in sorted(named, key=lambda pair: log_order(pair[0])):
+        size_bytes = _size(folder, file_name, sizes)
+        path = join(folder, file_name)
+        logs.append(LogFile(path, name.file_id, name.base_instant, name.version, name.write_token, size_bytes))
+    return tuple(logs)
+
+
+def _not_a_data_file(file_name: str) -> CorruptFile:
+    return CorruptFile(f"a compaction plan names {file_name!r}, which is not the name of a data file")
+
+
+def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
+    if file_name not in sizes:
+        raise missing_file(join(folder, file_name))
+    return sizes[file_name]
+
+
+def missing_file(path: str) -> CorruptFile:
+    """Return the error for a file that a compaction plan names and that does not exist."""
+    return CorruptFile(
+        f"{path} is missing, which a compaction plan names; restore the file from a copy, or unschedule that compaction"
+    )

@@ -1,0 +1,199 @@
+"""Take a compaction plan off the timeline again, or repair the log files of one whose taking off another engine interrupted.
+
+While a plan is pending, writers append to log files whose base instant is the plan's. Without the plan those files would have no
+slice, so they are renamed to the base instant of the slice before, and only then is the plan removed. The plan is marked before
+that: if the renaming is interrupted, the next process that schedules compactions or runs pending ones finishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.catalog.listing import list_groups
+from penstock.catalog.pending import pending_plans, plan_of
+from penstock.catalog.savepoints import savepoints
+from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
+from penstock.services.compaction.planned_slices import missing_file
+from penstock.services.planned import find_pending, pending_instants, writes_under_way
+from penstock.storage import join
+from penstock.table import MERGE_ON_READ, TableState, reload_timeline
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.savepoint_file import Savepoint
+from penstock.timeline.store import instant_path
+
+#: Key in the extra metadata of a plan that is being taken off the timeline.
+_LEAVING = "penstock.unscheduling"
+
+
+def unschedule(table: TableState, time: str) -> None:
+    """Take a plan that is not running off the timeline. Log files written since become part of the slice before.
+
+    A torn plan is removed too: the names of log files say which file groups it was for. So is the plan of a log compaction, on
+    which no log file depends. No other writer may be at work on the table.
+
+    Raises:
+        OptionError: there is no such plan, its run has begun, or a savepoint holds log files that would be renamed.
+        WriteConflict: a write is under way.
+    """
+    check_merge_on_read(table)
+    table = reload_timeline(table)
+    instant = _find_plan(table, time)
+    _check_removable(table, instant)
+    if instant.action is Action.LOG_COMPACTION:
+        table.storage.delete(instant_path(table.base_path, instant))
+        return
+    try:
+        plan = plan_of(table, instant)
+    except CorruptFile:
+        plan = _plan_by_logs(table, time)
+    if plan is None:
+        return
+    marked = replace(plan, extra={**plan.extra, _LEAVING: "true"})
+    table.storage.replace(instant_path(table.base_path, instant), write_plan(marked))
+    _take_off(table, instant, marked)
+
+
+def _find_plan(table: TableState, time: str) -> Instant:
+    """Return the pending compaction or log compaction at a time. Raises OptionError."""
+    for instant in pending_instants(table, Action.LOG_COMPACTION):
+        if instant.time == time:
+            return instant
+    return _find_compaction(table, time)
+
+
+def _find_compaction(table: TableState, time: str) -> Instant:
+    return find_pending(table, pending_instants(table, Action.COMPACTION), time, "compaction")
+
+
+def _check_removable(table: TableState, instant: Instant) -> None:
+    time = instant.time
+    if instant.state is not State.REQUESTED:
+        verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"
+        raise OptionError(
+            f"compaction {time} of {table.base_path} has begun; run it to its end with {verb}(), it cannot go. If its plan is "
+            "torn, put that file back from a copy first"
+        )
+    for savepoint in savepoints(table):
+        if _holds_logs_of(savepoint, time):
+            raise OptionError(
+                f"savepoint {savepoint.instant} of {table.base_path} holds log files on top of compaction {time}; run it with "
+                f"compact(), or let go of them first with delete_savepoint({savepoint.instant!r})"
+            )
+    under_way = writes_under_way(table)
+    if under_way:
+        raise WriteConflict(
+            f"write {under_way[0].file_name} of {table.base_path} is under way, and may count on compaction {time}; "
+            "finish it first"
+        )
+
+
+def _holds_logs_of(savepoint: Savepoint, base_instant: str) -> bool:
+    for file_names in savepoint.files.values():
+        for file_name in file_names:
+            name = parse_log_name(file_name)
+            if name is not None and name.base_instant == base_instant:
+                return True
+    return False
+
+
+def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
+    """Return what is known of a plan that cannot be read: the file groups with log files on top of it, and the slice before."""
+    operations = []
+    for group in list_groups(table):
+        base_instants = [file_slice.base_instant for file_slice in group.slices]  # the newest first
+        earlier = [base_instant for base_instant in base_instants if base_instant < time]
+        if time in base_instants and earlier:
+            operations.append(CompactionOperation(group.partition_path, group.file_id, earlier[0], None, ()))
+    return CompactionPlan(tuple(operations))
+
+
+def finish_unscheduling(table: TableState) -> TableState:
+    """Take marked plans off the timeline, whose taking off was interrupted; return the table with its timeline afterwards."""
+    leaving = [(instant, plan) for instant, plan in pending_plans(table) if _LEAVING in plan.extra]
+    for instant, plan in leaving:
+        _take_off(table, instant, plan)
+    return reload_timeline(table) if leaving else table
+
+
+def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
+    """Rename log files on top of the plan's instant, then remove the plan. Can be repeated from wherever it stopped."""
+    for operation in plan.operations:
+        _move_logs(table, operation, instant.time, operation.base_instant)
+    table.storage.delete(instant_path(table.base_path, instant))
+
+
+def repair(table: TableState, time: str) -> list[str]:
+    """Rename the log files that were appended since a plan was made to the plan's instant, where they belong.
+
+    For a plan whose taking off by another engine was interrupted. No other writer may be at work on the table.
+
+    Returns:
+        The new names of log files that were renamed.
+
+    Raises:
+        OptionError: there is no such plan.
+        CorruptFile: a file that the plan names is missing.
+    """
+    check_merge_on_read(table)
+    table = reload_timeline(table)
+    plan = plan_of(table, _find_compaction(table, time))
+    renamed: list[str] = []
+    if plan is None:
+        return renamed
+    for operation in plan.operations:
+        _check_files(table, operation)
+        renamed += _move_logs(table, operation, operation.base_instant, time, keep=operation.log_files)
+    return renamed
+
+
+def _check_files(table: TableState, operation: CompactionOperation) -> None:
+    """Raise CorruptFile if a file that an operation names is missing."""
+    folder = join(table.base_path, operation.partition_path)
+    existing = {file.name for file in table.storage.list(folder)}
+    for name in (operation.base_file, *operation.log_files):
+        if name is not None and name not in existing:
+            raise missing_file(join(folder, name))
+
+
+def _move_logs(
+    table: TableState, operation: CompactionOperation, base_instant: str, to: str, keep: Sequence[str] = ()
+) -> list[str]:
+    """Rename log files of a file group from one base instant to another, behind those that have it already.
+
+    Readers merge log files by version, so the files are renamed in reading order and get the next free versions.
+
+    Args:
+        keep: names of log files that stay.
+
+    Returns:
+        The new names.
+    """
+    folder = join(table.base_path, operation.partition_path)
+    names = {}
+    for file in table.storage.list(folder):
+        name = parse_log_name(file.name)
+        if name is not None and not name.is_cdc and name.file_id == operation.file_id:
+            names[file.name] = name
+    kept = frozenset(keep)
+    moved = []
+    for file_name, name in sorted(names.items(), key=lambda item: log_order(item[1])):
+        if name.base_instant != base_instant or file_name in kept:
+            continue
+        version = next_log_version(names.values(), operation.file_id, to)
+        new_name = log_file_name(operation.file_id, to, version, name.write_token)
+        table.storage.move_tree(join(folder, file_name), join(folder, new_name))
+        names[new_name] = replace(name, base_instant=to, version=version)
+        moved.append(new_name)
+    return moved
+
+
+def check_merge_on_read(table: TableState) -> None:
+    """Raise Unsupported for a copy-on-write table, which has nothing to compact."""
+    if not table.is_merge_on_read:
+        raise Unsupported(
+            f"Can only compact table of type {MERGE_ON_READ} and not {table.config.table_type}: {table.base_path} has no "
+            "log files"
+        )

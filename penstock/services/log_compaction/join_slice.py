@@ -1,0 +1,145 @@
+"""The kernel of a log compaction: fold the log of one file slice and write it as one more log file.
+
+Runs in workers or on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.filegroup.log.fold import FoldedLog
+from penstock.filegroup.log.scan import blocks_that_count
+from penstock.filegroup.log.write import BlockFormat, log_fields
+from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.model import FileSlice, LogFile
+from penstock.filegroup.names import log_file_name, log_token
+from penstock.filegroup.slice_rows import MergeCounts, MergeRules, fold_slice_log
+from penstock.filegroup.task_output import FileSettings, TaskOutput
+from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
+from penstock.formats.log.deletes import build_deletes
+from penstock.merge.kernels.gather import Positions
+from penstock.spread.run import this_task
+from penstock.storage import join
+from penstock.storage.os_errors import convert_os_errors
+from penstock.timeline.commit_file import WriteStat
+
+#: Rows whose size is measured to estimate how many fit in a block.
+_SAMPLE_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class JoinTask:
+    """One file slice whose log blocks are joined."""
+
+    file_slice: FileSlice
+    #: Log files of the slice that the plan does not name.
+    later_logs: tuple[LogFile, ...]
+    rules: MergeRules
+    settings: FileSettings
+    max_block_bytes: int
+    block_format: BlockFormat = BlockFormat.AVRO
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The file slices that the task reads."""
+        return (self.file_slice,)
+
+
+def join_slice(task: JoinTask) -> list[WriteStat]:
+    """Write what a slice's log says about each key as one more log file; return its write stat.
+
+    Writes nothing if the slice was changed since it was planned or has no block that counts.
+    """
+    storage = task.settings.storage
+    file_slice = task.file_slice
+    # A log file that only cancels blocks of a failed write holds no block that counts, and does not stand in the way.
+    if blocks_that_count(storage, task.later_logs, task.rules.times):
+        return []
+    blocks = blocks_that_count(storage, file_slice.log_files, task.rules.times)
+    if not blocks:
+        return []
+    counts = MergeCounts()
+    log = fold_slice_log(storage, file_slice, task.rules, task.rules.arrow.names, counts)
+    replaced_instants = tuple(dict.fromkeys(block.instant for _, block in blocks))
+    header = {"instant": task.settings.instant, "schema": task.settings.avro_schema, "compacted_instants": replaced_instants}
+    identity = this_task()
+    output = TaskOutput(task.settings, identity.number, identity.write_token)
+    files = (*file_slice.log_files, *task.later_logs)
+    version = max(file.version for file in files) + 1
+    token = log_token(output.write_token, task.settings.instant)
+    name = log_file_name(file_slice.file_id, file_slice.base_instant, version, token)
+    path = join(file_slice.partition_path, name) if file_slice.partition_path else name
+    size_bytes = 0
+    with output.create(path, MarkerType.APPEND) as sink, convert_os_errors(path):
+        for block in joined_blocks(log, task, header):
+            sink.write(block)
+            size_bytes += len(block)
+    output.finish()
+    rows = int((~log.empty).sum())
+    stat = WriteStat(
+        file_id=file_slice.file_id,
+        partition_path=file_slice.partition_path,
+        path=path,
+        prev_commit=file_slice.base_instant,
+        num_writes=rows,
+        num_update_writes=rows,
+        num_deletes=int(log.empty.sum()),
+        total_write_bytes=size_bytes,
+        file_size_in_bytes=size_bytes,
+        total_log_records=counts.scan.records,
+        total_log_files_compacted=counts.scan.files,
+        total_log_size_compacted=counts.scan.size_bytes,
+        total_updated_records_compacted=len(log.keys),
+        total_log_blocks=counts.scan.blocks,
+        total_corrupt_log_block=counts.scan.corrupt_blocks,
+        total_rollback_blocks=counts.scan.rollback_blocks,
+        log=log_fields(
+            version=version,
+            base_file=file_slice.base_file.name if file_slice.base_file else "",
+            log_files=[*(file.name for file in files), name],
+        ),
+    )
+    return [stat]
+
+
+def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield a folded log as blocks: rows, then deleted keys.
+
+    Keys that were deleted before their row came are in a delete block in front of the rows. All blocks go to one file, however
+    large it gets. A delete needs no ordering value: later blocks replace it, and everything earlier is in these blocks.
+    """
+    keys = pa.chunked_array([log.keys])
+    if log.fresh is not None and log.fresh.any():
+        yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
+    names = task.rules.arrow.names
+    make_block = encode_avro_block
+    if task.block_format is BlockFormat.PARQUET:
+        make_block = partial(encode_parquet_block, codec=task.settings.codec)
+    # At most a quarter of the memory: the rows of a block and their encoded bytes exist next to the folded log.
+    max_bytes = min(task.max_block_bytes, task.rules.memory_bytes // 4)
+    for positions in _split_by_size(log, np.flatnonzero(~log.empty), max_bytes):
+        yield make_block(log.take(positions).select(names), **header)
+    if log.empty.any():
+        yield _delete_block(keys, np.flatnonzero(log.empty), task, header)
+
+
+def _delete_block(keys: pa.ChunkedArray, positions: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
+    partitions = pa.repeat(task.file_slice.partition_path, len(positions))
+    return encode_delete_block(build_deletes(keys.take(pa.array(positions)), partitions), **header)
+
+
+def _split_by_size(log: FoldedLog, positions: Positions, max_bytes: int) -> Iterator[Positions]:
+    """Yield row positions in parts of about the size of a block, estimated from the first rows."""
+    if not len(positions):
+        return
+    sample = positions[:_SAMPLE_ROWS]
+    bytes_per_row = max(1.0, log.take(sample).nbytes / len(sample))
+    rows = max(1, int(max_bytes / bytes_per_row))
+    for start in range(0, len(positions), rows):
+        yield positions[start : start + rows]

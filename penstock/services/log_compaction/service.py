@@ -1,0 +1,117 @@
+"""`LOG_COMPACTION`: the log blocks of a file slice are joined in one more log file.
+
+    <t>.logcompaction.requested (the plan) → inflight → a log file for each slice → <t>.deltacommit
+
+The new log file lies behind the others. Its blocks name the instants of the blocks they replace. Readers that know log compaction
+read the new blocks instead of the replaced ones. Hudi reads both by default (unless `hoodie.optimized.log.blocks.scan.enable` is
+set), which has the same result as long as nothing was written in between. Therefore a slice that was changed since it was planned
+is left alone, and nothing is planned, run or published while a write is under way (`runs_alone`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock import options as o
+from penstock.catalog.listing import list_groups, visibility
+from penstock.catalog.pending import pending_groups, plan_of
+from penstock.commit.file_settings import log_block_format
+from penstock.filegroup.log.scan import blocks_that_count, committed_times
+from penstock.options.operation import Operation
+from penstock.services.compaction.plan import plan_operation, slices_with_logs
+from penstock.services.compaction.planned_slices import list_folders, named_slice, remaining_operations, unnamed_logs
+from penstock.services.compaction.unschedule import check_merge_on_read
+from penstock.services.log_compaction.join_slice import JoinTask, join_slice
+from penstock.services.merge_settings import merge_settings
+from penstock.services.planned import PlannedService, PlanRun
+from penstock.spread.runner import Runner
+from penstock.table import TableState
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.compaction_plan import CompactionPlan, write_plan
+from penstock.timeline.instant import Action, Instant
+
+#: The Java class that Hudi names in plans of log compactions.
+_RUNNER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
+
+
+class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
+    """The blocks of a slice's log files are joined."""
+
+    name = "join logs"
+    title = "join logs of"
+    failure_noun = "joining logs"
+    noun = "log compaction"
+    action = Action.LOG_COMPACTION
+    operation = Operation.LOG_COMPACT
+    stage = "join logs"
+    doing = "joining the logs of"
+    is_compaction = True
+    runs_alone = True
+
+    def follows_write(self, table: TableState) -> bool:
+        """Whether the options ask for log compaction of a table that may have log files."""
+        return self.may_be_due(table) and table.options[o.TABLE_SERVICES_ENABLED]
+
+    def may_be_due(self, table: TableState) -> bool:
+        """Whether the options ask for log compaction of a table that may have log files."""
+        return table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]
+
+    def check_table(self, table: TableState) -> None:
+        """Raise Unsupported for a copy-on-write table."""
+        check_merge_on_read(table)
+
+    def is_due(self, table: TableState) -> bool:
+        """Whether to plan: always, since the plan counts the log blocks of each slice."""
+        return True
+
+    def make_plan(self, table: TableState) -> CompactionPlan | None:
+        """Plan the slices that have so many log blocks that joining them is worthwhile."""
+        busy = pending_groups(table).keys()
+        times = committed_times(table.timeline)
+        operations = []
+        for file_slice in slices_with_logs(list_groups(table), visibility(table), busy):
+            blocks = blocks_that_count(table.storage, file_slice.log_files, times)
+            if len(blocks) >= table.options[o.LOG_COMPACTION_BLOCKS]:
+                operations.append(plan_operation(file_slice, table.options[o.MAX_FILE_SIZE]))
+        if not operations:
+            return None
+        return CompactionPlan(tuple(operations), runner=_RUNNER, preserves_meta=True)
+
+    def encode_plan(self, table: TableState, plan: CompactionPlan) -> bytes:
+        """Return the content of the plan's requested file."""
+        return write_plan(plan)
+
+    def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
+        """Read the plan of a pending log compaction."""
+        return plan_of(table, instant)
+
+    def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
+        """Return a task for each operation of the plan. Raises CorruptFile if a file is missing."""
+        table = run.table
+        rules, settings = merge_settings(table, run.time, run.schema)
+        folders = list_folders(table, run.plan)
+        tasks = []
+        for operation in remaining_operations(table, run.time, run.plan, folders):
+            files = folders[operation.partition_path]
+            file_slice = named_slice(table.base_path, operation, files.sizes)
+            task = JoinTask(
+                file_slice=file_slice,
+                later_logs=unnamed_logs(file_slice, files),
+                rules=rules,
+                settings=settings,
+                max_block_bytes=table.options[o.LOG_BLOCK_MAX_SIZE],
+                block_format=log_block_format(table.options),
+            )
+            tasks.append(task)
+        return tasks
+
+    def count_new_files(self, plan: CompactionPlan) -> int:
+        """Return how many slices the plan names: each gets one log file."""
+        return len(plan.operations)
+
+    def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[JoinTask], runner: Runner) -> list[WriteStat]:
+        """Write a log file for each task whose slice was not changed since it was planned."""
+        return runner.collect(join_slice, tasks, WriteStat)
+
+
+LOG_COMPACTION = LogCompaction()
