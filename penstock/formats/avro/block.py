@@ -1,9 +1,9 @@
-"""Many Avro records of one schema, by columns: the content of a log's Avro blocks to an Arrow table and back.
+"""The content of a log's Avro data block: a list of records, each preceded by its length, to an Arrow table and back.
 
-Kernel. A block is a list of records, each preceded by its length. `avro_places` decodes a field of all records at once,
-`avro_pieces` encodes so. Small blocks, and blocks with very uneven lists, are decoded record by record (`avro_rows`); both
-ways give the same table. Bytes that are no records of the schema give an error: every length is checked against the end
-of its record, and every record must end where its length says. `docs/decisions/0008-avro-blocks-by-columns.md` has the numbers.
+Kernel. `decode.py` decodes one field of all records at once, `encode.py` encodes so. Small blocks, and blocks whose lists have
+very uneven lengths, are decoded record by record (`rows.py`); both decoders return the same table. Malformed bytes raise
+CorruptFile: every length is checked against the end of its record, and every record must end where its length says.
+`docs/decisions/0008-avro-blocks-by-columns.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -24,27 +24,30 @@ from penstock.formats.cast import fit_to_schema
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import Avro, parse_avro
 
-BLOCK_VERSION = 3  # of the content of an Avro block
-RECORDS_AT_ONCE = 32_768  # so that the arrays of places stay in the processor's cache
-FEWEST_FOR_COLUMNS = 100  # below, going record by record is faster
+#: The version of the content of an Avro block, `HoodieLogBlock.version` in Hudi.
+BLOCK_VERSION = 3
+#: How many records are decoded or encoded at once: the arrays of offsets should stay in the processor's cache.
+RECORDS_AT_ONCE = 32_768
+#: With fewer records, decoding record by record is faster than by columns.
+FEWEST_FOR_COLUMNS = 100
 
 _LENGTH = struct.Struct(">i")
-_HEAD = struct.Struct(">ii")
+_HEAD = struct.Struct(">ii")  # version, number of records
 HEAD_BYTES = _HEAD.size
 
 
 def decode_avro_content(
     content: Any, schema: Avro, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None
 ) -> pa.Table:
-    """The records of an Avro block that was written with `schema`.
+    """Return the records of an Avro block that was written with `schema`.
 
-    `columns` leaves out all others, which costs no more than stepping over them. With `read_schema` the table has its
-    columns, types and order: matched by name at every depth, wider types cast up, columns that the block does not have
-    filled with their default or null.
+    With `columns`, other columns are skipped, not decoded. With `read_schema`, the table has the columns, types and order of
+    that schema: columns are matched by name at every depth, narrower types are cast to wider ones, and columns that the block
+    does not have are filled with their default or null.
 
     Raises:
-        CorruptFile: the bytes are not such a block.
-        SchemaError: a schema is no record's, or a stored column cannot become the type asked for.
+        CorruptFile: the bytes are not an Avro block of the schema.
+        SchemaError: a schema is not that of a record, or a stored column cannot be cast to the type of `read_schema`.
     """
     starts, ends = find_records(content)
     if read_schema is not None and columns is None:
@@ -54,47 +57,50 @@ def decode_avro_content(
 
 
 def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
-    """The content of an Avro block with these rows.
+    """Return the content of an Avro block with these rows.
 
     Raises:
-        SchemaError: a column is missing or does not fit, or holds null where the schema has none.
+        SchemaError: a column is missing or cannot be cast, or holds null where the schema has none.
     """
     layout = compile_layout(schema)
     chunks = [_HEAD.pack(BLOCK_VERSION, rows.num_rows)]
     fitted = fit_to_schema(rows, layout.schema)
-    for at in range(0, rows.num_rows, RECORDS_AT_ONCE):
-        chunks.append(encode_records(fitted.slice(at, RECORDS_AT_ONCE), layout, with_length=True))
+    for first in range(0, rows.num_rows, RECORDS_AT_ONCE):
+        chunks.append(encode_records(fitted.slice(first, RECORDS_AT_ONCE), layout, with_length=True))
     return pa.py_buffer(b"".join(chunks))
 
 
 def find_records(content: Any) -> tuple[Offsets, Offsets]:
-    """Where each record of an Avro block begins and ends.
+    """Return the byte offsets at which the records of an Avro block begin and end.
 
     Raises:
         CorruptFile: the lengths do not add up to the content, or the version is unknown.
     """
     view = memoryview(content)
-    count = read_record_count(view, len(view))
-    places = []
-    at, size, length_at = _HEAD.size, len(view), _LENGTH.unpack_from
+    size = len(view)
+    count = read_record_count(view, size)
+    length_offsets = []
+    offset = _HEAD.size
+    unpack_length = _LENGTH.unpack_from
     try:
-        for _ in range(count):  # each length says where the next one is: the one step that cannot be taken by columns
-            places.append(at)
-            at += length_at(view, at)[0] + 4
+        # A loop over records: each length says where the next length is, which no numpy operation can follow.
+        for _ in range(count):
+            length_offsets.append(offset)
+            offset += unpack_length(view, offset)[0] + _LENGTH.size
     except struct.error:
-        raise CorruptFile(f"record {len(places)} of {count} in an Avro block begins past its end") from None
-    starts = np.array([*places, at], np.int64) + 4
-    if at != size or (starts[1:] < starts[:-1] + 4).any():
+        raise CorruptFile(f"record {len(length_offsets)} of {count} in an Avro block begins past its end") from None
+    starts = np.array([*length_offsets, offset], np.int64) + _LENGTH.size
+    # A negative length leads backwards.
+    if offset != size or (starts[1:] < starts[:-1] + _LENGTH.size).any():
         raise CorruptFile(f"an Avro block of {size} bytes has {count} records whose lengths do not add up to it")
-    starts, ends = starts[:-1], starts[1:] - 4
-    return starts, ends
+    return starts[:-1], starts[1:] - _LENGTH.size
 
 
 def read_record_count(head: Any, size: int) -> int:
-    """How many records an Avro block of so many bytes has, by its first bytes.
+    """Return the number of records of an Avro block of `size` bytes, from its first bytes.
 
     Raises:
-        CorruptFile: they cannot be that many, or the version is unknown.
+        CorruptFile: the block is too small for that many records, or the version is unknown.
     """
     if size < _HEAD.size:
         raise CorruptFile(f"an Avro block of {size} bytes has no head")
@@ -107,11 +113,11 @@ def read_record_count(head: Any, size: int) -> int:
 
 
 def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """The records that lie at these places of `data`, in order and without overlap.
+    """Return the records between these byte offsets of `data`, which ascend and do not overlap.
 
     Raises:
         CorruptFile: a record is not one of this schema.
-        SchemaError: the schema is no record's.
+        SchemaError: the schema is not that of a record.
     """
     layout = compile_layout(schema)
     wanted = [name for name in layout.record.names if columns is None or name in columns]
@@ -119,38 +125,46 @@ def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, c
     if not len(starts):
         return target.empty_table()
     buffer = pa.py_buffer(data)
-    parts = []
-    for at in range(0, len(starts), RECORDS_AT_ONCE):
-        some = slice(at, at + RECORDS_AT_ONCE)
-        parts += _decode_some(buffer, starts[some], ends[some], layout, target)
-    return pa.Table.from_batches(parts, target)
+    batches = []
+    for first in range(0, len(starts), RECORDS_AT_ONCE):
+        part = slice(first, first + RECORDS_AT_ONCE)
+        batches += _decode_part(buffer, starts[part], ends[part], layout, target)
+    return pa.Table.from_batches(batches, target)
 
 
-def _decode_some(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: AvroLayout, target: pa.Schema) -> list[Any]:
+def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: AvroLayout, target: pa.Schema) -> list[Any]:
+    """Return the records as record batches, decoded by whichever decoder is faster."""
     by_rows = can_read_rows(layout)
     if by_rows and len(starts) < FEWEST_FOR_COLUMNS:
         return decode_rows(buffer, starts, ends, layout, target).to_batches()
     base = int(starts[0])
     window = buffer.slice(base, int(ends[-1]) - base)
+    decoder = ColumnDecoder(window, allow_uneven=not by_rows)
     try:
-        columns = ColumnDecoder(window, allow_uneven=not by_rows).record(layout, starts - base, ends - base, target)
+        columns = decoder.decode_columns(layout, starts - base, ends - base, target)
     except UnevenLists:
         return decode_rows(buffer, starts, ends, layout, target).to_batches()
-    return [pa.RecordBatch.from_arrays(columns, schema=target)] if columns else _no_columns(len(starts))
+    if not columns:
+        return [_batch_without_columns(len(starts))]
+    return [pa.RecordBatch.from_arrays(columns, schema=target)]
 
 
-def _no_columns(count: int) -> list[Any]:
-    return [pa.table({"_": pa.nulls(count)}).select([]).to_batches()[0]] if count else []
+def _batch_without_columns(count: int) -> Any:
+    """Return a batch of `count` rows and no columns, which `from_arrays` cannot make."""
+    return pa.table({"_": pa.nulls(count)}).select([]).to_batches()[0]
 
 
 def resolve_schema(rows: pa.Table, read_schema: Avro, columns: Sequence[str] | None) -> pa.Table:
-    """Rows with the columns of another schema."""
+    """Return the rows with the columns of `read_schema` that `columns` names; new columns hold their default or null."""
     fields = [field for field in parse_avro(read_schema)["fields"] if columns is None or field["name"] in columns]
     target = avro_to_arrow(read_schema)
     for field in fields:
+        name = field["name"]
         default = field.get("default")
-        if field["name"] not in rows.column_names and isinstance(default, bool | int | float | str):
-            kind = target.field(field["name"]).type
-            value = default.encode("latin-1") if pa.types.is_binary(kind) and isinstance(default, str) else default
-            rows = rows.append_column(field["name"], pa.repeat(pa.scalar(value, kind), rows.num_rows))
+        if name in rows.column_names or not isinstance(default, bool | int | float | str):
+            continue
+        kind = target.field(name).type
+        if pa.types.is_binary(kind) and isinstance(default, str):
+            default = default.encode("latin-1")  # how Avro writes bytes in JSON
+        rows = rows.append_column(name, pa.repeat(pa.scalar(default, kind), rows.num_rows))
     return fit_to_schema(rows, pa.schema([target.field(field["name"]) for field in fields]))

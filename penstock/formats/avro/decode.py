@@ -1,12 +1,13 @@
-"""Avro values at many places at once: the reading half of `avro_columns`.
+"""Decodes a field of many Avro records at once: the reading half of `block.py`.
 
-Kernel. Records do not have to be walked one by one: the place where a field begins is an array with one number per
-record, and the end of one field is the beginning of the next. So each field is decoded for all records at once, and the
-slices of text are gathered by Arrow. Every length is checked against the end of its record before it is used.
+Kernel. The offset at which a field begins is an array with one number per record, and the end of a field is the beginning of
+the next field. So each field is decoded for all records with a few numpy operations, and Arrow gathers the slices of text. Every
+length is checked against the end of its record before it is used.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,319 +32,382 @@ from penstock.formats.avro.layout import (
     min_size,
 )
 
-FEWEST_PER_STEP = 16  # lists so uneven that a step of all lists moves fewer than this are better read record by record
-_EMPTY_ITEMS = 1 << 16  # most items in a list whose items take no bytes
+#: If one step over all lists finds fewer items than this on average, decoding record by record is faster.
+FEWEST_PER_STEP = 16
+#: The most items of a list whose items take no bytes: the size of the record does not bound their number.
+_MOST_EMPTY_ITEMS = 1 << 16
 
+#: Byte offsets in a buffer, or numbers of items, one per record or value.
 Offsets = npt.NDArray[np.int64]
 
 
 class UnevenLists(Exception):
-    """Lists of very different lengths: going through them side by side would move few at a time."""
+    """The lists have very different lengths: each step over all lists would find few items. Decode record by record."""
 
 
 class ColumnDecoder:
-    """Decodes values that begin at many places of one buffer at once.
+    """Decodes values that begin at many offsets of one buffer at once.
 
-    `at` has the beginning of a value for each record, `ends` the end of that record; both grow. A method gives the values
-    and the places behind them. No place ever passes the end of its record.
+    In all methods `at` holds the offset of a value for each record and `ends` the end of that record; both ascend. Methods return
+    the values and the offsets behind the values. No offset ever passes the end of its record.
     """
 
     def __init__(self, buffer: pa.Buffer, *, allow_uneven: bool) -> None:
-        self._short = buffer.size < 8
-        self._buffer = pa.py_buffer(buffer.to_pybytes() + bytes(8)) if self._short else buffer
+        # Padded, so that there are eight bytes to read a word from.
+        is_short = buffer.size < 8
+        self._buffer = pa.py_buffer(buffer.to_pybytes() + bytes(8)) if is_short else buffer
         self._bytes = np.frombuffer(self._buffer, np.uint8)
         self._allow_uneven = allow_uneven
-        self._words: Any = self._every(8)
+        self._words: Any = self._overlapping_runs(8)
 
-    def record(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
-        """The columns of `target`, of records that begin at `at` and fill the room to `ends`."""
-        found = {}
+    def decode_columns(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
+        """Return the columns of `target` of the records from `at` to `ends`.
+
+        Raises:
+            CorruptFile: a record is not one of the layout.
+            UnevenLists: decoding record by record is faster, and `allow_uneven` is not set.
+        """
+        arrays = {}
         for name, node in zip(layout.record.names, layout.record.fields, strict=True):
             try:
                 if name in target.names:
-                    found[name], at = self.values(node, at, ends)
+                    arrays[name], at = self.decode_values(node, at, ends)
                 else:
                     at = self.skip(node, at, ends)
             except CorruptFile as cause:
                 raise CorruptFile(f"column {name!r} of an Avro block: {cause}") from cause
         if not np.array_equal(at, ends):
-            raise CorruptFile(f"record {int(np.flatnonzero(at != ends)[0])} of an Avro block does not end where its length says")
-        return [found[name] for name in target.names]
+            record = int(np.flatnonzero(at != ends)[0])
+            raise CorruptFile(f"record {record} of an Avro block does not end where its length says")
+        return [arrays[name] for name in target.names]
 
-    def values(self, node: Node, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """The values that begin at these places, and where they end."""
+    def decode_values(self, node: Node, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        """Return the values that begin at these offsets as an Arrow array, and the offsets behind them."""
         if not len(at):
             return pa.array([], node.arrow), at
         match node:
             case UnionNode():
-                return self._union(node, at, ends)
+                return self._decode_union(node, at, ends)
             case SizedNode():
-                starts, stops = self._sized(at, ends)
-                return self._text(starts, stops, node.arrow), stops
+                starts, stops = self._read_sized(at, ends)
+                return self._gather_slices(starts, stops, node.arrow), stops
             case IntegerNode():
-                numbers, stops = self._numbers(node, at, ends)
+                numbers, stops = self._read_integers(node, at, ends)
                 array = pa.array(numbers).view(node.arrow)
-                return _checked(array) if pa.types.is_time(node.arrow) else array, stops
+                if pa.types.is_time(node.arrow):
+                    _check_values(array)
+                return array, stops
             case FixedNode(size=size):
-                return self._plain(node, at, ends), at + size
+                return self._decode_fixed(node, at, ends), at + size
             case BooleanNode():
-                return self._flags(at, ends), at + 1
-            case DecimalNode():
-                starts, stops = self._sized(at, ends) if node.size is None else self._room(at, node.size, ends)
-                return self._decimals(starts, stops, node.arrow), stops
+                return self._decode_booleans(at, ends), at + 1
+            case DecimalNode(size=None):
+                starts, stops = self._read_sized(at, ends)
+                return self._decode_decimals(starts, stops, node.arrow), stops
+            case DecimalNode(size=int(size)):
+                stops = self._skip_bytes(at, size, ends)
+                return self._decode_decimals(at, stops, node.arrow), stops
             case EnumNode():
-                numbers, stops = self._choices(node, at, ends)
+                numbers, stops = self._read_symbol_numbers(node, at, ends)
                 return pa.array(node.symbols, node.arrow).take(pa.array(numbers)), stops
             case RecordNode():
-                return self._fields(node, at, ends)
+                return self._decode_fields(node, at, ends)
             case ArrayNode(item=item):
-                places, item_ends, counts, stops = self._items(item, at, ends)
-                values, _ = self.values(item, places, item_ends)
-                return pa.ListArray.from_arrays(_offsets(counts), values, type=node.arrow), stops
+                items = self._find_items(item, at, ends)
+                values, _ = self.decode_values(item, items.starts, items.ends)
+                return pa.ListArray.from_arrays(_list_offsets(items.counts), values, type=node.arrow), items.stops
             case MapNode():
-                return self._entries(node, at, ends)
+                return self._decode_map(node, at, ends)
+        raise AssertionError(node)
 
     def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
-        """Where the values that begin at these places end."""
+        """Return the offsets behind the values that begin at these offsets. The values are checked as if decoded."""
         if not len(at):
             return at
-        if (size := constant_size(node)) is not None:
-            return self._room(at, size, ends)[1]
+        size = constant_size(node)
+        if size is not None:
+            return self._skip_bytes(at, size, ends)
         match node:
             case SizedNode() | DecimalNode():
-                return self._sized(at, ends)[1]
+                _, stops = self._read_sized(at, ends)
+                return stops
             case IntegerNode():
-                return self._numbers(node, at, ends)[1]
+                _, stops = self._read_integers(node, at, ends)
+                return stops
             case EnumNode():
-                return self._choices(node, at, ends)[1]
+                _, stops = self._read_symbol_numbers(node, at, ends)
+                return stops
             case RecordNode(fields=fields):
                 for field in fields:
                     at = self.skip(field, at, ends)
                 return at
             case UnionNode(value=value):
-                filled, at = self._branches(node, at, ends)
-                if filled.all():
+                present, at = self._read_branches(node, at, ends)
+                if present.all():
                     return self.skip(value, at, ends)
                 at = at.copy()
-                at[filled] = self.skip(value, at[filled], ends[filled])
+                at[present] = self.skip(value, at[present], ends[present])
                 return at
             case ArrayNode(item=item):
-                return self._items(item, at, ends)[3]
+                return self._find_items(item, at, ends).stops
             case MapNode():
-                return self._items(_pair(node), at, ends)[3]
+                return self._find_items(_entry_node(node), at, ends).stops
         raise AssertionError(node)
 
-    def _every(self, size: int) -> npt.NDArray[Any]:
-        """The buffer as overlapping runs of `size` bytes, one from every place on."""
+    def _overlapping_runs(self, size: int) -> npt.NDArray[Any]:
+        """Return a view of the buffer as runs of `size` bytes, one from every offset on: indexing by offsets gathers values."""
+        if not size:
+            return np.empty(len(self._bytes) + 1, "V0")
         count = max(0, len(self._bytes) - size + 1)
-        return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,)) if size else np.empty(len(self._bytes) + 1, "V0")
+        return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,))
 
-    def _room(self, at: Offsets, size: int, ends: Offsets) -> tuple[Offsets, Offsets]:
+    def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
+        """Return the offsets `size` bytes further. Raises CorruptFile if one passes the end of its record."""
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
-        return at, stops
+        return stops
 
-    def _varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Numbers of seven bits to a byte, low bits first, still zigzag."""
+    def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
+        """Return the numbers at these offsets, still zigzag: seven bits per byte, low bits first.
+
+        The eight bytes from each offset on are handled as one word. The lowest byte without its high bit set is the last byte of
+        the number. A cast to float64 finds its place: the exponent of a power of two is the number of its bit.
+        """
         if (at >= ends).any():
             raise CorruptFile("a value begins past the end of its record")
         first = self._bytes[at]
         if first.max() < 0x80:
             return first.astype(np.uint64), at + 1
         words = self._words_at(at)
-        stop = ~words & _HIGH_BITS
-        lowest = stop & (~stop + _ONE)
-        sizes = (((lowest.astype(np.float64).view(np.uint64) >> _U[52]) - _U[1022]) >> _U[3]).astype(np.int64)
-        raw = _squeezed(words & (lowest - _ONE) & ~_HIGH_BITS)
-        if not stop.all():
-            self._finish_long(raw, sizes, words, stop == 0, at, ends)
+        stop_bits = ~words & _HIGH_BITS
+        lowest = stop_bits & (~stop_bits + _ONE)
+        exponents = lowest.astype(np.float64).view(np.uint64) >> _U[52]
+        sizes = ((exponents - _U[1022]) >> _U[3]).astype(np.int64)
+        numbers = _pack_groups(words & (lowest - _ONE) & ~_HIGH_BITS)
+        if not stop_bits.all():
+            self._finish_long_numbers(numbers, sizes, words, stop_bits == 0, at, ends)
         stops = at + sizes
         if (stops > ends).any():
             raise CorruptFile("a number reaches past the end of its record")
-        return raw, stops
+        return numbers, stops
 
-    def _finish_long(
-        self, raw: npt.NDArray[np.uint64], sizes: Offsets, words: npt.NDArray[np.uint64], long: Any, at: Offsets, ends: Offsets
+    def _finish_long_numbers(
+        self,
+        numbers: npt.NDArray[np.uint64],
+        sizes: Offsets,
+        words: npt.NDArray[np.uint64],
+        is_long: npt.NDArray[np.bool_],
+        at: Offsets,
+        ends: Offsets,
     ) -> None:
-        """Put in the numbers of nine or ten bytes."""
-        places = at[long] + 8
-        if (places >= ends[long]).any():
+        """Set `numbers` and `sizes` where `is_long`: numbers of nine or ten bytes, which do not end within a word."""
+        ninth_at = at[is_long] + 8
+        if (ninth_at >= ends[is_long]).any():
             raise CorruptFile("a number reaches past the end of its record")
-        ninth = self._bytes[places].astype(np.uint64)
-        goes_on = ninth >= _U[0x80]
-        tenth = np.where(goes_on, self._bytes[np.minimum(places + 1, len(self._bytes) - 1)], 0).astype(np.uint64)
+        ninth = self._bytes[ninth_at].astype(np.uint64)
+        has_tenth = ninth >= _U[0x80]
+        tenth_at = np.minimum(ninth_at + 1, len(self._bytes) - 1)
+        tenth = np.where(has_tenth, self._bytes[tenth_at], 0).astype(np.uint64)
         if (tenth > _ONE).any():
             raise CorruptFile("a number of more than 64 bits")
-        low = _squeezed(words[long] & ~_HIGH_BITS)
-        raw[long] = low | ((ninth & _U[0x7F]) << _U[56]) | (tenth << _U[63])
-        sizes[long] = np.where(goes_on, 10, 9)
+        low = _pack_groups(words[is_long] & ~_HIGH_BITS)
+        numbers[is_long] = low | ((ninth & _U[0x7F]) << _U[56]) | (tenth << _U[63])
+        sizes[is_long] = np.where(has_tenth, 10, 9)
 
     def _words_at(self, at: Offsets) -> npt.NDArray[np.uint64]:
-        """Eight bytes from each place on, as little-endian numbers; zeros past the end of the buffer."""
+        """Return the eight bytes from each offset on as little-endian numbers, with zeros past the end of the buffer."""
         last = len(self._bytes) - 8
         if at[-1] <= last:
             return np.asarray(self._words[at].view("<u8"), np.uint64)
-        near = np.minimum(at, last)
-        return np.asarray(self._words[near].view("<u8"), np.uint64) >> ((at - near) * 8).astype(np.uint64)
+        clipped = np.minimum(at, last)
+        excess_bits = ((at - clipped) * 8).astype(np.uint64)
+        return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
 
-    def _signed(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        raw, stops = self._varints(at, ends)
-        return (raw >> _ONE).view(np.int64) ^ -(raw & _ONE).view(np.int64), stops
+    def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the signed numbers at these offsets, and the offsets behind them."""
+        zigzag, stops = self._read_varints(at, ends)
+        return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
-    def _numbers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        numbers, stops = self._signed(at, ends)
+    def _read_integers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        numbers, stops = self._read_longs(at, ends)
         if node.bits == 64:
             return numbers, stops
-        small = numbers.astype(np.int32)
-        if not np.array_equal(small, numbers):
+        ints = numbers.astype(np.int32)
+        if not np.array_equal(ints, numbers):
             raise CorruptFile("an int of more than 32 bits")
-        return small, stops
+        return ints, stops
 
-    def _sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Where the bytes behind a length begin and end."""
-        lengths, starts = self._signed(at, ends)
+    def _read_sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the offsets at which the bytes behind each length begin and end."""
+        lengths, starts = self._read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
         return starts, starts + lengths
 
-    def _text(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """The slices of the buffer from `starts` to `stops`.
+    def _gather_slices(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
+        """Return the slices of the buffer from `starts` to `stops` as an array of strings or binaries.
 
-        Arrow gathers them: of an array over the whole buffer, whose values are the slices and the gaps between them, it takes
-        every other one.
+        An Arrow array over the whole buffer has the slices and the gaps between them as its values. Taking every second value
+        gathers the slices without a loop.
         """
-        narrow = len(self._bytes) < 2**31
-        offsets = np.empty(2 * len(starts), np.int32 if narrow else np.int64)
-        offsets[0::2], offsets[1::2] = starts, stops
-        carrier = pa.binary() if narrow else pa.large_binary()
+        fits_int32 = len(self._bytes) < 2**31
+        offsets = np.empty(2 * len(starts), np.int32 if fits_int32 else np.int64)
+        offsets[0::2] = starts
+        offsets[1::2] = stops
+        binary_type = pa.binary() if fits_int32 else pa.large_binary()
         count = len(offsets) - 1
-        all_slices = pa.Array.from_buffers(carrier, count, [None, pa.py_buffer(offsets), self._buffer], null_count=0)
-        taken = all_slices.take(pa.array(np.arange(0, count, 2, dtype=offsets.dtype)))
+        slices_and_gaps = pa.Array.from_buffers(binary_type, count, [None, pa.py_buffer(offsets), self._buffer], null_count=0)
+        slices = slices_and_gaps.take(pa.array(np.arange(0, count, 2, dtype=offsets.dtype)))
         try:
-            return taken if taken.type.equals(kind) else taken.cast(kind)
+            return slices if slices.type.equals(kind) else slices.cast(kind)
         except pa.ArrowInvalid as cause:
             raise CorruptFile("a text is not UTF-8") from cause
 
-    def _plain(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
-        self._room(at, node.size, ends)
+    def _decode_fixed(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
+        self._skip_bytes(at, node.size, ends)
         if not node.size:
             return pa.array([b""] * len(at), node.arrow)
-        found = np.ascontiguousarray(self._every(node.size)[at])
-        return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(found.view(np.uint8))], null_count=0)
+        values = np.ascontiguousarray(self._overlapping_runs(node.size)[at])
+        return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(values.view(np.uint8))], null_count=0)
 
-    def _flags(self, at: Offsets, ends: Offsets) -> Any:
-        self._room(at, 1, ends)
-        found = self._bytes[at]
-        if found.max() > 1:
+    def _decode_booleans(self, at: Offsets, ends: Offsets) -> Any:
+        self._skip_bytes(at, 1, ends)
+        values = self._bytes[at]
+        if values.max() > 1:
             raise CorruptFile("a boolean is neither 0 nor 1")
-        return pa.array(found.astype(bool))
+        return pa.array(values.astype(bool))
 
-    def _choices(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        numbers, stops = self._signed(at, ends)
+    def _read_symbol_numbers(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        numbers, stops = self._read_longs(at, ends)
         if numbers.min() < 0 or numbers.max() >= len(node.symbols):
             raise CorruptFile(f"an enum of {len(node.symbols)} symbols has a number outside of them")
         return numbers, stops
 
-    def _decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Whole numbers, big end first, as Arrow's of sixteen bytes, little end first."""
+    def _decode_decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
+        """Return the big-endian numbers from `starts` to `stops` as Arrow decimals: sixteen bytes, little-endian."""
         sizes = stops - starts
-        filled = sizes > 0
+        has_bytes = sizes > 0
         negative = np.zeros(len(starts), bool)
-        negative[filled] = self._bytes[starts[filled]] >= 0x80
+        negative[has_bytes] = self._bytes[starts[has_bytes]] >= 0x80
         sign = np.where(negative, 0xFF, 0).astype(np.uint8)
         numbers = np.repeat(sign[:, None], 16, axis=1)
-        for place in range(int(sizes.max())):
-            has = sizes > place
-            found = self._bytes[stops[has] - 1 - place]
+        for place in range(int(sizes.max())):  # a loop over bytes of a decimal, from the lowest on, not over records
+            has_place = sizes > place
+            digits = self._bytes[stops[has_place] - 1 - place]
             if place < 16:
-                numbers[has, place] = found
-            elif (found != sign[has]).any():
+                numbers[has_place, place] = digits
+            elif (digits != sign[has_place]).any():
                 raise CorruptFile("a decimal of more than 128 bits")
         buffer = pa.py_buffer(np.ascontiguousarray(numbers))
-        return _checked(pa.Array.from_buffers(kind, len(starts), [None, buffer], null_count=0))
+        decimals = pa.Array.from_buffers(kind, len(starts), [None, buffer], null_count=0)
+        _check_values(decimals)
+        return decimals
 
-    def _branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
-        """Which values are not null, and where they begin."""
-        self._room(at, 1, ends)
+    def _read_branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
+        """Return which values are not null, and the offsets behind the branch numbers. These are zigzag, so doubled."""
+        self._skip_bytes(at, 1, ends)
         branch = self._bytes[at]
-        filled: npt.NDArray[np.bool_] = branch == node.value_at * 2
-        if not filled.all() and (node.null_at is None or (branch[~filled] != node.null_at * 2).any()):
+        present: npt.NDArray[np.bool_] = branch == node.value_at * 2
+        if not present.all() and (node.null_at is None or (branch[~present] != node.null_at * 2).any()):
             raise CorruptFile("a union has a branch that its schema does not have")
-        return filled, at + 1
+        return present, at + 1
 
-    def _union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        filled, at = self._branches(node, at, ends)
-        if filled.all():
-            return self.values(node.value, at, ends)
-        dense, stops = self.values(node.value, at[filled], ends[filled])
-        at[filled] = stops
-        return dense.take(pa.array(np.cumsum(filled) - 1, mask=~filled)), at
+    def _decode_union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        present, at = self._read_branches(node, at, ends)
+        if present.all():
+            return self.decode_values(node.value, at, ends)
+        dense, stops = self.decode_values(node.value, at[present], ends[present])
+        at[present] = stops
+        return dense.take(pa.array(np.cumsum(present) - 1, mask=~present)), at
 
-    def _fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+    def _decode_fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
         if not node.fields:
             return pa.array([{}] * len(at), node.arrow), at
         columns = []
         for field in node.fields:
-            column, at = self.values(field, at, ends)
+            column, at = self.decode_values(field, at, ends)
             columns.append(column)
         return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
-    def _entries(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        places, item_ends, counts, stops = self._items(_pair(node), at, ends)
-        keys, places = self.values(SizedNode(pa.string()), places, item_ends)
-        values, _ = self.values(node.value, places, item_ends)
-        return pa.MapArray.from_arrays(_offsets(counts), keys, values, type=node.arrow), stops
+    def _decode_map(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        items = self._find_items(_entry_node(node), at, ends)
+        keys, value_starts = self.decode_values(SizedNode(pa.string()), items.starts, items.ends)
+        values, _ = self.decode_values(node.value, value_starts, items.ends)
+        return pa.MapArray.from_arrays(_list_offsets(items.counts), keys, values, type=node.arrow), items.stops
 
-    def _items(self, item: Node, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets, Offsets, Offsets]:
-        """Where the items of each list begin, the ends of their records, how many each list has, and where the lists end.
+    def _find_items(self, item: Node, at: Offsets, ends: Offsets) -> _Items:
+        """Find the items of the lists that begin at these offsets.
 
-        All lists are walked side by side: one step finds the next item of every list that has one.
+        All lists are walked at the same time: one step finds the next item of every list that has another one.
         """
-        at, counts = at.copy(), np.zeros(len(at), np.int64)
-        lists: list[Offsets] = []
-        places: list[Offsets] = []
+        at = at.copy()
+        counts = np.zeros(len(at), np.int64)
+        list_parts: list[Offsets] = []
+        start_parts: list[Offsets] = []
         open_lists = np.arange(len(at))
         while len(open_lists):
-            left, stops = self._signed(at[open_lists], ends[open_lists])
-            if (backward := left < 0).any():  # a run that also says its size in bytes
-                stops[backward] = self._signed(stops[backward], ends[open_lists[backward]])[1]
-                left = np.abs(left)
+            run_counts, stops = self._read_longs(at[open_lists], ends[open_lists])
+            has_size = run_counts < 0
+            if has_size.any():  # Avro: a negative count is followed by the size of the run in bytes
+                _, stops[has_size] = self._read_longs(stops[has_size], ends[open_lists[has_size]])
+                run_counts = np.abs(run_counts)
             at[open_lists] = stops
-            goes_on = left != 0
-            open_lists, left = open_lists[goes_on], left[goes_on]
-            self._check_counts(item, left, ends[open_lists] - at[open_lists])
-            counts[open_lists] += left
-            self._walk(item, open_lists, left, at, ends, lists, places)
-        if not places:
-            return np.empty(0, np.int64), np.empty(0, np.int64), counts, at
-        owner, place = np.concatenate(lists), np.concatenate(places)
-        order = np.argsort(owner, kind="stable")
-        return place[order], ends[owner[order]], counts, at
+            goes_on = run_counts != 0
+            open_lists = open_lists[goes_on]
+            run_counts = run_counts[goes_on]
+            self._check_counts(item, run_counts, ends[open_lists] - at[open_lists])
+            counts[open_lists] += run_counts
+            self._walk_runs(item, open_lists, run_counts, at, ends, list_parts, start_parts)
+        if not start_parts:
+            return _Items(np.empty(0, np.int64), np.empty(0, np.int64), counts, at)
+        lists = np.concatenate(list_parts)
+        starts = np.concatenate(start_parts)
+        # Steps found the items across the lists; the stable sort puts each list's items together, in their order.
+        order = np.argsort(lists, kind="stable")
+        return _Items(starts[order], ends[lists[order]], counts, at)
 
-    def _walk(
-        self, item: Node, going: Offsets, left: Offsets, at: Offsets, ends: Offsets, lists: list[Offsets], places: list[Offsets]
+    def _walk_runs(
+        self,
+        item: Node,
+        lists: Offsets,
+        run_counts: Offsets,
+        at: Offsets,
+        ends: Offsets,
+        list_parts: list[Offsets],
+        start_parts: list[Offsets],
     ) -> None:
-        """Step over the items of one run of each list in `going`, noting where they begin; `at` ends up behind them."""
-        if (size := constant_size(item)) is not None:
-            owner = np.repeat(going, left)
-            number = np.arange(len(owner)) - np.repeat(np.cumsum(left) - left, left)
-            lists.append(owner)
-            places.append(at[owner] + number * size)
-            at[going] += left * size
+        """Walk one run of items of each list in `lists`, and move `at` of these lists behind the run.
+
+        Appends the number of the list of each item to `list_parts`, and the item's offset to `start_parts`.
+        """
+        size = constant_size(item)
+        if size is not None:
+            item_lists = np.repeat(lists, run_counts)
+            number_in_run = np.arange(len(item_lists)) - np.repeat(np.cumsum(run_counts) - run_counts, run_counts)
+            list_parts.append(item_lists)
+            start_parts.append(at[item_lists] + number_in_run * size)
+            at[lists] += run_counts * size
             return
-        while len(going):
-            lists.append(going)
-            places.append(at[going])
-            at[going] = self.skip(item, at[going], ends[going])
-            left = left - 1
-            if not left.all():
-                going, left = going[left > 0], left[left > 0]
+        while len(lists):
+            list_parts.append(lists)
+            start_parts.append(at[lists])
+            at[lists] = self.skip(item, at[lists], ends[lists])
+            run_counts = run_counts - 1
+            if not run_counts.all():
+                lists = lists[run_counts > 0]
+                run_counts = run_counts[run_counts > 0]
 
     def _check_counts(self, item: Node, counts: Offsets, room: Offsets) -> None:
-        least = min_size(item)
-        most = room // least if least else np.full(len(room), _EMPTY_ITEMS)
-        if (counts < 0).any() or (counts > most).any():
+        """Check the counts of runs against the bytes that are left of their records.
+
+        Raises:
+            CorruptFile: a count is larger than the record allows.
+            UnevenLists: walking all lists together would be slow.
+        """
+        fewest_bytes = min_size(item)
+        most = room // fewest_bytes if fewest_bytes else np.full(len(room), _MOST_EMPTY_ITEMS)
+        if (counts < 0).any() or (counts > most).any():  # the absolute value of the smallest long is negative
             raise CorruptFile("a list claims more items than its record has room for")
         if self._allow_uneven or not len(counts) or constant_size(item) is not None:
             return
@@ -352,38 +416,57 @@ class ColumnDecoder:
             raise UnevenLists
 
 
+@dataclass(frozen=True)
+class _Items:
+    """The items of many lists, list by list.
+
+    Attributes:
+        starts: the offset of each item.
+        ends: the end of the record of each item.
+        counts: the number of items of each list.
+        stops: the offset behind each list.
+    """
+
+    starts: Offsets
+    ends: Offsets
+    counts: Offsets
+    stops: Offsets
+
+
 _ONE = np.uint64(1)
+#: Numbers as numpy scalars, so that operations with arrays of uint64 return arrays of uint64 in every version of numpy.
 _U = {number: np.uint64(number) for number in (1, 2, 3, 4, 52, 56, 63, 0x7F, 0x80, 1022)}
 _HIGH_BITS = np.uint64(0x8080808080808080)
-_SQUEEZE = [  # pairs of groups move together: 7+7, 14+14, 28+28 bits
+#: Steps that join neighbouring groups of bits: 7+7, 14+14, 28+28. Each: the low groups, the high groups, and their shift.
+_PACKING = [
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), _U[1]),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), _U[2]),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), _U[4]),
 ]
 
 
-def _squeezed(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Eight groups of seven bits, one in each byte, as one number of 56 bits."""
-    for low, high, shift in _SQUEEZE:
+def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return eight groups of seven bits, one in each byte, as one number of 56 bits."""
+    for low, high, shift in _PACKING:
         groups = (groups & low) | ((groups & high) >> shift)
     return groups
 
 
-def _checked(array: Any) -> Any:
-    """The array itself, if its type holds all its values: decimals of too many digits, times past midnight are damage."""
+def _check_values(array: Any) -> None:
+    """Raise CorruptFile if a value is outside of its type: a decimal of too many digits, a time past midnight."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as cause:
         raise CorruptFile(f"a value that {array.type} does not hold") from cause
-    return array
 
 
-def _pair(node: MapNode) -> RecordNode:
-    """A map's entry as a record."""
+def _entry_node(node: MapNode) -> RecordNode:
+    """Return the node of a map's entry: a record of key and value."""
     return RecordNode(None, ("key", "value"), (SizedNode(pa.string()), node.value))
 
 
-def _offsets(counts: Offsets) -> Any:
+def _list_offsets(counts: Offsets) -> Any:
+    """Return the Arrow offsets of lists with these numbers of items."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     if offsets[-1] >= 2**31:

@@ -1,8 +1,8 @@
-"""Avro records from the columns of an Arrow table: the writing half of `avro_columns`.
+"""Encodes the columns of an Arrow table as Avro records: the writing half of `block.py`.
 
-Kernel. Every column becomes segments, one binary value per record: short ones (lengths, numbers, union branches) are put
-side by side in a matrix of bytes, of which each row uses as many as it needs; texts stay the arrays they are. Arrow then
-lays the segments of a record behind one another, for all records in one step.
+Kernel. Each column becomes one or more *segments*: an array with some bytes for every record. Short segments (lengths, numbers,
+union branches) are the rows of a byte matrix, of which each row uses only as many bytes as its value needs. Segments of
+text are the binary arrays of the column itself. Arrow then concatenates the segments of each record, for all records in one step.
 """
 
 from __future__ import annotations
@@ -34,244 +34,282 @@ from penstock.formats.avro.layout import (
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
+#: Bytes of an Arrow decimal128.
+_DECIMAL_BYTES = 16
+
 
 @dataclass(frozen=True)
 class ShortSegment:
-    """A few bytes per record: row i of `cells`, where `used` says so."""
+    """A few bytes per record: of row i of the matrix `cells`, the bytes at which `used` is True."""
 
     cells: Bytes
     used: Mask
 
     def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the number of bytes of each record."""
         return np.count_nonzero(self.used, axis=1)
 
 
-Segment = Any  # a ShortSegment, or a binary array without nulls
+#: A ShortSegment, or a binary array without nulls.
+Segment = Any
 
 
 def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> pa.Buffer:
-    """The records of a table with exactly the columns of the layout, one behind the other.
+    """Return the records of a table that has exactly the columns of the layout, one after the other.
 
-    `with_length` puts the length of each record before it, in four bytes.
+    `with_length` writes the length of each record before it, in four bytes.
 
     Raises:
-        SchemaError: a value is null, or too great, where the schema does not allow it.
+        SchemaError: a value is null, or too large, where the schema does not allow it.
     """
-    columns = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in rows.columns]
     segments: list[Segment] = []
-    for name, node, column in zip(layout.record.names, layout.record.fields, columns, strict=True):
-        segments += encode_values(node, column, name)
+    for name, node, column in zip(layout.record.names, layout.record.fields, rows.columns, strict=True):
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        segments += encode_values(node, array, name)
     segments = fuse_segments(segments)
     if with_length:
-        sizes = sum((_sizes(segment) for segment in segments), np.zeros(rows.num_rows, np.int64))
-        segments = fuse_segments([_filled(sizes.astype(">i4").view(np.uint8).reshape(-1, 4)), *segments])
+        sizes = np.zeros(rows.num_rows, np.int64)
+        for segment in segments:
+            sizes += _sizes(segment)
+        lengths = sizes.astype(">i4").view(np.uint8).reshape(-1, 4)
+        segments = fuse_segments([_full_segment(lengths), *segments])
     return value_bytes(join_segments(segments, rows.num_rows))
 
 
 def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
-    """The segments of a column, in their order within a record."""
+    """Return the segments of a column, in their order within a record. `name` is for messages."""
     if isinstance(node, UnionNode):
-        return _union(node, array, name)
+        return _encode_union(node, array, name)
     if array.null_count:
         raise SchemaError(f"column {name!r} holds null, which its schema does not allow; make the column nullable or fill it")
-    return _values(node, array, name)
+    return _encode_non_null(node, array, name)
 
 
-def _union(node: UnionNode, array: Any, name: str) -> list[Segment]:
+def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
+    """Return the number of the branch, zigzag (so doubled), and the values that are not null."""
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
-        return [_filled(branch), *encode_values(node.value, array, name)]
-    filled = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    branch = np.where(filled, node.value_at * 2, node.null_at * 2).astype(np.uint8)[:, None]
-    segments = [scatter_segment(segment, filled) for segment in encode_values(node.value, array.drop_null(), name)]
-    return [_filled(branch), *segments]
+        return [_full_segment(branch), *encode_values(node.value, array, name)]
+    is_valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    branch = np.where(is_valid, node.value_at * 2, node.null_at * 2).astype(np.uint8)[:, None]
+    dense = encode_values(node.value, array.drop_null(), name)
+    return [_full_segment(branch), *(scatter_segment(segment, is_valid) for segment in dense)]
 
 
-def scatter_segment(segment: Segment, filled: Mask) -> Segment:
-    """A segment of the values that are there, with nothing where there is none."""
+def scatter_segment(segment: Segment, present: Mask) -> Segment:
+    """Return the segment with its values at the records of `present`, in order, and no bytes at the other records."""
     if isinstance(segment, ShortSegment):
-        cells = np.zeros((len(filled), segment.cells.shape[1]), np.uint8)
+        cells = np.zeros((len(present), segment.cells.shape[1]), np.uint8)
         used = np.zeros(cells.shape, bool)
-        cells[filled], used[filled] = segment.cells, segment.used
+        cells[present] = segment.cells
+        used[present] = segment.used
         return ShortSegment(cells, used)
-    sizes = np.zeros(len(filled), np.int64)
-    sizes[filled] = _sizes(segment)
-    return _binary(_offsets_of(sizes), value_bytes(segment))
+    sizes = np.zeros(len(present), np.int64)
+    sizes[present] = _sizes(segment)
+    return _binary_array(_offsets_of(sizes), value_bytes(segment))
 
 
-def _values(node: Node, array: Any, name: str) -> list[Segment]:
-    """The segments of values of which none is null."""
+def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
+    """Return the segments of an array without nulls."""
     match node:
         case SizedNode():
-            return _sized(array)
+            return _encode_sized(array)
         case IntegerNode():
-            return [_varints(_integers(array))]
+            return [_encode_varints(_to_int64(array))]
         case FixedNode(size=size):
-            return [_filled(_raw(array, size))]
+            return [_full_segment(_byte_matrix(array, size))]
         case BooleanNode():
-            return [_filled(array.cast(pa.uint8()).to_numpy().reshape(-1, 1))]
+            return [_full_segment(array.cast(pa.uint8()).to_numpy().reshape(-1, 1))]
         case DecimalNode(size=size):
-            return _decimals(_raw(array, 16), size, name)
+            return _encode_decimals(_byte_matrix(array, _DECIMAL_BYTES), size, name)
         case EnumNode(symbols=symbols):
-            return [_varints(_choices(array, symbols, name))]
+            return [_encode_varints(_symbol_numbers(array, symbols, name))]
         case RecordNode(names=names, fields=fields):
-            children = zip(names, fields, array.flatten(), strict=True)
-            return [segment for inner, field, child in children for segment in encode_values(field, child, f"{name}.{inner}")]
+            segments = []
+            for field_name, field, child in zip(names, fields, array.flatten(), strict=True):
+                segments += encode_values(field, child, f"{name}.{field_name}")
+            return segments
         case ArrayNode(item=item):
-            first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-            child = array.values.slice(first, last - first)
-            return _lists(array, join_segments(fuse_segments(encode_values(item, child, f"{name}.element")), len(child)))
+            first, count = _child_range(array)
+            segments = encode_values(item, array.values.slice(first, count), f"{name}.element")
+            return _encode_lists(array, join_segments(fuse_segments(segments), count))
         case MapNode(value=value):
-            first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-            keys, values = (child.slice(first, last - first) for child in (array.keys, array.items))
-            segments = [
-                *encode_values(SizedNode(pa.string()), keys, f"{name}.key"),
-                *encode_values(value, values, f"{name}.value"),
-            ]
-            return _lists(array, join_segments(fuse_segments(segments), last - first))
+            first, count = _child_range(array)
+            segments = encode_values(SizedNode(pa.string()), array.keys.slice(first, count), f"{name}.key")
+            segments += encode_values(value, array.items.slice(first, count), f"{name}.value")
+            return _encode_lists(array, join_segments(fuse_segments(segments), count))
     raise AssertionError(node)
 
 
-def _lists(array: Any, items: Any) -> list[Segment]:
-    """Lists of items that are encoded already: how many, the items, and the end."""
+def _child_range(array: Any) -> tuple[int, int]:
+    """Return the first child of a list or map array, and how many there are. A slice uses a part of its children only."""
+    first = array.offsets[0].as_py()
+    return first, array.offsets[-1].as_py() - first
+
+
+def _encode_lists(array: Any, items: Any) -> list[Segment]:
+    """Return the segments of lists whose items are encoded already: one run of all items, and the end of the list.
+
+    An empty list has no run, only the end.
+    """
     offsets = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
-    head = _varints(counts)
+    head = _encode_varints(counts)
     head.used[counts == 0] = False
-    bounds = np.frombuffer(items.buffers()[1], np.int32, len(items) + 1, items.offset * 4)
-    body = _binary(bounds[offsets - offsets[0]], items.buffers()[2])
-    return [head, body, _filled(np.zeros((len(array), 1), np.uint8))]
+    item_offsets = _offsets(items)
+    body = _binary_array(item_offsets[offsets - offsets[0]], items.buffers()[2])
+    end = _full_segment(np.zeros((len(array), 1), np.uint8))
+    return [head, body, end]
 
 
-def _sized(array: Any) -> list[Segment]:
+def _encode_sized(array: Any) -> list[Segment]:
     binary = array if array.type.equals(pa.binary()) else array.view(pa.binary())
-    return [_varints(_sizes(binary)), binary]
+    return [_encode_varints(_sizes(binary)), binary]
 
 
-def _integers(array: Any) -> npt.NDArray[np.int64]:
-    width = array.type.bit_width
-    numbers = array.view(pa.int32() if width == 32 else pa.int64()).to_numpy()
+def _to_int64(array: Any) -> npt.NDArray[np.int64]:
+    """Return integers, dates, times or timestamps as numbers."""
+    is_narrow = array.type.bit_width == 32
+    numbers = array.view(pa.int32() if is_narrow else pa.int64()).to_numpy()
     return np.asarray(numbers, np.int64)
 
 
-def _varints(numbers: npt.NDArray[np.int64]) -> ShortSegment:
-    """Zigzag, seven bits to a byte, low bits first."""
-    raw = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    most = int(raw.max()) if len(raw) else 0
-    width = max(1, -(-most.bit_length() // 7))
+def _encode_varints(numbers: npt.NDArray[np.int64]) -> ShortSegment:
+    """Return numbers as Avro writes int and long: zigzag, seven bits per byte, low bits first."""
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    greatest = int(zigzag.max()) if len(zigzag) else 0
+    width = max(1, -(-greatest.bit_length() // 7))  # rounded up
     if width == 1:
-        return _filled(raw.astype(np.uint8).reshape(-1, 1))
+        return _full_segment(zigzag.astype(np.uint8).reshape(-1, 1))
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
-    groups = raw[:, None] >> shifts
+    groups = zigzag[:, None] >> shifts
     used = groups != 0
-    used[:, 0] = True
+    used[:, 0] = True  # 0 takes one byte, too
     cells = (groups & np.uint64(0x7F)).astype(np.uint8)
-    cells[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
+    cells[:, :-1] |= used[:, 1:].astype(np.uint8) << 7  # the high bit: another byte follows
     return ShortSegment(cells, used)
 
 
-def _raw(array: Any, size: int) -> Bytes:
-    """The bytes of an array of values of one size, as a matrix."""
+def _byte_matrix(array: Any, size: int) -> Bytes:
+    """Return the bytes of an array whose values have `size` bytes each, one row per value."""
     data = array.buffers()[1]
     if data is None or not size:
         return np.zeros((len(array), size), np.uint8)
     return np.frombuffer(data, np.uint8, len(array) * size, array.offset * size).reshape(-1, size)
 
 
-def _decimals(little: Bytes, size: int | None, name: str) -> list[Segment]:
-    """Whole numbers of sixteen bytes, big end first, in `size` bytes or as few as each needs."""
-    big = little[:, ::-1]
-    sign = np.where(big[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    if size is not None and size >= 16:
-        return [_filled(np.hstack([np.repeat(sign, size - 16, axis=1), big]))]
-    # A byte is needed from the first one on that is not the sign, or whose high bit would change it.
-    differs = (big != sign) | np.hstack([np.zeros_like(sign, bool), ((big[:, 1:] ^ sign) >= 0x80)])
-    carries = np.hstack([((big[:, 1:] ^ sign) >= 0x80), np.ones_like(sign, bool)])
-    needed = np.logical_or.accumulate(differs | carries, axis=1)
+def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[Segment]:
+    """Return decimals as big-endian numbers in `size` bytes, or with a length and as few bytes as each needs (`size` is None)."""
+    big_endian = little_endian[:, ::-1]
+    sign = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+    if size is not None and size >= _DECIMAL_BYTES:
+        padding = np.repeat(sign, size - _DECIMAL_BYTES, axis=1)
+        return [_full_segment(np.hstack([padding, big_endian]))]
+    # A leading byte can be left out if it only repeats the sign and the next byte begins with the sign bit. The last byte stays.
+    next_begins_otherwise = np.hstack([(big_endian[:, 1:] ^ sign) >= 0x80, np.ones_like(sign, bool)])
+    needed = np.logical_or.accumulate((big_endian != sign) | next_begins_otherwise, axis=1)
     if size is None:
-        return [_varints(np.count_nonzero(needed, axis=1)), ShortSegment(np.ascontiguousarray(big), needed)]
-    if needed[:, : 16 - size].any():
+        lengths = _encode_varints(np.count_nonzero(needed, axis=1))
+        return [lengths, ShortSegment(np.ascontiguousarray(big_endian), needed)]
+    if needed[:, : _DECIMAL_BYTES - size].any():
         raise SchemaError(f"column {name!r} holds a decimal that does not fit the {size} bytes of its schema")
-    return [_filled(np.ascontiguousarray(big[:, 16 - size :]))]
+    return [_full_segment(np.ascontiguousarray(big_endian[:, _DECIMAL_BYTES - size :]))]
 
 
-def _choices(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDArray[np.int64]:
-    found = pc.index_in(array, value_set=pa.array(symbols, array.type))
-    if found.null_count:
-        stranger = array.filter(pc.is_null(found))[0].as_py()
-        raise SchemaError(f"column {name!r} holds {stranger!r}, which is none of its enum's symbols: {', '.join(symbols)}")
-    return np.asarray(found.to_numpy(), np.int64)
+def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDArray[np.int64]:
+    numbers = pc.index_in(array, value_set=pa.array(symbols, array.type))
+    if numbers.null_count:
+        unknown = array.filter(pc.is_null(numbers))[0].as_py()
+        raise SchemaError(f"column {name!r} holds {unknown!r}, which is none of its enum's symbols: {', '.join(symbols)}")
+    return np.asarray(numbers.to_numpy(), np.int64)
 
 
-def _filled(cells: Bytes) -> ShortSegment:
+def _full_segment(cells: Bytes) -> ShortSegment:
+    """Return a segment in which every record uses all bytes of its row."""
     return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Neighbouring short segments put side by side."""
+    """Return the segments with neighbouring short ones merged into one: joining costs time per segment."""
     fused: list[Segment] = []
-    run: list[ShortSegment] = []
-    for segment in [*segments, None]:
+    short_run: list[ShortSegment] = []
+    for segment in segments:
         if isinstance(segment, ShortSegment):
-            run.append(segment)
+            short_run.append(segment)
             continue
-        if run:
-            fused.append(
-                ShortSegment(np.hstack([s.cells for s in run]), np.hstack([s.used for s in run])) if len(run) > 1 else run[0]
-            )
-            run = []
-        if segment is not None:
-            fused.append(segment)
+        if short_run:
+            fused.append(_merge_short(short_run))
+            short_run = []
+        fused.append(segment)
+    if short_run:
+        fused.append(_merge_short(short_run))
     return fused
 
 
+def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
+    if len(segments) == 1:
+        return segments[0]
+    cells = np.hstack([segment.cells for segment in segments])
+    used = np.hstack([segment.used for segment in segments])
+    return ShortSegment(cells, used)
+
+
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """One binary value per record: its segments, one behind the other."""
+    """Return a binary array of `count` values: the segments of each record, concatenated."""
     if not count or not segments:
-        return _binary(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
-    arrays = [_flattened(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
+        return _binary_array(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
+    arrays = [_to_binary_array(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
     if len(arrays) == 1:
         return _compact(arrays[0])
-    if sum(int(_sizes(array).sum()) for array in arrays) >= 2**31:
+    if sum(int(_sizes(array).sum()) for array in arrays) >= 2**31:  # Arrow's offsets of binary arrays have 32 bits
         raise SchemaError("rows of more than 2 GiB cannot be one run of Avro records: write them in smaller blocks")
+    # All first segments, then all second ones, ...: taken record by record, the bytes lie as Avro wants them.
     order = np.arange(count, dtype=np.int32)[:, None] + np.arange(len(arrays), dtype=np.int32) * count
     taken = pa.concat_arrays(arrays).take(pa.array(order.ravel()))
-    offsets = np.frombuffer(taken.buffers()[1], np.int32, len(taken) + 1, taken.offset * 4)
-    return _binary(offsets[:: len(arrays)], taken.buffers()[2])
+    return _binary_array(_offsets(taken)[:: len(arrays)], taken.buffers()[2])
 
 
-def _flattened(segment: ShortSegment) -> Any:
+def _to_binary_array(segment: ShortSegment) -> Any:
     data = segment.cells.ravel() if segment.used.all() else segment.cells[segment.used]
-    return _binary(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
+    return _binary_array(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
 
 
 def _compact(array: Any) -> Any:
-    """The same values, with their bytes alone in the buffer."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
-    return _binary(offsets - offsets[0], value_bytes(array))
+    """Return the same values in a buffer that holds no other bytes."""
+    offsets = _offsets(array)
+    return _binary_array(offsets - offsets[0], value_bytes(array))
 
 
 def value_bytes(array: Any) -> pa.Buffer:
-    """The bytes of all values of a binary array."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
+    """Return the bytes of all values of a binary array, without those of the array that it is a slice of."""
     data = array.buffers()[2]
-    return pa.py_buffer(b"") if data is None else data.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    if data is None:
+        return pa.py_buffer(b"")
+    offsets = _offsets(array)
+    return data.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
 def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
+    """Return the number of bytes of each record."""
     if isinstance(segment, ShortSegment):
         return segment.sizes()
     if not len(segment):
         return np.zeros(0, np.int64)
-    return np.diff(np.frombuffer(segment.buffers()[1], np.int32, len(segment) + 1, segment.offset * 4)).astype(np.int64)
+    return np.diff(_offsets(segment)).astype(np.int64)
+
+
+def _offsets(array: Any) -> npt.NDArray[np.int32]:
+    """Return the offsets of a binary array's values in its buffer, and the end of the last one."""
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 
 
 def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the offsets of values of these sizes that lie one after the other."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 
 
-def _binary(offsets: Any, data: pa.Buffer) -> Any:
+def _binary_array(offsets: Any, data: pa.Buffer) -> Any:
     narrow = np.ascontiguousarray(offsets, np.int32)
     return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [None, pa.py_buffer(narrow), data], null_count=0)

@@ -166,8 +166,8 @@ def _evenly_decoded(data: pa.Buffer) -> Deletes | None:
 def _decoded(data: pa.Buffer, at: Offsets, ends: Offsets) -> Deletes:
     """The deletes at these places, each of which must end where the next begins."""
     reader = ColumnDecoder(data, allow_uneven=True)
-    keys, at = reader.values(_TEXT, at, ends)
-    partitions, at = reader.values(_TEXT, at, ends)
+    keys, at = reader.decode_values(_TEXT, at, ends)
+    partitions, at = reader.decode_values(_TEXT, at, ends)
     if (at >= ends).any():
         raise CorruptFile("a delete reaches past its end")
     marks = np.frombuffer(data, np.uint8)[at]
@@ -179,7 +179,7 @@ def _decoded(data: pa.Buffer, at: Offsets, ends: Offsets) -> Deletes:
             continue  # no ordering value at all
         if mark % 2 or mark // 2 not in WRAPPED:
             raise CorruptFile(f"a delete has an ordering value of type {mark / 2:g}, which there is not")
-        dense, at[has] = reader.values(WRAPPED[mark // 2], at[has], ends[has])
+        dense, at[has] = reader.decode_values(WRAPPED[mark // 2], at[has], ends[has])
         values[mark // 2] = dense if has.all() else dense.take(pa.array(np.cumsum(has) - 1, mask=~has))
     if not np.array_equal(at, ends):
         raise CorruptFile("a delete does not end where the next one begins")
