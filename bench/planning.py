@@ -24,7 +24,7 @@ from typing import Any
 import penstock
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, log_file_name, partition_metafile
 from penstock.options import read_options
-from penstock.services.archive.run import choose
+from penstock.services.archive.run import choose_instants
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.compaction.service import COMPACTION
@@ -123,7 +123,7 @@ def service_plans(path: str) -> dict[str, Callable[[], Any]]:
         "clean": lambda: schedule_clean(opened(), due=True),
         "compaction": lambda: schedule(opened(), COMPACTION, due=True),
         "clustering": lambda: schedule(opened(), CLUSTERING, due=True),
-        "archive": lambda: choose(opened()),
+        "archive": lambda: choose_instants(opened()),
         "partitions whose time is over": lambda: expired_partitions(opened(hoodie_partition_ttl_strategy_days_retain=1)),
         "savepoint": lambda: create_savepoint(opened()),
         "health": lambda: check_health(opened()),

@@ -16,7 +16,7 @@ from penstock.catalog.listing import merged_slices
 from penstock.catalog.pending import pending_clusterings
 from penstock.filegroup.model import FileSlice
 from penstock.progress import format_bytes
-from penstock.services.clean.retention import policy_of
+from penstock.services.clean.retention import clean_policy
 from penstock.table import TableState
 from penstock.timeline.archive import archive_files
 from penstock.timeline.instant import Action, Instant, State, parse_time
@@ -125,7 +125,7 @@ _FIXES = {
 def _last_clean(table: TableState, now: datetime) -> Finding:
     cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
     name = "days since the last clean"
-    policy = policy_of(table.options)
+    policy = clean_policy(table.options)
     if not cleans:
         has_many = len(table.timeline.writes) > table.options[o.CLEANER_COMMITS_RETAINED] + 1
         return Finding(name, "never cleaned", f"run clean(): it keeps what {policy.value} says" if has_many else "")

@@ -1,5 +1,5 @@
-"""Archiving: old instants leave the timeline, so that loading it costs the same however long the table lives.
+"""Archiving: move old instants from the timeline to the archive.
 
-`choose.py` says which instants may go, `entries.py` makes archived entries of them, `run.py` writes these and removes the
-instants, `merge.py` joins small archive files.
+`eligible.py` says which instants may leave the timeline; `entries.py` turns their files into entries of the archive, `run.py`
+writes the entries and removes the files, and `merge_files.py` joins small archive files.
 """

@@ -1,7 +1,7 @@
-"""From the files of instants to entries of the archive, and the rows of history that those become again.
+"""Entries of the archive, made from the files of instants.
 
-An entry keeps what an instant's file said, in the field that Hudi keeps that kind in: commits, JSON on the timeline, become
-Avro; plans and results of services are Avro already.
+An entry holds the content of an instant's file, in the field that Hudi has for that kind of content. Commits are JSON on the
+timeline and become Avro; plans and results of table services are Avro already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.formats.avro.container import read_container
 from penstock.options.operation import Operation
 from penstock.timeline.instant import Action, Instant, State, format_time
 
-#: Of a write stat, what Avro's one has too; the others are dropped, as Hudi drops them.
+#: The fields of a write stat that Hudi's Avro schema has too. Hudi drops the others when it archives.
 _STAT_TEXTS = ("fileId", "path", "prevCommit", "partitionPath")
 _STAT_NUMBERS = (
     "numWrites",
@@ -32,12 +32,16 @@ _STAT_NUMBERS = (
     "totalRollbackBlocks",
     "fileSizeInBytes",
 )
-#: A key that Hudi's readers look for; what once stood under it is not archived.
+#: A key of the extra metadata that Hudi's readers look for. Its value is not archived.
 _ROLLING_STAT = "ROLLING_STAT"
 
 
 def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: bool) -> dict[str, Any]:
-    """One state of an instant as an entry.
+    """Return the entry of one file of an instant.
+
+    Args:
+        modified_ms: when the file was written.
+        utc: whether the table's instants are in UTC, not in the zone of this machine.
 
     Raises:
         CorruptFile: the file's content is not what its name says.
@@ -52,16 +56,17 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
         "stateTransitionTime": format_time(when if utc else when.astimezone()),
     }
     try:
-        return entry | _payload(action, instant.state, content)
+        return entry | _content_field(action, instant.state, content)
     except (CorruptFile, ValueError, TypeError, AttributeError) as e:
         raise CorruptFile(f"{instant.file_name} cannot be archived, its content is not understood: {e}") from e
 
 
-def _payload(action: Action, state: State, content: bytes) -> dict[str, Any]:
+def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
+    """Return the content of an instant's file under the name of its field; nothing where Hudi archives no content."""
     if action in (Action.COMMIT, Action.DELTA_COMMIT):
-        return {"hoodieCommitMetadata": _commit(content)}
+        return {"hoodieCommitMetadata": _commit_metadata(content)}
     if action is Action.REPLACE_COMMIT:
-        return _replace(state, content)
+        return _replace_field(state, content)
     if not content:
         return {}
     if action in (Action.COMPACTION, Action.LOG_COMPACTION):
@@ -73,32 +78,32 @@ def _payload(action: Action, state: State, content: bytes) -> dict[str, Any]:
     return {}
 
 
-def _replace(state: State, content: bytes) -> dict[str, Any]:
+def _replace_field(state: State, content: bytes) -> dict[str, Any]:
     if state is State.COMPLETED:
         parsed = json.loads(content)
         replaced = {path: list(ids) for path, ids in (parsed.get("partitionToReplaceFileIds") or {}).items()}
-        return {"hoodieReplaceCommitMetadata": _commit(content) | {"partitionToReplaceFileIds": replaced}}
+        return {"hoodieReplaceCommitMetadata": _commit_metadata(content) | {"partitionToReplaceFileIds": replaced}}
     if not content:
         return {}
     if state is State.INFLIGHT:
-        return {"HoodieInflightReplaceMetadata": _commit(content)}
+        return {"HoodieInflightReplaceMetadata": _commit_metadata(content)}
     return {"hoodieRequestedReplaceMetadata": read_container(content)}
 
 
-def _commit(content: bytes) -> dict[str, Any]:
-    """Commit metadata as Avro holds it; that of a file without content is empty."""
+def _commit_metadata(content: bytes) -> dict[str, Any]:
+    """Return commit metadata as the Avro schema has it. A file without content has empty metadata."""
     parsed: Mapping[str, Any] = json.loads(content) if content else {}
     stats = parsed.get("partitionToWriteStats") or {}
     extra = {key: value for key, value in (parsed.get("extraMetadata") or {}).items() if value is not None}
     operation = Operation.COMPACT.stored if parsed.get("compacted") else parsed.get("operationType")
     return {
-        "partitionToWriteStats": {path: [_stat(one) for one in its] for path, its in stats.items()},
+        "partitionToWriteStats": {path: list(map(_write_stat, written)) for path, written in stats.items()},
         "extraMetadata": {**extra, _ROLLING_STAT: ""},
         "version": 1,
         "operationType": operation or Operation.UNKNOWN.stored,
     }
 
 
-def _stat(stat: Mapping[str, Any]) -> dict[str, Any]:
+def _write_stat(stat: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: stat.get(name) for name in _STAT_TEXTS}
     return texts | {name: int(stat.get(name) or 0) for name in _STAT_NUMBERS}

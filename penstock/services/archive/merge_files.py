@@ -1,17 +1,19 @@
-"""Small archive files become a larger one.
+"""Merging small archive files to a larger one.
 
-    mergeArchivePlan (which files, into which) → the new file → the small ones go → the plan goes
+    mergeArchivePlan (which files, into which) → the new file → the small files deleted → the plan deleted
 
-Log files are blocks one after the other, so the new file is the old ones' bytes, oldest first. A merge that died is taken
-back while all small files are there, and finished otherwise, as Hudi does it.
+Archive files are log blocks one after the other, so the new file is the bytes of the old ones, oldest first. A merge that died
+is taken back while all small files are there, and finished otherwise, as Hudi does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock import options as o
 from penstock.errors import AlreadyExists, CorruptFile
 from penstock.formats.avro.container import read_container, write_container
-from penstock.storage import join
+from penstock.storage import FileInfo, join
 from penstock.table import TableState
 from penstock.timeline.archive import MERGE_PLAN, archive_files, archive_path, next_archive_name, read_entries
 
@@ -19,34 +21,55 @@ _PLAN = "HoodieMergeArchiveFilePlan"
 
 
 def merge_small_files(table: TableState) -> str | None:
-    """Merge the newest archive files, as far back as they are small, if there are enough; gives the new file's path."""
+    """Merge the newest archive files, back to the last one that is large, if there are enough of them.
+
+    Returns:
+        The path of the new file; None if nothing was merged.
+
+    Raises:
+        CorruptFile: one of the files is damaged. It stays unchanged.
+    """
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
     files = archive_files(storage, table.base_path, table.config.archive_folder)
-    large = [at for at, f in enumerate(files) if f.size_bytes > table.options[o.ARCHIVE_MERGE_SMALL_LIMIT]]
-    small = files[large[-1] + 1 if large else 0 :]
-    if len(small) < table.options[o.ARCHIVE_MERGE_BATCH]:
+    small_files = _newest_small(files, table.options[o.ARCHIVE_MERGE_SMALL_LIMIT])
+    if len(small_files) < table.options[o.ARCHIVE_MERGE_BATCH]:
         return None
-    contents = [storage.read(f.path) for f in small]
-    for file, content in zip(small, contents, strict=True):
-        list(read_entries(content, file.path))  # one that is torn stays as it is, for somebody to look at
+    contents = []
+    for file in small_files:
+        content = storage.read(file.path)
+        list(read_entries(content, file.path))  # raises CorruptFile before anything is changed
+        contents.append(content)
     path = join(folder, next_archive_name(files))
-    record = {"candidate": [f.path for f in small], "mergedArchiveFileName": path.rsplit("/", 1)[-1]}
+    plan = join(folder, MERGE_PLAN)
+    record = {"candidate": [file.path for file in small_files], "mergedArchiveFileName": path.rsplit("/", 1)[-1]}
     try:
-        storage.write_new(join(folder, MERGE_PLAN), write_container(_PLAN, record))
+        storage.write_new(plan, write_container(_PLAN, record))
     except AlreadyExists:
-        return None  # somebody else merges
-    content = b"".join(contents)
+        return None  # another process merges
+    merged = b"".join(contents)
     try:
-        storage.write_new(path, content)
-    except AlreadyExists:  # ours, if the storage repeated a call whose answer was lost; otherwise of somebody who archives
-        if storage.read(path) != content:
-            storage.delete(join(folder, MERGE_PLAN))
+        storage.write_new(path, merged)
+    except AlreadyExists:
+        # The file is this process's own if the storage repeated a call whose answer was lost. Otherwise another process has
+        # archived under the same name.
+        if storage.read(path) != merged:
+            storage.delete(plan)
             return None
-    for file in small:
+    for file in small_files:
         storage.delete(file.path)
-    storage.delete(join(folder, MERGE_PLAN))
+    storage.delete(plan)
     return path
+
+
+def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]:
+    """Return the newest files, back to the last one above a size."""
+    small_files: list[FileInfo] = []
+    for file in reversed(files):
+        if file.size_bytes > limit_bytes:
+            break
+        small_files.append(file)
+    return small_files[::-1]
 
 
 def finish_merge(table: TableState) -> None:
@@ -58,13 +81,14 @@ def finish_merge(table: TableState) -> None:
         record = read_container(storage.read(plan))
     except FileNotFoundError:
         return
-    except CorruptFile:  # it died before anything else was done
+    except CorruptFile:  # the merge died while it wrote the plan, before anything else was done
         storage.delete(plan)
         return
-    here = {f.name for f in archive_files(storage, table.base_path, table.config.archive_folder)}
-    names = [text.rsplit("/", 1)[-1] for text in record["candidate"] or ()]
-    merged = (record["mergedArchiveFileName"] or "").rsplit("/", 1)[-1]
-    if merged in here:
-        for name in [merged] if here.issuperset(names) else names:
+    present = {file.name for file in archive_files(storage, table.base_path, table.config.archive_folder)}
+    small_names = [path.rsplit("/", 1)[-1] for path in record["candidate"] or ()]
+    merged_name = (record["mergedArchiveFileName"] or "").rsplit("/", 1)[-1]
+    if merged_name in present:
+        is_whole_without_merged = present.issuperset(small_names)
+        for name in [merged_name] if is_whole_without_merged else small_names:
             storage.delete(join(folder, name))
     storage.delete(plan)

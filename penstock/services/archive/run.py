@@ -1,14 +1,14 @@
-"""Archiving instants: their content goes to one new archive file, then their files go from the timeline.
+"""Archiving instants: write their content to one new archive file, then remove their files from the timeline.
 
-The archive file is whole before the first instant is removed. Files of pending states go first, and completed ones from the
-oldest on, so that at no moment an instant looks unfinished or the timeline has a hole. A run that died is done again: what
-the newest archive file holds already is not written twice.
+The archive file is whole before the first instant is removed. Files of pending states are removed first, and completed files
+from the oldest on. So at no moment does an instant look pending, or the timeline have a hole. A run that died is repeated:
+entries that the newest archive file holds already are not written twice.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock import clock
@@ -36,26 +36,32 @@ from penstock.timeline.archive import (
 from penstock.timeline.instant import Action, Instant, State, parse_instant
 from penstock.timeline.store import FOLDER, read_metadata
 
+#: How often another process that archives may take the name of the new file.
 _ATTEMPTS = 10
+#: What tells instants apart: the time, and the action under which the instant completes.
+InstantKey = tuple[str, Action]
 
 
 @dataclass(frozen=True)
 class Archived:
-    """What left the timeline."""
+    """Instants that left the timeline."""
 
-    #: The file that was written; None where an earlier run, which died, had written all of it.
+    #: The file that was written; None if an earlier run, which died, had written all of it.
     file: str | None
     instants: tuple[Instant, ...]
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Archive what may go; None if nothing may. The table's timeline was loaded just now.
+    """Archive the instants that may be. Return None if there are none.
+
+    Args:
+        table: with its timeline just loaded.
 
     Raises:
         CorruptFile: an instant's file, or the newest archive file, cannot be read; nothing was removed.
         WriteConflict: the table is being restored.
     """
-    instants = choose(table)
+    instants = choose_instants(table)
     merges = table.options[o.ARCHIVE_MERGE]
     if instants or merges:
         finish_merge(table)
@@ -63,71 +69,91 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
         return None
     with (stages or Stages("", "off")).run("archive", f"archiving {len(instants):,} instants"):
         listed = table.storage.list(join(table.base_path, FOLDER))
-        done = _archive(table, {f.name: f for f in listed if not f.is_dir}, instants)
+        archived = _archive(table, {file.name: file for file in listed if not file.is_dir}, instants)
         if merges:
             merge_small_files(table)
-    return done
+    return archived
 
 
-def choose(table: TableState) -> list[Instant]:
-    """The instants that may be archived now, oldest first."""
-    if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
+def choose_instants(table: TableState) -> list[Instant]:
+    """Return the instants that may be archived now, oldest first."""
+    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
-    going = archivable(table.timeline, table.options, now, merge_on_read=table.is_merge_on_read)
-    listed: dict[str, frozenset[str]] = {}
-    held = next((i for i in going if i.action is Action.REPLACE_COMMIT and _has_files(table, i, listed)), None)
-    return [i for i in going if held is None or i.time < held.time or i.action in (Action.CLEAN, Action.ROLLBACK)]
+    eligible = archivable(table.timeline, table.options, now, merge_on_read=table.is_merge_on_read)
+    held = _first_replace_with_files(table, eligible)
+    if held is None:
+        return eligible
+    # Commits after the one that is held back stay too, or the timeline would get a hole.
+    return [i for i in eligible if i.time < held.time or i.action in (Action.CLEAN, Action.ROLLBACK)]
 
 
-def _has_files(table: TableState, instant: Instant, listed: dict[str, frozenset[str]]) -> bool:
-    """Whether a file group that a replace commit took out is still there; it would come back without that commit.
+def _first_replace_with_files(table: TableState, instants: Sequence[Instant]) -> Instant | None:
+    """Return the first replace commit whose replaced file groups still have files. Without it they would be read again."""
+    file_ids: dict[str, frozenset[str]] = {}  # by partition path; several replace commits may name one partition
+    for instant in instants:
+        if instant.action is not Action.REPLACE_COMMIT:
+            continue
+        replaced = read_metadata(table.storage, table.base_path, instant).replaced or {}
+        for path, replaced_ids in replaced.items():
+            if not replaced_ids:
+                continue
+            if path not in file_ids:
+                file_ids[path] = _list_file_ids(table, path)
+            if not file_ids[path].isdisjoint(replaced_ids):
+                return instant
+    return None
 
-    Args:
-        listed: file ids of the partitions that were looked at, which this adds to; others may have replaced groups of them too.
-    """
-    for path, ids in (read_metadata(table.storage, table.base_path, instant).replaced or {}).items():
-        if ids and path not in listed:
-            listed[path] = _file_ids(table, path)
-        if ids and not listed[path].isdisjoint(ids):
-            return True
-    return False
 
-
-def _file_ids(table: TableState, path: str) -> frozenset[str]:
-    names = (parse_base_name(f.name) or parse_log_name(f.name) for f in table.storage.list(join(table.base_path, path)))
+def _list_file_ids(table: TableState, path: str) -> frozenset[str]:
+    files = table.storage.list(join(table.base_path, path))
+    names = [parse_base_name(file.name) or parse_log_name(file.name) for file in files]
     return frozenset(name.file_id for name in names if name is not None)
 
 
-def _archive(table: TableState, files: dict[str, FileInfo], instants: Sequence[Instant]) -> Archived:
+def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequence[Instant]) -> Archived:
+    """Archive instants.
+
+    Args:
+        files: the files of the timeline, by name.
+    """
     table = turn_off_metadata_table(table)
-    names = states_of(files, instants)
-    entries = [(name, entry) for name in names if (entry := _entry(table, files[name])) is not None]
-    whole = {(i.time, i.action.family) for i in map(parse_instant, names) if i} - _unread(names, [n for n, _ in entries])
-    written = _write(table, [entry for _, entry in entries if _instant_of(entry) in whole])
-    gone = [name for name, entry in entries if _instant_of(entry) in whole]
-    _remove(table, gone)
-    return Archived(written, tuple(i for i in instants if (i.time, i.action.family) in whole))
+    entries: dict[str, Entry] = {}  # by file name
+    unread: set[InstantKey] = set()
+    for name in states_of(files, instants):
+        instant = parse_instant(name)
+        assert instant is not None  # `states_of` returns names of instants
+        entry = _make_entry(table, instant, files[name])
+        if entry is None:
+            unread.add(_instant_key(instant))
+        else:
+            entries[name] = entry
+    # An instant leaves with all its files or not at all.
+    entries = {name: entry for name, entry in entries.items() if _entry_instant(entry) not in unread}
+    written = _write_entries(table, list(entries.values()))
+    _remove_files(table, list(entries))
+    archived_keys = {_entry_instant(entry) for entry in entries.values()}
+    return Archived(written, tuple(instant for instant in instants if _instant_key(instant) in archived_keys))
 
 
-def _instant_of(entry: Entry) -> tuple[str, Action]:
+def _instant_key(instant: Instant) -> InstantKey:
+    return instant.time, instant.action.family
+
+
+def _entry_instant(entry: Entry) -> InstantKey:
     return entry["commitTime"], Action(entry["actionType"]).family
 
 
-def _unread(names: Sequence[str], read: Sequence[str]) -> set[tuple[str, Action]]:
-    missing = (parse_instant(name) for name in set(names) - set(read))
-    return {(i.time, i.action.family) for i in missing if i}
+def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | None:
+    """Return the entry of a file of an instant.
 
-
-def _entry(table: TableState, file: FileInfo) -> Entry | None:
-    """What a file becomes; None, with a warning, if it cannot be read and the options let archiving go on without it."""
-    instant = parse_instant(file.name)
-    assert instant is not None
+    None if the file is gone; or, with a warning, if it cannot be read and the options let archiving go on without it.
+    """
     try:
         content = table.storage.read(file.path)
         return archived_entry(instant, content, file.modified_ms, utc=table.config.timeline_utc)
     except FileNotFoundError:
-        return None  # somebody else archives as well
+        return None  # another process archives too
     except CorruptFile as e:
         if table.options[o.FAIL_ON_ARCHIVING]:
             raise CorruptFile(
@@ -137,8 +163,12 @@ def _entry(table: TableState, file: FileInfo) -> Entry | None:
         return None
 
 
-def _write(table: TableState, entries: Sequence[Entry]) -> str | None:
-    """Write what the newest archive file does not hold yet; gives the new file, None where nothing was left to write."""
+def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
+    """Write the entries that the newest archive file does not hold yet.
+
+    Returns:
+        The path of the new file; None if there was nothing to write.
+    """
     storage = table.storage
     folder = table.config.archive_folder
     for _ in range(_ATTEMPTS):
@@ -152,14 +182,18 @@ def _write(table: TableState, entries: Sequence[Entry]) -> str | None:
             storage.write_new(path, write_entries(new, table.options[o.ARCHIVAL_BATCH]))
             return path
         except AlreadyExists:
-            continue  # somebody else archives as well
+            continue  # another process archives too
     raise StorageError(f"no free name for an archive file of {table.base_path} was found in {_ATTEMPTS} attempts")
 
 
-def _remove(table: TableState, names: Sequence[str]) -> None:
-    """Files of pending states, many at a time; then completed ones, one by one from the oldest."""
-    found = [(parse_instant(name), join(table.base_path, FOLDER, name)) for name in names]
-    run_on_driver(table.storage.delete, [path for i, path in found if i and i.state is not State.COMPLETED])
-    for instant, path in found:
-        if instant and instant.state is State.COMPLETED:
-            table.storage.delete(path)
+def _remove_files(table: TableState, names: Sequence[str]) -> None:
+    """Remove files of pending states, many at a time; then completed files, one by one from the oldest."""
+    pending: list[str] = []
+    completed: list[str] = []
+    for name in names:
+        instant = parse_instant(name)
+        is_completed = instant is not None and instant.state is State.COMPLETED
+        (completed if is_completed else pending).append(join(table.base_path, FOLDER, name))
+    run_on_driver(table.storage.delete, pending)
+    for path in completed:
+        table.storage.delete(path)

@@ -1,4 +1,5 @@
-"""Cleaning: file versions that nobody may ask for any more are deleted.
+"""Cleaning: delete file versions that no query may ask for any more.
 
-`retention.py` says what stays and `plan.py` which files go; `schedule.py` puts that on the timeline, `run.py` deletes.
+`retention.py` says which commits stay readable and `plan.py` which files of a partition are deleted for that; `schedule.py` puts
+a plan on the timeline, `run.py` carries it out.
 """

@@ -1,20 +1,23 @@
-"""Which files of a partition go. A kernel: names in, names out.
+"""Which files of a partition are deleted. A kernel: names in, names out.
 
-Of every file group the newest slice stays, whatever the policy. By commits and by hours, so does everything from the
-earliest retained commit on, and the newest slice before it, which a reader of that commit uses. By versions, the newest few
-stay. What a savepoint holds stays, and what a plan that waits has named. A file group that was replaced goes as a whole
-once nobody may read from before it was. Files that no commit made are not looked at: they are a rollback's business.
+- The newest slice of a file group stays, whatever the policy, unless the group was replaced.
+- By commits and by hours, every slice from the earliest retained commit on stays, and the newest slice before it, which a
+  query as of that commit reads.
+- By versions, the newest few slices of a file group stay.
+- Slices stay that a savepoint holds, or that a pending plan names.
+- A replaced file group is deleted as a whole when no query may read the table as of before it was replaced.
+- Files that no commit made are not looked at: a rollback deletes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import is_metafile
-from penstock.services.clean.retention import Policy
+from penstock.services.clean.retention import CleanPolicy
 from penstock.timeline.instant import Action
 from penstock.timeline.timeline import Timeline
 
@@ -23,89 +26,104 @@ GroupId = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """All that decides what stays."""
+class RetentionRules:
+    """Everything that decides which files stay."""
 
-    policy: Policy
+    policy: CleanPolicy
     timeline: Timeline
     #: The earliest commit whose files all stay.
     earliest: str | None = None
-    #: Versions of a file group that stay, where the policy counts them.
+    #: How many versions of a file group stay, where the policy counts them.
     versions: int = 1
-    #: File groups that replace commits took out of the table, and when.
+    #: File groups that replace commits took out of the table, with the instant.
     replaced: Mapping[GroupId, str] = field(default_factory=dict)
-    #: Slices that plans need: those of a file group from this base instant on.
+    #: File groups that pending plans name, with the base instant from which on they need slices.
     needed: Mapping[GroupId, str] = field(default_factory=dict)
     #: Names of files that savepoints hold, by partition path.
     savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
-    def awaited(self) -> frozenset[str]:
-        """Base instants of slices that a compaction, not done yet, is going to begin."""
-        return frozenset(i.time for i in self.timeline.of(Action.COMPACTION) if not i.is_completed)
+    def pending_base_instants(self) -> frozenset[str]:
+        """Base instants of slices that a pending compaction is going to begin."""
+        compactions = self.timeline.of(Action.COMPACTION)
+        return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
     @cached_property
-    def replaced_lately(self) -> frozenset[str]:
-        """Partitions that lost file groups to a replace commit which readers may still look behind."""
-        since = self.earliest
-        return frozenset(path for (path, _), time in self.replaced.items() if since is not None and time >= since)
+    def partitions_replaced_lately(self) -> frozenset[str]:
+        """Partitions that lost file groups to a replace commit which queries may still read from before."""
+        earliest = self.earliest
+        if earliest is None:
+            return frozenset()
+        return frozenset(path for (path, _), replaced_at in self.replaced.items() if replaced_at >= earliest)
+
+    def is_needed(self, group: GroupId, base_instant: str) -> bool:
+        """Whether a pending plan needs a slice."""
+        since = self.needed.get(group)
+        return since is not None and base_instant >= since
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What goes of one partition."""
+    """What is deleted of one partition."""
 
     files: tuple[str, ...] = ()
-    #: Whether nothing is left of it, so that the partition itself goes.
+    #: Whether nothing is left in the partition, so that the partition itself is deleted.
     is_empty: bool = False
 
 
-def plan_partition(path: str, names: Iterable[str], keeping: Keeping) -> PartitionPlan:
-    """Decide what goes of a partition, from the names of all its files."""
+def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> PartitionPlan:
+    """Plan what is deleted of a partition, from the names of all its files."""
     names = list(names)
-    groups = _slices_by_group(names)
-    held = keeping.savepointed.get(path, frozenset())
-    going: list[str] = []
-    rest = 0
-    for file_id, slices in groups.items():
-        counted = [t for t in sorted(slices, reverse=True) if t in keeping.awaited or keeping.timeline.is_visible(t)]
-        old = [slices[t] for t in _old_slices((path, file_id), counted, keeping) if held.isdisjoint(slices[t])]
-        going += (name for its in old for name in its)
-        rest += sum(map(len, slices.values())) - sum(map(len, old))
-    is_empty = rest == 0 and (bool(going) or all(map(is_metafile, names))) and path not in keeping.replaced_lately
-    return PartitionPlan(tuple(sorted(going)), is_empty)
+    held = rules.savepointed.get(path, frozenset())
+    to_delete: list[str] = []
+    kept_files = 0
+    for file_id, slices in _slices_by_group(names).items():
+        old = set(_old_slices((path, file_id), _committed(slices, rules), rules))
+        for base_instant, file_names in slices.items():
+            # A savepoint that holds one file of a slice keeps the whole slice.
+            if base_instant in old and held.isdisjoint(file_names):
+                to_delete += file_names
+            else:
+                kept_files += len(file_names)
+    had_only_metafiles = all(map(is_metafile, names))
+    is_empty = kept_files == 0 and (bool(to_delete) or had_only_metafiles) and path not in rules.partitions_replaced_lately
+    return PartitionPlan(tuple(sorted(to_delete)), is_empty)
 
 
 def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """File id → base instant → names of files, change data too."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """Return the names of data files, log files of change data among them, by file id and base instant."""
+    groups: dict[str, dict[str, list[str]]] = {}
     for name in names:
         if base := parse_base_name(name):
-            found.setdefault(base.file_id, {}).setdefault(base.instant, []).append(name)
+            groups.setdefault(base.file_id, {}).setdefault(base.instant, []).append(name)
         elif log := parse_log_name(name):
-            found.setdefault(log.file_id, {}).setdefault(log.base_instant, []).append(name)
-    return found
+            groups.setdefault(log.file_id, {}).setdefault(log.base_instant, []).append(name)
+    return groups
 
 
-def _old_slices(group: GroupId, newest_first: list[str], keeping: Keeping) -> Iterator[str]:
-    """The base instants of slices that go, unless a savepoint holds them."""
-    replaced = keeping.replaced.get(group)
-    if replaced is not None:
-        if keeping.policy is Policy.VERSIONS or (keeping.earliest is not None and replaced < keeping.earliest):
-            yield from (t for t in newest_first if not _is_needed(group, t, keeping))
-        return
-    if keeping.policy is Policy.VERSIONS:
-        free = [t for t in newest_first if not _is_needed(group, t, keeping)]
-        yield from free[keeping.versions - (group in keeping.needed) :]
-        return
-    earliest = keeping.earliest
+def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
+    """Return the base instants that a completed commit or a pending compaction stands behind, newest first."""
+    return [
+        base_instant
+        for base_instant in sorted(slices, reverse=True)
+        if base_instant in rules.pending_base_instants or rules.timeline.is_visible(base_instant)
+    ]
+
+
+def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
+    """Return the base instants of the slices that may be deleted, unless a savepoint holds them."""
+    free = [base_instant for base_instant in newest_first if not rules.is_needed(group, base_instant)]
+    replaced_at = rules.replaced.get(group)
+    if replaced_at is not None:
+        is_past = rules.earliest is not None and replaced_at < rules.earliest
+        return free if is_past or rules.policy is CleanPolicy.VERSIONS else []
+    if rules.policy is CleanPolicy.VERSIONS:
+        # The slices that a plan needs count as one of the versions that stay.
+        return free[rules.versions - (group in rules.needed) :]
+    earliest = rules.earliest
     if earliest is None:
-        return
-    older = [t for t in newest_first[1:] if t < earliest]
-    last_before = next((t for t in newest_first if t < earliest), None)
-    yield from (t for t in older if t != last_before and not _is_needed(group, t, keeping))
-
-
-def _is_needed(group: GroupId, time: str, keeping: Keeping) -> bool:
-    since = keeping.needed.get(group)
-    return since is not None and time >= since
+        return []
+    newest = newest_first[:1]
+    last_before = next((base_instant for base_instant in newest_first if base_instant < earliest), None)
+    kept = {*newest, last_before}
+    return [base_instant for base_instant in free if base_instant < earliest and base_instant not in kept]

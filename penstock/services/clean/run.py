@@ -1,10 +1,9 @@
-"""Running a clean: the files of its plan are deleted, many at a time, and the timeline says so.
+"""Running a clean: delete the files of its plan, many at a time, and record it on the timeline.
 
     <t>.clean.requested (the plan) → inflight → files deleted, then empty partitions → <t>.clean
 
-A clean that died is taken up again from its plan: a file that is gone counts as not deleted and is no error. Two processes
-may run one plan; both delete what is there. A plan that cannot be read is given up, with a warning: what it would have
-deleted is found again by the next one.
+A clean that died is resumed from its plan. A file that is gone already counts as not deleted and is no error, so two processes
+may run one plan at the same time. A plan that cannot be read is given up with a warning: the next plan finds its files again.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from penstock.timeline.store import instant_path, load_timeline, transition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Files that one task deletes; and so many that starting Spark tasks for them is worth it.
 _FILES_PER_TASK = 100
+#: From this many files on, starting Spark tasks to delete them is worth it.
 _MANY_FILES = 1000
 
 
@@ -59,57 +58,64 @@ class DeleteTask:
 
 
 def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due: bool = False) -> list[CleanResult]:
-    """Finish cleans that wait or died, then plan and run one if it is due.
+    """Finish cleans that are pending, then plan and run one if it is due.
 
-    The table's timeline was loaded just now. Under the lazy policy, failed writes whose writer has been silent for too long
-    are undone first.
+    Under the lazy policy, failed writes whose heartbeat is too old are rolled back first.
 
     Args:
+        table: with its timeline just loaded.
         due: whether a new plan is made whatever the trigger of the options says.
     """
     _check_not_restoring(table)
     if is_lazy(table):
         roll_back_expired(table)
         table = reload_timeline(table)
-    done = [result for instant in _waiting(table) if (result := run_clean(spark, table, instant, stages)) is not None]
-    if done and not table.options[o.CLEAN_ALLOW_MULTIPLE] and not due:
-        return done
-    instant = schedule_clean(reload_timeline(table) if done else table, due=due)
-    result = run_clean(spark, table, instant, stages) if instant else None
-    return [*done, *([result] if result else [])]
+    results = []
+    for instant in _pending_cleans(table):
+        result = run_clean(spark, table, instant, stages)
+        if result is not None:
+            results.append(result)
+    if results and not table.options[o.CLEAN_ALLOW_MULTIPLE] and not due:
+        return results
+    new_plan = schedule_clean(reload_timeline(table) if results else table, due=due)
+    if new_plan is not None:
+        result = run_clean(spark, table, new_plan, stages)
+        if result is not None:
+            results.append(result)
+    return results
 
 
 def _check_not_restoring(table: TableState) -> None:
-    restoring = next((i for i in table.timeline.of(Action.RESTORE) if not i.is_completed), None)
-    if restoring:
-        raise WriteConflict(f"{table.base_path} is being restored ({restoring.file_name}); clean it when that is finished")
+    for instant in table.timeline.of(Action.RESTORE):
+        if not instant.is_completed:
+            raise WriteConflict(f"{table.base_path} is being restored ({instant.file_name}); clean it when that is finished")
 
 
-def _waiting(table: TableState) -> list[Instant]:
-    return [i for i in table.timeline.of(Action.CLEAN) if not i.is_completed]
+def _pending_cleans(table: TableState) -> list[Instant]:
+    return [instant for instant in table.timeline.of(Action.CLEAN) if not instant.is_completed]
 
 
 def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, stages: Stages) -> CleanResult | None:
-    """Run the plan of an instant to its end; None if there is no plan that could be read."""
+    """Run the plan of a clean to its end. Return None if there is no plan that can be read."""
     began = clock.monotonic_s()
-    plan = _plan_of(table, instant)
+    plan = _read_plan(table, instant)
     if plan is None:
         return None
     table = turn_off_metadata_table(table)
     storage = table.storage
     base_path = table.base_path
     if instant.state is State.REQUESTED:
-        with suppress(AlreadyExists):  # somebody else runs it as well
+        with suppress(AlreadyExists):  # another process runs the plan too
             transition(storage, base_path, instant, State.INFLIGHT, write_clean_plan(plan, base_path))
     count = sum(map(len, plan.files.values()))
     with stages.run("clean", f"deleting {count:,} old files"):
         deleted = _delete(spark, table, plan, count)
-    gone = {path for path in plan.partitions if withdraw_empty(table, path)}
+    gone = {path for path in plan.partitions if drop_empty_partition(table, path)}
     result = CleanResult(
         instant=instant.time,
         earliest=plan.earliest.time if plan.earliest else "",
         last_commit=plan.last_commit,
-        partitions={path: _settled(path, one, plan, gone) for path, one in deleted.items()},
+        partitions={path: _with_fate(path, partition, plan, gone) for path, partition in deleted.items()},
         policy=plan.policy,
         milliseconds=int((clock.monotonic_s() - began) * 1000),
         savepoints=plan.savepoints,
@@ -119,14 +125,23 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
     return result
 
 
-def _settled(path: str, one: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
-    """What the result says of a partition. One that was to go and has not is told by its metafile; the next clean looks again."""
-    kept = (PARTITION_METAFILE,) if path in plan.partitions and path not in gone else ()
-    return replace(one, failed=(*one.failed, *kept), is_gone=path in gone)
+def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
+    """Return what the result says of a partition, with whether the partition itself was deleted.
+
+    A partition that was to be deleted and was not has its metafile among the failed files. The next clean lists partitions
+    with failed files again.
+    """
+    failed = partition.failed
+    if path in plan.partitions and path not in gone:
+        failed = (*failed, PARTITION_METAFILE)
+    return replace(partition, failed=failed, is_gone=path in gone)
 
 
-def _plan_of(table: TableState, instant: Instant) -> CleanPlan | None:
-    """The plan of a clean, from its requested file or, which holds it too, its inflight one. One that is unreadable goes."""
+def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
+    """Read the plan of a clean from its requested file or its inflight file, which hold the same.
+
+    A plan that is unreadable in both is deleted.
+    """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
         path = instant_path(table.base_path, instant.at(state))
@@ -137,7 +152,7 @@ def _plan_of(table: TableState, instant: Instant) -> CleanPlan | None:
         except CorruptFile as e:
             problem = e
     if problem is None:
-        return None  # somebody else finished it, or gave it up
+        return None  # another process finished the clean, or gave it up
     for state in (State.INFLIGHT, State.REQUESTED):
         table.storage.delete(instant_path(table.base_path, instant.at(state)))
     warnings.warn(
@@ -150,54 +165,60 @@ def _plan_of(table: TableState, instant: Instant) -> CleanPlan | None:
 
 
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
-    tasks = list(_tasks(table, plan.files))
+    tasks = list(_make_tasks(table, plan.files))
     is_small = count < _MANY_FILES and fits_on_driver(table.options)
-    found: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
+    partitions: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
     results = Runner(spark, on_driver=is_small).run(delete_files, tasks, list[list[str]])
     for task, (deleted, failed) in zip(tasks, results, strict=True):
-        one = found[task.partition_path]
-        found[task.partition_path] = CleanedPartition((*one.deleted, *deleted), (*one.failed, *failed))
-    return found
+        partition = partitions[task.partition_path]
+        partitions[task.partition_path] = CleanedPartition((*partition.deleted, *deleted), (*partition.failed, *failed))
+    return partitions
 
 
-def _tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iterator[DeleteTask]:
+def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iterator[DeleteTask]:
     for path, names in files.items():
-        for at in range(0, len(names), _FILES_PER_TASK):
-            yield DeleteTask(table.storage, table.base_path, path, names[at : at + _FILES_PER_TASK])
+        for first in range(0, len(names), _FILES_PER_TASK):
+            yield DeleteTask(table.storage, table.base_path, path, names[first : first + _FILES_PER_TASK])
 
 
 def delete_files(task: DeleteTask) -> list[list[str]]:
-    """Delete data files: the names that were deleted, and those that were not, be it because they were gone."""
+    """Delete data files. Return the names that were deleted, and those that were not or were gone already."""
     deleted: list[str] = []
     failed: list[str] = []
     for name in task.names:
+        # A plan is a file that anything may have written: only names of data files are deleted.
         is_data = parse_base_name(name) is not None or parse_log_name(name) is not None
         try:
-            done = is_data and task.storage.delete(join(task.base_path, task.partition_path, name))
+            is_deleted = is_data and task.storage.delete(join(task.base_path, task.partition_path, name))
         except StorageError:
-            done = False
-        (deleted if done else failed).append(name)
+            is_deleted = False
+        if is_deleted:
+            deleted.append(name)
+        else:
+            failed.append(name)
     return [deleted, failed]
 
 
-def withdraw_empty(table: TableState, partition_path: str) -> bool:
-    """Take a partition that holds nothing any more out of the table; whether it is gone.
+def drop_empty_partition(table: TableState, partition_path: str) -> bool:
+    """Take a partition without data files out of the table. Return whether it is gone.
 
-    A writer that is about to put a file there relies on the metafile. So it goes only while nobody writes, and is put back
-    if somebody has begun meanwhile.
+    A writer that is about to put a file into the partition relies on its metafile. So the metafile is deleted only while no
+    write is pending, and is put back if a write began since.
     """
     storage = table.storage
     folder = join(table.base_path, partition_path)
     metafile = join(folder, PARTITION_METAFILE)
-    before = _writes(table)
-    if any(not i.is_completed for i in before) or any(not is_metafile(e.name) for e in storage.list(folder)):
+    writes_before = _load_writes(table)
+    if any(not write.is_completed for write in writes_before):
+        return False
+    if any(not is_metafile(entry.name) for entry in storage.list(folder)):
         return False
     try:
         content = storage.read(metafile)
     except FileNotFoundError:
         content = None
     storage.delete(metafile)
-    if _writes(table) != before:
+    if _load_writes(table) != writes_before:
         if content is not None:
             storage.replace(metafile, content)
         return False
@@ -208,5 +229,6 @@ def withdraw_empty(table: TableState, partition_path: str) -> bool:
     return True
 
 
-def _writes(table: TableState) -> list[Instant]:
-    return [i for i in load_timeline(table.storage, table.base_path).instants if i.action.family in WRITE_ACTIONS]
+def _load_writes(table: TableState) -> list[Instant]:
+    instants = load_timeline(table.storage, table.base_path).instants
+    return [instant for instant in instants if instant.action.family in WRITE_ACTIONS]

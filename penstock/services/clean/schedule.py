@@ -1,9 +1,11 @@
-"""Scheduling: when a clean is due, which partitions it looks at, and its plan on the timeline.
+"""Scheduling a clean: when it is due, which partitions it lists, and its plan on the timeline.
 
-Cleaning is incremental. What the last clean left can only have grown old where a commit since then wrote another version of
-a file group, or replaced some; the commits say where, and only those partitions are listed. Without a last clean, where the
-commits before are in the archive, and when a savepoint is gone, all are. A plan that deletes nothing is not kept, but for one
-in a while: it tells the next clean where to begin, before archiving takes the commits that would.
+Cleaning is incremental. Files that the last clean kept can only have become old where a commit since then wrote another version
+of a file group, or replaced one. The commits say where, and only those partitions are listed. All partitions are listed without
+a last clean, where the commits since are archived, and when a savepoint was deleted.
+
+A plan that deletes nothing is usually not put on the timeline. Once in a while it is: its result says from which commit on the
+next clean has to look, before the commits that say so are archived.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from penstock.catalog.pending import clustering_plans, pending_plans
 from penstock.catalog.savepoints import savepoint_times, savepointed_files
 from penstock.errors import CorruptFile
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.services.clean.plan import GroupId, Keeping, PartitionPlan, plan_partition
-from penstock.services.clean.retention import Policy, earliest_retained, policy_of
+from penstock.services.clean.plan import GroupId, PartitionPlan, RetentionRules, plan_partition
+from penstock.services.clean.retention import CleanPolicy, clean_policy, earliest_retained
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import is_archived
@@ -31,40 +33,48 @@ from penstock.timeline.store import instant_path, request
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
-    """Put a plan on the timeline, if a clean is due and there is anything to delete; gives its instant.
+    """Put a plan on the timeline, if a clean is due and there is anything to delete.
 
     Args:
         due: whether it is due whatever the trigger of the options says.
+
+    Returns:
+        The plan's instant; None if there is no plan.
     """
     last = last_clean(table)
     if not (due or is_due(table, last)):
         return None
     plan = make_clean_plan(table, last)
-    if not plan.files and (due or not _says_enough(table, last, plan)):
+    if not plan.files and (due or not _is_worth_keeping(table, last, plan)):
         return None
     content = write_clean_plan(plan, table.base_path)
     utc = table.config.timeline_utc
     instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
+    # A savepoint may have been made since the plan was. A savepoint looks for cleans after it is on the timeline, and a clean
+    # for savepoints, so at least one of the two sees the other and steps back.
     if set(savepoint_times(reload_timeline(table))) - set(savepoint_times(table)):
-        table.storage.delete(instant_path(table.base_path, instant))  # made meanwhile; the next plan knows of it
+        table.storage.delete(instant_path(table.base_path, instant))
         return None
     return instant
 
 
-def _says_enough(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether a plan without files is kept: it has looked at so many commits that archiving may soon take them, or at all
-    partitions because of a savepoint that is gone."""
+def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
+    """Whether a plan without files spares the next clean work.
+
+    It does if it has read so many commits that they may soon be archived, or has listed all partitions because a savepoint was
+    deleted.
+    """
     if plan.earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return False
-    if _freed(last, plan.savepoints):
+    if _lost_savepoint(last, plan.savepoints):
         return True
     since = max(last.earliest if last else "", table.timeline.start or "")
-    looked_at = sum(since <= i.time < plan.earliest.time for i in table.timeline.writes)
-    return looked_at >= max(1, table.options[o.KEEP_MAX_COMMITS] - table.options[o.KEEP_MIN_COMMITS])
+    commits_read = sum(since <= write.time < plan.earliest.time for write in table.timeline.writes)
+    return commits_read >= max(1, table.options[o.KEEP_MAX_COMMITS] - table.options[o.KEEP_MIN_COMMITS])
 
 
 def last_clean(table: TableState) -> CleanResult | None:
-    """What the newest finished clean did. Raises CorruptFile."""
+    """Return what the newest completed clean did; None if there is none. Raises CorruptFile."""
     cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
@@ -72,19 +82,19 @@ def last_clean(table: TableState) -> CleanResult | None:
     try:
         return read_clean_result(table.storage.read(path), path)
     except CorruptFile as e:
-        raise CorruptFile(f"{e}. Restore the file from a copy, or remove it: the next clean then looks at all partitions") from e
+        raise CorruptFile(f"{e}. Restore the file from a copy, or remove it: the next clean then lists all partitions") from e
 
 
 def is_due(table: TableState, last: CleanResult | None) -> bool:
     """Whether so many commits were made since the last clean that the next is due."""
     since = last.last_commit if last else ""
-    return sum(i.time > since for i in table.timeline.writes) >= table.options[o.CLEAN_MAX_COMMITS]
+    return sum(write.time > since for write in table.timeline.writes) >= table.options[o.CLEAN_MAX_COMMITS]
 
 
 def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
-    """What a clean of the table would delete now; nothing is written."""
+    """Plan what a clean of the table would delete now. Nothing is written."""
     options = table.options
-    policy = policy_of(table.options)
+    policy = clean_policy(table.options)
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     earliest = earliest_retained(table.timeline, options, now)
     savepoints = savepoint_times(table)
@@ -95,12 +105,12 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
         last_commit=newest.time if newest else "",
         savepoints=savepoints,
     )
-    if newest is None or (earliest is None and policy is not Policy.VERSIONS):
+    if newest is None or (earliest is None and policy is not CleanPolicy.VERSIONS):
         return plan
-    looked_at = list(_listed(table, changed_partitions(table, last, earliest)))
-    if not looked_at:
+    listed = list(_list_partitions(table, changed_partitions(table, last, earliest)))
+    if not listed:
         return plan
-    keeping = Keeping(
+    rules = RetentionRules(
         policy=policy,
         timeline=table.timeline,
         earliest=earliest.time if earliest else None,
@@ -109,68 +119,75 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
         needed=needed_slices(table),
         savepointed=savepointed_files(table),
     )
-    found: dict[str, PartitionPlan] = {path: plan_partition(path, names, keeping) for path, names in looked_at}
+    planned: dict[str, PartitionPlan] = {path: plan_partition(path, names, rules) for path, names in listed}
     return replace(
         plan,
-        files={path: one.files for path, one in found.items() if one.files},
-        partitions=tuple(path for path, one in found.items() if one.is_empty and path),
+        files={path: partition.files for path, partition in planned.items() if partition.files},
+        partitions=tuple(path for path, partition in planned.items() if partition.is_empty and path),
     )
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """What plans that wait are going to read: of a file group, the slices from a base instant on."""
-    found: dict[GroupId, str] = {}
+    """Return the file groups that pending plans are going to read, with the base instant from which on they need slices."""
+    needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
         for _, plan in pending_plans(table, action):
-            for one in plan.operations:
-                group = (one.partition_path, one.file_id)
-                found[group] = min(found.get(group, one.base_instant), one.base_instant)
+            for operation in plan.operations:
+                group = (operation.partition_path, operation.file_id)
+                needed[group] = min(needed.get(group, operation.base_instant), operation.base_instant)
     for _, clustering in clustering_plans(table):
-        found |= {(one.partition_path, one.file_id): _base_instant(one) for one in clustering.slices}
-    return found
+        for planned in clustering.slices:
+            needed[planned.partition_path, planned.file_id] = _base_instant(planned)
+    return needed
 
 
-def _base_instant(one: ClusteringSlice) -> str:
-    """Of a slice that a clustering reads; an empty text, which holds all slices, where its names do not tell."""
-    base = parse_base_name(one.base_file) if one.base_file else None
-    logs = (log for name in one.log_files if (log := parse_log_name(name)))
-    return base.instant if base else min((log.base_instant for log in logs), default="")
+def _base_instant(planned: ClusteringSlice) -> str:
+    """Return the base instant of a slice that a clustering reads; an empty text, which keeps all slices, if no name has one."""
+    base = parse_base_name(planned.base_file) if planned.base_file else None
+    if base is not None:
+        return base.instant
+    logs = [parse_log_name(name) for name in planned.log_files]
+    return min((log.base_instant for log in logs if log), default="")
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """The partitions that may hold something to delete; None for all of them."""
+    """Return the partitions that may hold something to delete; None for all of them."""
     if earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return None
     start = table.timeline.start or ""
     if last is not None and last.earliest:
         since = last.earliest
         if since < start:
-            return None
+            return None  # commits since then are archived
     elif is_archived(table.storage, table.base_path, table.config.archive_folder):
         return None
     else:
         since = start
-    if _freed(last, savepoint_times(table)):
+    if _lost_savepoint(last, savepoint_times(table)):
         return None
-    found = {path for path, one in last.partitions.items() if one.failed} if last else set()
-    for instant in table.timeline.writes:
-        if since <= instant.time < earliest.time:
-            content = table.storage.read(instant_path(table.base_path, instant))
-            found |= {path for path, made_old in read_partitions(content, instant.file_name).items() if made_old}
-    return sorted(found)
+    changed: set[str] = set()
+    if last is not None:
+        changed.update(path for path, partition in last.partitions.items() if partition.failed)
+    for write in table.timeline.writes:
+        if since <= write.time < earliest.time:
+            content = table.storage.read(instant_path(table.base_path, write))
+            made_old = read_partitions(content, write.file_name)
+            changed.update(path for path, has_older_version in made_old.items() if has_older_version)
+    return sorted(changed)
 
 
-def _freed(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
-    """Whether a savepoint is gone that the last clean knew of. It may have held files of any partition."""
+def _lost_savepoint(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
+    """Whether a savepoint that the last clean saw was deleted. It may have held files of any partition."""
     return last is not None and not set(last.savepoints) <= set(savepoints)
 
 
-def _listed(table: TableState, partitions: list[str] | None) -> Iterator[tuple[str, list[str]]]:
-    """Partitions with the names of their files; each is listed once."""
+def _list_partitions(table: TableState, partitions: list[str] | None) -> Iterator[tuple[str, list[str]]]:
+    """Yield partition paths, None for all, with the names of their files. Each partition is listed once."""
     if partitions is None:
-        yield from ((path, [f.name for f in files]) for path, files in walk_partitions(table.storage, table.base_path))
+        for path, files in walk_partitions(table.storage, table.base_path):
+            yield path, [file.name for file in files]
         return
     for path in partitions:
-        names = [f.name for f in table.storage.list(join(table.base_path, path)) if not f.is_dir]
+        names = [file.name for file in table.storage.list(join(table.base_path, path)) if not file.is_dir]
         if names:
             yield path, names

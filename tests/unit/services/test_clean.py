@@ -347,7 +347,7 @@ def test_nothing_is_cleaned_while_the_table_is_restored() -> None:
 def test_a_damaged_last_clean_says_what_to_do() -> None:
     history = History().commits(range(1, 6), "p/f")
     history.instant(f"{at(7)}.clean", b"")
-    with pytest.raises(CorruptFile, match="or remove it: the next clean then looks at all partitions"):
+    with pytest.raises(CorruptFile, match="or remove it: the next clean then lists all partitions"):
         run(history.table(**TWO))
 
 

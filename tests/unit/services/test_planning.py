@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.filegroup.names import log_file_name
-from penstock.services.archive.run import choose
+from penstock.services.archive.run import choose_instants
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.compaction.service import COMPACTION
@@ -63,7 +63,7 @@ PLANS: dict[str, Plan] = {
     "savepoint": create_savepoint,
     "health": check_health,
     "lifetime": expired_partitions,
-    "archive": choose,
+    "archive": choose_instants,
 }
 #: Listings of the folders outside of `.hoodie`: the table's own and one of each partition.
 LISTED = dict.fromkeys(PLANS, 1 + PARTITIONS)
@@ -117,7 +117,7 @@ def test_replace_commits_of_one_partition_list_it_once() -> None:
         history.commit(number, [f"p/r{number}"], action="replacecommit", replaced={"p": (f"gone{number}",)})
     table = history.table(keep_min_commits=2, keep_max_commits=3, cleaner_commits_retained=1)
     history.calls()
-    assert len(choose(table)) > 3
+    assert len(choose_instants(table)) > 3
     assert history.calls("list") == ["/t/p"]
 
 
