@@ -23,8 +23,7 @@ import pyarrow as pa
 from bench.data import generate
 from bench.meter import Meter
 from bench.on_spark import Penstock
-from penstock.read import log_slices as merged
-from penstock.read import scan
+from penstock.read import log_slices
 
 TABLE, PAYLOAD = "mor", "hoodie.datasource.write.payload.class"
 
@@ -79,19 +78,14 @@ def report(engine: Penstock, rows: int, repeat: int) -> None:
 
 def without_logs(engine: Penstock) -> None:
     """The part of a snapshot that Spark's own reader does."""
-    with patch.object(merged, "_frames", lambda *_: []):
+    with patch.object(log_slices, "_read_in_workers", lambda *_: []):
         engine.checksum(TABLE)
 
 
 def logs_alone(engine: Penstock, *, drop: bool = False) -> None:
     """The part that workers do; with nothing for Spark to do behind it, if it is dropped."""
-    frames = merged.merged_frames
-
-    def no_base(spark: Any, plan: Any, schema: Any, columns: Any, base_rows: Any) -> Any:
-        return frames(spark, plan, schema, columns, lambda touched: [])
-
-    run = partial(_dropping, merged._run_parts) if drop else merged._run_parts
-    with patch.object(scan, "merged_frames", no_base), patch.object(merged, "_run_parts", run):
+    run = partial(_dropping, log_slices._run_tasks) if drop else log_slices._run_tasks
+    with patch.object(log_slices, "read_base_files", lambda *_: []), patch.object(log_slices, "_run_tasks", run):
         engine.checksum(TABLE)
 
 

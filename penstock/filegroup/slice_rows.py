@@ -14,18 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import CorruptFile
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
 from penstock.filegroup.log.fold import FoldedLog, FoldSettings, fold_records
 from penstock.filegroup.log.scan import (
     CommittedTimes,
     LogColumns,
-    Placed,
+    LogScan,
     ScanCounts,
-    blocks_that_count,
-    check_block_type,
-    positions_touched,
     read_records,
+    scan_slice,
+    touched_positions,
 )
 from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice
@@ -76,40 +74,44 @@ class MergeRules:
 
 @dataclass
 class MergeCounts:
-    """What a merge did, as the write stats of a compaction tell it."""
+    """What a merge did, as the write stats of a compaction report it. Filled while rows are read."""
 
     updates: int = 0
     deletes: int = 0
     inserts: int = 0
     base_rows: int = 0
-    #: Keys that the log says something about.
+    #: Keys that the log changes or deletes.
     keys: int = 0
-    #: The column with event times, if they are asked for, and those of the log's rows that replace or delete base rows.
+    #: Rows in the log's blocks that count; deletes are not rows.
+    log_records: int = 0
+    scan: ScanCounts = field(default_factory=ScanCounts)
+    #: The column with event times, if the caller asks for them, and the times of log rows that replace or delete base rows.
     event_time: str | None = None
     times: EventTimeSpan = field(default_factory=EventTimeSpan)
 
     def note_times(self, rows: pa.Table) -> None:
-        """Take note of the event times of rows."""
+        """Include the event times of these rows."""
         if self.event_time is not None:
             self.times = self.times.extend(find_event_times(rows, self.event_time))
-
-    scan: ScanCounts = field(default_factory=ScanCounts)
 
 
 def read_merged_rows(
     storage: Storage,
-    slice_: FileSlice,
+    file_slice: FileSlice,
     rules: MergeRules,
     columns: Sequence[str] | None = None,
+    log_scan: LogScan | None = None,
+    *,
     counts: MergeCounts | None = None,
-    at: Positions | None = None,
+    base_positions: Positions | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a slice, as many tables as there are row groups and a few for new rows.
+    """Yield the rows of a slice: a table for each row group of the base file, then some with rows that only the log has.
 
     Args:
         columns: the columns wanted, in this order; None: all of the schema.
+        log_scan: what the headers of the slice's log files say, if they were read before; None: they are read now.
         counts: is filled as rows are taken.
-        at: the numbers of the base file's rows that count, ascending; None: all do.
+        base_positions: the base file's rows that are read, ascending; None: all.
 
     Raises:
         CorruptFile: a file is missing or damaged.
@@ -117,79 +119,77 @@ def read_merged_rows(
     """
     counts = counts if counts is not None else MergeCounts()
     wanted = list(columns) if columns is not None else rules.arrow.names
-    read = columns_to_read(rules, wanted)
-    log = fold_slice_log(storage, slice_, rules, read, counts)
+    names = columns_to_read(rules, wanted)
+    log = fold_slice_log(storage, file_slice, rules, names, log_scan, counts)
     counts.keys = len(log.keys)
-    met = np.zeros(len(log.keys), np.bool_)
-    if slice_.base_file is not None:
-        file = open_base_file(storage, slice_.base_file.path)
-        for old in read_ahead(read_row_groups(file, slice_.base_file.path, rules.arrow, read, at)):
+    is_met = np.zeros(len(log.keys), np.bool_)  # keys of the log that a base row has
+    if file_slice.base_file is not None:
+        path = file_slice.base_file.path
+        file = open_base_file(storage, path)
+        for old in read_ahead(read_row_groups(file, path, rules.arrow, names, base_positions)):
             counts.base_rows += old.num_rows
-            rows = old if rules.skip_merge else _merge_group(old, log, rules, met, counts)
+            rows = old if rules.skip_merge else _merge_row_group(old, log, rules, is_met, counts)
             if rows.num_rows:
                 yield rows.select(wanted)
-            del old, rows  # before the next row group is waited for
-    for rows in _new_rows(log, rules, np.flatnonzero(~(met | log.empty)), counts):
+            del old, rows  # frees the row group before waiting for the next one
+    for rows in _read_new_rows(log, rules, np.flatnonzero(~(is_met | log.empty)), counts):
         yield rows.select(wanted)
 
 
-def read_log_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows that the log has for its keys, where these stay whatever the base file says: no row for a key that is gone."""
+def read_log_rows(
+    storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
+) -> Iterator[pa.Table]:
+    """Yield the rows that the log has for its keys, without those of deleted keys. The base file is not read.
+
+    These are the table's rows only if the log wins whatever the base file has (`MergeRules.lets_logs_win`).
+    """
     counts = MergeCounts()
-    log = fold_slice_log(storage, slice_, rules, columns_to_read(rules, columns), counts)
-    for rows in _new_rows(log, rules, np.flatnonzero(~log.empty), counts):
+    log = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, columns), log_scan, counts)
+    for rows in _read_new_rows(log, rules, np.flatnonzero(~log.empty), counts):
         yield rows.select(list(columns))
 
 
-def read_touched_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of keys that the log knows, where it says at which places of the base file they stand (`positions_touched`)."""
-    at = positions_touched(storage, slice_, rules.times)
-    assert at is not None  # asked before
-    return read_merged_rows(storage, slice_, rules, columns, at=np.unique(at))
+def read_touched_rows(
+    storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
+) -> Iterator[pa.Table]:
+    """Yield the merged rows of the keys that the log knows; all rows of the slice, if the log does not name their positions.
 
-
-def known_rows(storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of keys that the log knows, and maybe others: all rows, where it does not say at which places its keys stand."""
-    at = positions_touched(storage, slice_, rules.times)
-    return read_merged_rows(storage, slice_, rules, columns, at=None if at is None else np.unique(at))
+    A caller that reads the other rows itself must know that the log names positions, from `touched_positions` of the same scan.
+    """
+    scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
+    positions = touched_positions(file_slice, scan)
+    base_positions = None if positions is None else np.unique(positions)
+    return read_merged_rows(storage, file_slice, rules, columns, scan, base_positions=base_positions)
 
 
 def fold_slice_log(
-    storage: Storage, slice_: FileSlice, rules: MergeRules, columns: Sequence[str], counts: MergeCounts | None = None
+    storage: Storage,
+    file_slice: FileSlice,
+    rules: MergeRules,
+    columns: Sequence[str],
+    log_scan: LogScan | None = None,
+    counts: MergeCounts | None = None,
 ) -> FoldedLog:
-    """What the slice's log says about each key."""
-    scan = counts.scan if counts is not None else ScanCounts()
-    part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
-    of_log = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
-    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
-    records = read_records(storage, _blocks(storage, slice_, rules.times, scan), of_log)
-    return fold_records(_counted(records, scan), of_log.arrow, settings)
+    """Return one record for each key of the slice's log: its row, or that it is deleted.
 
-
-def check_slice(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> None:
-    """Look at what the blocks of a slice's log say about themselves, so that damage is told before workers meet it.
-
-    Raises:
-        CorruptFile: a file is missing, or holds what is no log.
-        Unsupported: a block of a kind or version that is not known.
+    Args:
+        log_scan: what the headers of the slice's log files say, if they were read before; None: they are read now.
+        counts: takes the counts of the scan, and of log records.
     """
-    for _, block in _blocks(storage, slice_, times, ScanCounts()):
-        check_block_type(block)
+    counts = counts if counts is not None else MergeCounts()
+    scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
+    counts.scan = scan.counts
+    # Parts of a block stay small next to the limit, since folded records take half of it.
+    part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
+    log_columns = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
+    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
+    records = read_records(storage, scan.blocks, log_columns)
+    return fold_records(_count_records(records, counts), log_columns.arrow, settings)
 
 
-def _blocks(storage: Storage, slice_: FileSlice, times: CommittedTimes, scan: ScanCounts) -> list[Placed]:
-    blocks = blocks_that_count(storage, slice_.log_files, times, scan)
-    if slice_.base_file is None and blocks and slice_.base_instant not in scan.instants:
-        raise CorruptFile(
-            f"base file of {blocks[0][0].path} is missing: nothing in the log was written by {slice_.base_instant}, so the file "
-            "group began with a base file of that instant. Restore it from a copy"
-        )
-    return blocks
-
-
-def _counted(records: Iterator[LogRecords], scan: ScanCounts) -> Iterator[LogRecords]:
+def _count_records(records: Iterator[LogRecords], counts: MergeCounts) -> Iterator[LogRecords]:
     for part in records:
-        scan.records += int((~part.empty).sum())
+        counts.log_records += int((~part.empty).sum())
         yield part
 
 
@@ -203,7 +203,9 @@ def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
     return [name for name in names if name in needed]
 
 
-def _merge_group(old: pa.Table, log: FoldedLog, rules: MergeRules, met: npt.NDArray[np.bool_], counts: MergeCounts) -> pa.Table:
+def _merge_row_group(
+    old: pa.Table, log: FoldedLog, rules: MergeRules, met: npt.NDArray[np.bool_], counts: MergeCounts
+) -> pa.Table:
     """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
     at = find_positions(record_keys(old, rules.key), log.keys)
     hits = np.flatnonzero(at >= 0)
@@ -250,7 +252,7 @@ def _changed(
     return order, meeting.rows(choices)
 
 
-def _new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
+def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
     """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
     at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), at_once):

@@ -1,19 +1,23 @@
-"""Slices with log files as DataFrames, in one of two ways.
+"""Slices with log files as DataFrames.
 
-Where the log says which rows of the base file it touches, Spark reads the base files itself without those rows (`untouched.py`),
-with all that its reader can do, and workers add the rows of the keys that the log knows: the log's, if what it says stands
-whatever the base file has; otherwise these are merged with the touched rows, unless they are a great part of all.
-Where the log does not say it, the slice is merged in Spark's Python workers and handed over as Arrow. Nothing that a query does
-later, filters or a choice of columns, reaches behind Python. So what can be decided is decided before: where partitions are few,
-each is a branch of its own whose partition columns are literals, and Spark leaves out those that a filter rules out; and where
-the caller says which columns are wanted, no others are read.
+Each slice is read in one of three ways:
+
+- Rows of the log alone: in an incremental query whose range begins after the base file was written.
+- Base file by Spark, log by workers: if the log names the positions of the rows it touches. Spark reads the base file without
+  those rows (`skip_rows.py`), with everything its reader can do. Workers add the rows of the keys that the log knows: the log's
+  own rows, if the log wins whatever the base file has; otherwise the touched rows merged with the log, unless they are a large
+  part of all rows.
+- The whole slice merged by workers: in all other cases. Rows reach Spark as Arrow, and nothing that a query does later, filters
+  or a choice of columns, reaches behind Python.
+
+So everything that can be decided is decided before: if partitions are few, each is a DataFrame of its own whose partition columns
+are literals, and Spark leaves out those that a filter excludes; and if the caller names the wanted columns, no others are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -23,18 +27,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import options as o
+from penstock.catalog.listing import by_partition
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.error_text import read_error
 from penstock.errors import PenstockError
-from penstock.filegroup.log.scan import positions_touched
+from penstock.filegroup.log.scan import LogScan, touched_positions
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.slice_rows import MergeRules, known_rows, read_log_rows, read_merged_rows, read_touched_rows
+from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged_rows, read_touched_rows
 from penstock.formats.cast import fit_to_schema
 from penstock.merge.kernels.gather import Positions
+from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import changed_rows
-from penstock.read.meta_columns import Thin, handed_over, restored, thin_rows, thinned
+from penstock.read.log_headers import are_base_files_large
+from penstock.read.meta_columns import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, spark_to_arrow
@@ -43,105 +50,89 @@ from penstock.storage import Storage
 from penstock.timeline.history import InstantRange
 
 PARTITION_COLUMN = META_COLUMNS[3]
-#: Partitions up to which each has a branch, and the bytes that workers read of one from which it pays: planning a branch takes
-#: near a tenth of a second.
-_MOST_BRANCHES = 16
-_LEAST_BRANCH_BYTES = 64 * 1024 * 1024
-_PARTS_PER_CORE = 4
-#: Bytes of a base file from which Spark reads it better than workers do.
-_LEAST_BYTES = 8 * 1024 * 1024
-#: Slices up to which the driver looks into their logs, some at a time.
-_MOST_LOOKED_INTO = 256
-_AT_ONCE = 8
-#: Rows of base files of which the driver keeps, and every executor gets, a bit each.
-_MOST_ROWS = 128 * 1024 * 1024
-#: The part of a base file's rows up to which it pays that both read it: Spark all of it, and workers the touched rows.
-_MOST_TOUCHED = 0.25
-#: Bytes of files that one Spark task merges, where slices are small.
+#: Partitions up to which each has its own DataFrame, and the bytes per partition that workers must read for it to pay: planning a
+#: DataFrame takes nearly a tenth of a second.
+_MOST_PARTITION_FRAMES = 16
+_LEAST_PARTITION_BYTES = 64 * 1024 * 1024
+_TASKS_PER_CORE = 4
+#: Bytes of files that one Spark task merges, if slices are small.
 _TASK_BYTES = 256 * 1024 * 1024
+#: Rows of base files for which the driver keeps, and every executor receives, one bit each: 16 MiB.
+_MOST_SKIPPABLE_ROWS = 128 * 1024 * 1024
+#: The share of touched rows up to which it pays to read a base file twice: Spark all of it, and workers the touched rows.
+_MOST_TOUCHED_SHARE = 0.25
 
-RowsOf = Callable[[Storage, FileSlice, MergeRules, Sequence[str]], Iterator[pa.Table]]
-#: Makes of slices, and the positions of rows to leave out in their base files, DataFrames of the other rows.
-BaseRows = Callable[[Mapping[FileSlice, Positions]], list[DataFrame]]
+#: Yields rows of one slice in a worker. A module-level function, since it is pickled.
+RowReader = Callable[[Storage, FileSlice, MergeRules, Sequence[str], "LogScan | None"], Iterator[pa.Table]]
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What travels to the workers."""
+class _WorkerRead:
+    """What workers read, and how they send it to Spark. Pickled to the workers."""
 
     storage: Storage
     slices: tuple[FileSlice, ...]
     rules: MergeRules
-    #: The columns as Spark takes them.
+    #: The columns that are read, as Spark takes them.
     schema: pa.Schema
-    #: What is made of a slice: all its rows, or those of its log.
-    rows_of: RowsOf
-    #: How the columns are handed to Spark.
-    thin: Thin
-    #: The columns that folders say, which are handed over as text; what rows hold does not count.
-    folders: PartitionColumns
-    #: Only rows that were written then are handed over.
+    read_rows: RowReader
+    encoding: MetaEncoding
+    #: Columns whose values come from the folders. They are sent as text, and what the files hold there is ignored.
+    folder_columns: PartitionColumns
+    #: What the driver found in the headers of the slices' logs.
+    log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
+    #: Only rows that were written in this range are sent.
     changes: InstantRange | None = None
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """One query, as far as slices with logs go."""
-
-    spark: SparkSession
-    plan: QueryPlan
-    rules: MergeRules
-    schema: StructType
-    columns: PartitionColumns
-
-
-def merged_frames(
-    spark: SparkSession, plan: QueryPlan, schema: StructType, columns: PartitionColumns, base_rows: BaseRows
-) -> list[DataFrame]:
-    """The rows of a plan's slices with log files, in the columns of `schema`; none, or several DataFrames to be put together.
-
-    Args:
-        base_rows: the rows of base files but for some, in these columns, by Spark's own reader.
-    """
-    slices = [one for its in plan.slices.values() for one in its if one.log_files]
-    if not slices:
+def read_log_slices(scan: TableScan) -> list[DataFrame]:
+    """Return the rows of the plan's slices with log files in the columns of the answer, as DataFrames to be put together."""
+    plan = scan.plan
+    if not plan.slices_with_logs:
         return []
-    assert plan.schema is not None  # there are files
-    skip = plan.query.options[o.MERGE_TYPE] == "skip_merge"
-    rules = build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip)
-    reading = _Reading(spark, plan, rules, schema, columns)
-    by_logs, by_both = _by_what_is_new(slices, plan.changes)
-    is_hidden = any(name.lower() == "_metadata" for name in schema.names)  # a column of the table has Spark's name for the file
-    touched = {} if is_hidden else _touched(plan.table.storage, by_both, rules)
-    frames = _frames(reading, by_logs, read_log_rows if rules.lets_logs_win else known_rows)
-    frames += base_rows(touched) + _frames(reading, list(touched), read_log_rows if rules.lets_logs_win else read_touched_rows)
-    return frames + _frames(reading, [one for one in by_both if one not in touched], read_merged_rows)
+    assert plan.schema is not None  # a table with files has a schema
+    skip_merge = plan.query.options[o.MERGE_TYPE] == "skip_merge"
+    rules = build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip_merge)
+    log_only = [file_slice for file_slice in plan.slices_with_logs if plan.needs_only_log(file_slice)]
+    with_base = [file_slice for file_slice in plan.slices_with_logs if not plan.needs_only_log(file_slice)]
+    # Spark tells the rows of a file apart by its column `_metadata`, which a column of the table may hide.
+    hides_metadata = any(name.lower() == "_metadata" for name in scan.schema.names)
+    touched = {} if hides_metadata else _find_touched_rows(plan.log_scans, with_base, rules)
+    merged = [file_slice for file_slice in with_base if file_slice not in touched]
+    read_known_rows: RowReader = read_log_rows if rules.lets_logs_win else read_touched_rows
+    return [
+        *_read_in_workers(scan, log_only, rules, read_known_rows),
+        *read_base_files(scan, touched, touched),
+        *_read_in_workers(scan, list(touched), rules, read_known_rows),
+        *_read_in_workers(scan, merged, rules, read_merged_rows),
+    ]
 
 
-def _by_what_is_new(slices: Sequence[FileSlice], changes: InstantRange | None) -> tuple[list[FileSlice], list[FileSlice]]:
-    """Slices in which only rows of the log can be new, and others. A base file has no row that is newer than itself."""
-    if changes is None:
-        return [], list(slices)
-    is_old = [one.base_file is None or one.base_file.instant <= changes.begin for one in slices]
-    parted = list(zip(slices, is_old, strict=True))
-    return [one for one, old in parted if old], [one for one, old in parted if not old]
-
-
-def _touched(storage: Storage, slices: Sequence[FileSlice], rules: MergeRules) -> dict[FileSlice, Positions]:
-    """The slices whose base files Spark reads itself, with the rows it is to leave out; where that is worth a look into logs."""
-    bases = sum(one.base_bytes for one in slices)
-    if rules.skip_merge or len(slices) > _MOST_LOOKED_INTO or bases < _LEAST_BYTES * len(slices):
+def _find_touched_rows(
+    log_scans: Mapping[FileSlice, LogScan], slices: Sequence[FileSlice], rules: MergeRules
+) -> dict[FileSlice, Positions]:
+    """Return the slices whose base files Spark reads itself, each with the positions of the rows that its log touches."""
+    if rules.skip_merge or not are_base_files_large(slices):
         return {}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = zip(slices, pool.map(lambda one: positions_touched(storage, one, rules.times), slices), strict=True)
-    known = {one: at for one, at in found if at is not None and at.max(initial=0) <= _MOST_ROWS}
-    touched = {one: at for one, at in known.items() if rules.lets_logs_win or _share(at) <= _MOST_TOUCHED}
+    touched: dict[FileSlice, Positions] = {}
+    for file_slice in slices:
+        log_scan = log_scans.get(file_slice)
+        positions = None if log_scan is None else touched_positions(file_slice, log_scan)
+        if positions is not None and _is_worth_skipping(positions, rules):
+            touched[file_slice] = positions
     rows = sum(int(positions.max(initial=0)) for positions in touched.values())
-    return touched if rows <= _MOST_ROWS else {}
+    return touched if rows <= _MOST_SKIPPABLE_ROWS else {}
 
 
-def _share(positions: Positions) -> float:
-    """How many of a base file's rows are touched, if they are spread over all of it."""
+def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
+    # The bound comes first: a position from a file may be any number, and the share allocates up to the greatest.
+    if positions.max(initial=0) > _MOST_SKIPPABLE_ROWS:
+        return False
+    return rules.lets_logs_win or _touched_share(positions) <= _MOST_TOUCHED_SHARE
+
+
+def _touched_share(positions: Positions) -> float:
+    """Return the share of touched rows up to the last touched one, an estimate of the share in the whole base file."""
     if not len(positions):
         return 0.0
     is_touched = np.zeros(1 + int(positions.max()), np.bool_)
@@ -149,79 +140,116 @@ def _share(positions: Positions) -> float:
     return int(is_touched.sum()) / len(is_touched)
 
 
-def _frames(reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf) -> list[DataFrame]:
-    """What workers make of slices: a DataFrame for each partition, or one."""
-    by_path: dict[str, list[FileSlice]] = {}
-    for one in slices:
-        by_path.setdefault(one.partition_path, []).append(one)
-    pays = len(by_path) <= _MOST_BRANCHES and _bytes(slices, rows_of) >= _LEAST_BRANCH_BYTES * len(by_path)
-    if pays or reading.columns.not_stored:
-        return [_of_partition(reading, path, its, rows_of) for path, its in by_path.items()]
-    return [_frame(reading, slices, rows_of, reading.schema, reading.columns)]
+def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
+    """Return what workers read of slices: a DataFrame for each partition, or one for all."""
+    if not slices:
+        return []
+    by_path = by_partition(slices)
+    is_large = _bytes_read(slices, read_rows) >= _LEAST_PARTITION_BYTES * len(by_path)
+    # Columns that no file stores exist only as literals of a partition.
+    if (is_large and len(by_path) <= _MOST_PARTITION_FRAMES) or scan.partition_columns.not_stored:
+        return [_read_partition(scan, path, by_path[path], rules, read_rows) for path in by_path]
+    return [_read_columns(scan, slices, rules, read_rows, scan.schema, scan.partition_columns)]
 
 
-def _of_partition(reading: _Reading, path: str, slices: Sequence[FileSlice], rows_of: RowsOf) -> DataFrame:
-    """The rows of one partition; what its path says is neither read nor handed over."""
-    schema, columns = reading.schema, reading.columns
-    known = {*columns.places, PARTITION_COLUMN} - columns.nulls_of(path)
-    stored = StructType([field for field in schema if field.name not in known])
-    frame = _frame(reading, slices, rows_of, stored, PartitionColumns())
-    chosen = {name: columns.column_in(schema[name], path) for name in schema.names}
-    if PARTITION_COLUMN in chosen:
-        chosen[PARTITION_COLUMN] = F.lit(path).alias(PARTITION_COLUMN)
-    return frame.select(*chosen.values())
-
-
-def _frame(
-    reading: _Reading, slices: Sequence[FileSlice], rows_of: RowsOf, schema: StructType, folders: PartitionColumns
+def _read_partition(
+    scan: TableScan, path: str, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader
 ) -> DataFrame:
-    """The columns that are in the files; those that folders say, by these."""
-    rules, spark = reading.rules, reading.spark
-    names = [name for name in schema.names if name in rules.arrow.names]
-    stored = StructType([field for field in schema if field.name in names] or [StructField(KEY_COLUMN, StringType())])
-    large_first = sorted(slices, key=lambda one: _bytes([one], rows_of), reverse=True)
-    table = reading.plan.table
-    handed = StructType([StructField(f.name, StringType()) if f.name in folders.places else f for f in stored])
-    how = thinned(handed, slices, [i.time for i in table.timeline.writes], table.config.record_key_fields)
-    arrow = spark_to_arrow(stored.jsonValue())
-    work = _Work(table.storage, tuple(large_first), rules, arrow, rows_of, how, folders, reading.plan.changes)
-    parts = _parts(spark, len(slices), _bytes(slices, rows_of))
-    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, work, parts), handed_over(handed, how))
-    return frame.select(*map(_typed, stored, handed, restored(handed, how)))
+    """Return the rows of one partition. Columns whose values the path names are literals: neither read nor sent."""
+    columns = scan.partition_columns
+    literals = {*columns.places, PARTITION_COLUMN} - columns.nulls_of(path)
+    stored = StructType([field for field in scan.schema if field.name not in literals])
+    frame = _read_columns(scan, slices, rules, read_rows, stored, PartitionColumns())
+    selected: list[Column | str] = []
+    for name in scan.schema.names:
+        if name == PARTITION_COLUMN:
+            selected.append(F.lit(path).alias(name))
+        else:
+            selected.append(columns.column_in(scan.schema[name], path))
+    return frame.select(*selected)
 
 
-def _typed(wanted: StructField, handed: StructField, column: Column | str) -> Column | str:
-    """A column that was handed over, in its own type."""
-    if wanted.dataType == handed.dataType:
+def _read_columns(
+    scan: TableScan,
+    slices: Sequence[FileSlice],
+    rules: MergeRules,
+    read_rows: RowReader,
+    schema: StructType,
+    folder_columns: PartitionColumns,
+) -> DataFrame:
+    """Return the columns of `schema` that files hold, or that folders name, as a DataFrame over worker tasks."""
+    plan = scan.plan
+    in_files = set(rules.arrow.names)
+    # A row needs one column at least, if only to be counted.
+    stored = StructType([f for f in schema if f.name in in_files] or [StructField(KEY_COLUMN, StringType())])
+    sent = StructType([StructField(f.name, StringType()) if f.name in folder_columns.places else f for f in stored])
+    times = [instant.time for instant in plan.table.timeline.writes]
+    encoding = choose_encoding(sent, slices, times, plan.table.config.record_key_fields)
+    # Largest slices first: tasks take slices in turn, so that each gets about the same amount.
+    ordered = sorted(slices, key=lambda file_slice: _bytes_read([file_slice], read_rows), reverse=True)
+    work = _WorkerRead(
+        plan.table.storage,
+        tuple(ordered),
+        rules,
+        spark_to_arrow(stored.jsonValue()),
+        read_rows,
+        encoding,
+        folder_columns,
+        _scans_for_workers(plan, slices, read_rows),
+        plan.changes,
+    )
+    tasks = _count_tasks(scan.spark, len(slices), _bytes_read(slices, read_rows))
+    numbers = scan.spark.range(0, tasks, 1, tasks)
+    frame = numbers.mapInArrow(partial(_run_tasks, work, tasks), encoded_schema(sent, encoding))
+    return frame.select(*map(_cast_back, stored, sent, decode_columns(sent, encoding)))
+
+
+def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
+    """Return what the driver found in headers, as far as workers use it: every task receives the scans of all slices."""
+    scans: dict[FileSlice, LogScan] = {}
+    for file_slice in slices:
+        log_scan = plan.log_scans.get(file_slice)
+        if log_scan is not None:
+            scans[file_slice] = log_scan if read_rows is read_touched_rows else log_scan.without_positions()
+    return scans
+
+
+def _cast_back(wanted: StructField, sent: StructField, column: Column | str) -> Column | str:
+    """Return a column in its own type, which workers may have sent as text."""
+    if wanted.dataType == sent.dataType:
         return column
     return F.col(quoted(wanted.name)).cast(wanted.dataType).alias(wanted.name)
 
 
-def _parts(spark: SparkSession, slices: int, size: int) -> int:
-    """How many Spark tasks share the slices: a few per core balance, and none should take too much."""
-    at_least = _PARTS_PER_CORE * (count_cores(spark.conf) or slices)
-    return min(slices, max(at_least, size // _TASK_BYTES))
+def _count_tasks(spark: SparkSession, slices: int, size_bytes: int) -> int:
+    """Return how many Spark tasks share the slices: some per core, to balance the load, and more if there are many bytes."""
+    balanced = _TASKS_PER_CORE * (count_cores(spark.conf) or slices)
+    return min(slices, max(balanced, size_bytes // _TASK_BYTES))
 
 
-def _bytes(slices: Sequence[FileSlice], rows_of: RowsOf) -> int:
-    """What workers read."""
-    bases = 0 if rows_of is read_log_rows else sum(one.base_bytes for one in slices)
-    return bases + sum(one.log_bytes for one in slices)
+def _bytes_read(slices: Sequence[FileSlice], read_rows: RowReader) -> int:
+    """Return about how many bytes workers read."""
+    log_bytes = sum(file_slice.log_bytes for file_slice in slices)
+    if read_rows is read_log_rows:
+        return log_bytes
+    return log_bytes + sum(file_slice.base_bytes for file_slice in slices)
 
 
-def _run_parts(work: _Work, parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _run_tasks(work: _WorkerRead, tasks: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the slices of each task number in `batches`."""
     for batch in batches:
-        for part in batch.column(0).to_pylist():  # numbers of parts, not records
-            for slice_ in work.slices[part::parts]:
-                yield from _rows_of_slice(work, slice_)
+        for number in batch.column(0).to_pylist():  # task numbers, not rows of the table
+            for file_slice in work.slices[number::tasks]:
+                yield from _send_slice(work, file_slice)
 
 
-def _rows_of_slice(work: _Work, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+def _send_slice(work: _WorkerRead, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+    log_scan = work.log_scans.get(file_slice)
     try:
-        for rows in work.rows_of(work.storage, slice_, work.rules, work.schema.names):
+        for rows in work.read_rows(work.storage, file_slice, work.rules, work.schema.names, log_scan):
             wanted = changed_rows(rows, work.changes) if work.changes else rows
-            placed = work.folders.with_texts(fit_to_schema(wanted, work.schema), slice_.partition_path)
-            yield from thin_rows(placed, work.thin).to_batches()
+            placed = work.folder_columns.with_texts(fit_to_schema(wanted, work.schema), file_slice.partition_path)
+            yield from encode_rows(placed, work.encoding).to_batches()
     except PenstockError as e:
-        place = f"file group {slice_.file_id} of partition {slice_.partition_path!r}"
-        raise read_error(e, place) from None  # what led to it is in its text
+        place = f"file group {file_slice.file_id} of partition {file_slice.partition_path!r}"
+        raise read_error(e, place) from None  # the text holds the cause, and Spark shows only the end of a traceback

@@ -1,11 +1,18 @@
-"""From a query to the file slices it reads. Only partitions that are asked for are listed."""
+"""A query's plan: the file slices it reads, and in which schema.
+
+`plan_query` plans snapshots, read-optimized queries and time travel; `incremental.py` plans incremental queries. Only partitions
+that the query asks for are listed. `log_headers.py` then adds what the headers of log files say, and `scan.py` turns the plan
+into a DataFrame.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from penstock.catalog.listing import by_partition, is_partition, list_groups, list_partitions, visibility
 from penstock.errors import OptionError
+from penstock.filegroup.log.scan import LogScan
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_base_slices, latest_merged_slices
 from penstock.read.bucket_pruning import in_asked_buckets
@@ -23,52 +30,84 @@ class QueryPlan:
     query: Query
     #: Avro schema without meta columns, JSON; None for a table that never had rows.
     schema: str | None
+    #: Partition path → file slices.
     slices: dict[str, list[FileSlice]]
-    #: Only rows that were written in this range are wanted.
+    #: Only rows that were written in this range are wanted; None: all rows.
     changes: InstantRange | None = None
-    #: The instants of all writes in it, where these are few and nothing older than the active timeline is asked for.
+    #: The instants of all writes in the range, if they are few and none is older than the active timeline; else empty.
     written_at: tuple[str, ...] = ()
+    #: What the block headers of a slice's log files say. A slice may be missing: then workers read its headers.
+    log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
+
+    @property
+    def all_slices(self) -> list[FileSlice]:
+        """The slices of all partitions."""
+        return [file_slice for slices in self.slices.values() for file_slice in slices]
+
+    @property
+    def slices_with_logs(self) -> list[FileSlice]:
+        """The slices that have log files to merge."""
+        return [file_slice for file_slice in self.all_slices if file_slice.log_files]
+
+    @property
+    def slices_without_logs(self) -> list[FileSlice]:
+        """The slices of a base file alone."""
+        return [file_slice for file_slice in self.all_slices if not file_slice.log_files]
+
+    def needs_only_log(self, file_slice: FileSlice) -> bool:
+        """Whether only rows of the slice's log can be in the range of an incremental query.
+
+        A base file has no row that is newer than the file itself.
+        """
+        if self.changes is None:
+            return False
+        return file_slice.base_file is None or file_slice.base_file.instant <= self.changes.begin
 
 
 def plan_query(query: Query, table: TableState) -> QueryPlan:
-    """Decide which file slices answer the query.
+    """Plan a snapshot, read-optimized or time travel query: decide which file slices answer it.
 
     Raises:
         OptionError: the paths or the time of the query name nothing that can be read.
     """
     if query.as_of is not None:
         check_time(table, query.as_of)
-    schema = table_schema(table, query.as_of) or table_schema(table)  # an archived time has the columns of now
+    schema = table_schema(table, query.as_of) or table_schema(table)  # an archived time is read with the columns of now
     if not table.timeline.writes:
         return QueryPlan(table, query, schema, {})
-    groups = list_groups(table, None if query.within is None else _partitions(query, table))
+    partitions = None if query.within is None else _list_wanted_partitions(query, table)
+    groups = list_groups(table, partitions)
     if query.as_of is not None:
         check_slices(table, query.as_of, groups, query.asks_for)
-    found = [one for one in _newest(groups, query, table) if query.asks_for_file(one.partition_path, file_name(one))]
+    slices = [
+        file_slice
+        for file_slice in _latest_slices(groups, query, table)
+        if query.asks_for_file(file_slice.partition_path, file_name(file_slice))
+    ]
     if query.equals:
-        found = in_asked_buckets(found, dict(query.equals), table, schema)
-    return QueryPlan(table, query, schema, by_partition(found))
+        slices = in_asked_buckets(slices, dict(query.equals), table, schema)
+    return QueryPlan(table, query, schema, by_partition(slices))
 
 
-def _newest(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
-    """The newest slice of each group; with log files only if these are to be merged."""
+def _latest_slices(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
+    """Return the newest slice of each group; with log files only if the query merges them."""
     seen = visibility(table, query.as_of)
     if table.is_merge_on_read and query.kind != "read_optimized":
         return latest_merged_slices(groups, seen)
-    return [replace(one, log_files=()) for one in latest_base_slices(groups, seen)]
+    return [replace(file_slice, log_files=()) for file_slice in latest_base_slices(groups, seen)]
 
 
-def file_name(slice_: FileSlice) -> str:
-    """The name by which a query's paths may ask for a slice."""
-    return slice_.base_file.name if slice_.base_file else slice_.log_files[0].name
+def file_name(file_slice: FileSlice) -> str:
+    """Return the name by which a query's paths may ask for a slice."""
+    return file_slice.base_file.name if file_slice.base_file else file_slice.log_files[0].name
 
 
-def _partitions(query: Query, table: TableState) -> list[str]:
-    """The partitions a query's paths name; where each names one exactly, the table is not listed."""
+def _list_wanted_partitions(query: Query, table: TableState) -> list[str]:
+    """Return the partitions that the query's paths name. If each path is exactly a partition, the table is not listed."""
     assert query.within is not None
     if all(is_partition(table, path) for path in query.within):
         return sorted(set(query.within))
-    found = [p for p in list_partitions(table) if query.asks_for(p)]
-    if not found:
+    partitions = [path for path in list_partitions(table) if query.asks_for(path)]
+    if not partitions:
         raise OptionError(f"no partition of {table.base_path} matches {', '.join(query.within)}; check the path")
-    return found
+    return partitions

@@ -281,7 +281,7 @@ def test_a_compaction_reads_and_writes_each_file_once(spark: Any, write: Write) 
 def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_are_not(
     spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.read.log_slices._LEAST_BYTES", 0)
+    monkeypatch.setattr("penstock.read.log_headers._LARGE_BASE_BYTES", 0)
 
     def snapshot() -> Counts:
         with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
@@ -291,9 +291,21 @@ def test_base_files_below_logs_are_left_to_spark_and_the_guard_notices_if_they_a
 
     usual = snapshot()
     assert (usual.opened, usual.chunks) == (0, 0)
-    monkeypatch.setattr("penstock.read.log_slices._touched", lambda *_: {})
+    monkeypatch.setattr("penstock.read.log_slices._find_touched_rows", lambda *_: {})
     in_workers = snapshot()
     assert (in_workers.opened, in_workers.chunks > CITIES) == (CITIES, True)
+
+
+@pytest.mark.usefixtures("logged_table")
+@pytest.mark.parametrize("large_base_bytes", [0, 1 << 40], ids=["base files by Spark", "base files by workers"])
+def test_a_snapshot_opens_each_log_once_for_its_headers_and_once_for_its_rows(
+    spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_base_bytes: int
+) -> None:
+    monkeypatch.setattr("penstock.read.log_headers._LARGE_BASE_BYTES", large_base_bytes)
+    with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
+        plain_paths.setitem(STORAGES, "", STORAGES["count"])
+        assert spark.read.format("hudi").load(table_path).where("ts = 2").count() == 1_000
+    assert account.counts.logs_opened == 2 * CITIES
 
 
 @pytest.mark.usefixtures("spread_table")

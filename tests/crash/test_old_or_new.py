@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.catalog.listing import latest_slices, merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.catalog.savepoints import savepoint_times
-from penstock.filegroup.log.scan import positions_touched
+from penstock.filegroup.log.scan import scan_slice, touched_positions
 from penstock.filegroup.slice_rows import read_log_rows, read_merged_rows, read_touched_rows
 from penstock.options import read_options
 from penstock.progress import Stages
@@ -315,7 +315,7 @@ def by_position(table: TableState) -> list[Any]:
     assert schema
     rules, found = build_merge_rules(table, schema), []
     for one in (one for its in merged_slices(table).values() for one in its):
-        touched = positions_touched(table.storage, one, rules.times)
+        touched = touched_positions(one, scan_slice(table.storage, one, rules.times))
         if touched is None or one.base_file is None:
             parts = list(read_merged_rows(table.storage, one, rules, COLUMNS))
         else:

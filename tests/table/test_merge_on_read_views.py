@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.errors import CorruptFile, SchemaError, Unsupported
 from penstock.formats.log import encode_rollback_block, scan_blocks
-from penstock.read import log_slices as merged
+from penstock.read import log_slices
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
 from tests.table.handmade import COLUMNS, HandMade, at
@@ -163,7 +163,7 @@ def test_one_partition_can_be_asked_for_by_its_path(spark: Any, table: str) -> N
 def test_a_filter_on_the_partition_column_leaves_the_files_of_others_alone(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merged, "_LEAST_BRANCH_BYTES", 0)  # as if there was much to leave alone
+    monkeypatch.setattr(log_slices, "_LEAST_PARTITION_BYTES", 0)  # as if there was much to leave alone
     made = HandMade(tmp_path / "t")
     for number, city in enumerate(("berlin", "paris", "rome"), start=1):
         made.base(1, city, (f"k{number}", city, 1, 1.0))
@@ -321,7 +321,7 @@ def test_a_row_that_stays_in_its_partition_has_the_value_of_the_folder_before_an
     write(rows(("a", away, 2, 2.0), ("c", away, 2, 2.0)), table_path, {**options, OPERATION: "upsert"})
     before = answer()
     assert before[1:] == ([("a", str(home), 2.0), ("b", str(away), 1.0), ("c", None, 2.0)], [("a",)])
-    monkeypatch.setattr(merged, "_LEAST_BRANCH_BYTES", 0)
+    monkeypatch.setattr(log_slices, "_LEAST_PARTITION_BYTES", 0)
     assert answer() == before
     assert penstock.Table.open(table_path, spark).compact()
     assert answer() == before

@@ -9,8 +9,7 @@ import pytest
 
 import penstock
 from penstock.formats.log import scan_blocks
-from penstock.read import log_slices as merged
-from penstock.read import skip_rows as untouched
+from penstock.read import log_headers, log_slices, skip_rows
 from penstock.storage import LocalStorage
 from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, load, sorted_rows, write
@@ -29,7 +28,7 @@ def both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     def read(spark: Any, path: str, *, by_position: bool = True, **options: str) -> list[Any]:
         found = []
         for least in (0, 1 << 60):
-            monkeypatch.setattr(merged, "_LEAST_BYTES", least)
+            monkeypatch.setattr(log_headers, "_LARGE_BASE_BYTES", least)
             frame = load(spark, path, **options)
             frame.explain()
             assert ("row_index" in capsys.readouterr().out) == (by_position and least == 0)
@@ -79,7 +78,7 @@ def test_several_writes_and_a_delete_by_key(spark: Any, table: str, both: Any, b
 def test_filters_and_columns_reach_the_base_files(
     spark: Any, table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(log_headers, "_LARGE_BASE_BYTES", 0)
     frame = load(spark, table)
     frame.where("fare = 1.0").select("id").explain()
     scan = next(line for line in capsys.readouterr().out.splitlines() if "FileScan parquet" in line)
@@ -127,7 +126,7 @@ def test_rows_that_have_to_be_compared_are_merged_by_workers_and_no_others(
     write(rows(spark, ("k1", "x", 4, 4.0, False), ("k8", "x", 6, 6.0, False)), table_path, options)
     expected = [(f"k{i}", 6.0 if i == 8 else 5.0) for i in range(9)]
     assert [(r[0], r[3]) for r in both(spark, table_path)] == expected
-    monkeypatch.setattr(merged, "_MOST_TOUCHED", 0.2)
+    monkeypatch.setattr(log_slices, "_MOST_TOUCHED_SHARE", 0.2)
     assert [(r[0], r[3]) for r in both(spark, table_path, by_position=False)] == expected
 
 
@@ -151,12 +150,12 @@ def test_files_are_told_apart_by_their_sizes_if_these_differ_and_else_by_name(
     first = [(f"{c}{k}", c, 1, 1.0, False) for c, count in (("x", 4), ("y", 400)) for k in range(count)]
     write(rows(spark, *first).coalesce(1), table_path, {**OPTIONS, OPERATION: "bulk_insert"})
     write(rows(spark, ("x1", "x", 2, 2.0, False), ("y2", "y", 2, None, True)), table_path, OPTIONS)
-    key_of = untouched._file_key
-    monkeypatch.setattr(untouched, "_file_key", lambda files: key_of(files if differ else [*files, *files]))
+    choose = skip_rows._choose_file_key
+    monkeypatch.setattr(skip_rows, "_choose_file_key", lambda files: choose(files if differ else [*files, *files]))
     assert both(spark, table_path) == sorted(
         [(k, c, 1, 1.0) for k, c, *_ in first if k not in ("x1", "y2")] + [("x1", "x", 2, 2.0)]
     )
-    monkeypatch.setattr(merged, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(log_headers, "_LARGE_BASE_BYTES", 0)
     load(spark, table_path).explain()
     assert by in capsys.readouterr().out
 

@@ -6,7 +6,8 @@ from unittest.mock import patch
 import pytest
 
 import penstock
-from penstock.door import read as recent
+from penstock.door import read as door
+from penstock.read import frame_cache
 from tests.table.tables import BULK, SIX, trips, write
 
 PARTITIONS = 120
@@ -31,7 +32,7 @@ def load(spark: Any, table: penstock.Table, **options: Any) -> Any:
 
 
 def test_a_second_query_lists_nothing_and_a_write_is_seen_by_the_next(spark: Any, table: penstock.Table) -> None:
-    with patch.object(recent, "plan_query", wraps=recent.plan_query) as planned:
+    with patch.object(door, "plan_query", wraps=door.plan_query) as planned:
         first = load(spark, table)
         again = load(spark, table)
         assert planned.call_count == 1
@@ -57,7 +58,7 @@ def test_two_loads_of_one_table_can_be_joined(spark: Any, table: penstock.Table)
 def test_tables_of_few_files_and_options_of_the_query_are_told_apart(spark: Any, table: penstock.Table, tmp_path: Any) -> None:
     small = str(tmp_path / "small")
     write(trips(spark, *SIX), small, BULK)
-    with patch.object(recent, "plan_query", wraps=recent.plan_query) as planned:
+    with patch.object(door, "plan_query", wraps=door.plan_query) as planned:
         for _ in range(2):
             assert spark.read.format("hudi").load(small).count() == len(SIX)
         assert planned.call_count == 2
@@ -67,8 +68,8 @@ def test_tables_of_few_files_and_options_of_the_query_are_told_apart(spark: Any,
 
 
 def test_only_the_newest_few_are_kept(spark: Any, table: penstock.Table) -> None:
-    recent._frames.clear()
-    with patch.object(recent, "_KEPT", 1):
+    frame_cache._frames.clear()
+    with patch.object(frame_cache, "_MOST_FRAMES", 1):
         load(spark, table)
         load(spark, table, **{"hoodie.datasource.query.type": "read_optimized"})
-        assert len(recent._frames) == 1
+        assert len(frame_cache._frames) == 1

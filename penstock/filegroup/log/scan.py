@@ -1,26 +1,29 @@
-"""The log files of a file slice, read into the records that count. Between files and kernels: nothing is merged here.
+"""The log files of a file slice: which of their blocks count, and the records in these blocks.
 
-Which blocks count is decided from their headers, before any content is read:
+This is the only place that decides which blocks count; nothing is merged here. `scan_slice` decides it from the block headers,
+before any content is read, and returns a `LogScan`:
 
-1. Files in the order of the slice, blocks in the order of the file. A torn or damaged block is passed over, as Hudi does; but
-   one in a file of ours whose write was completed is an error, since we complete no write with a torn block.
-2. A block of rows or deletes counts if its own instant is committed, and not later than the reader's time. Reading goes on
-   behind a later one. (Hudi 0.15 stops there, even at a rollback, and may lose what a commit wrote behind it.)
-3. A rollback takes back what its target wrote before it, whatever its own time is: it never was committed.
-4. A block that log compaction wrote stands for those of the instants it names, at the place of the last of them.
+1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
+   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block.
+2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. Blocks behind a later
+   one are still read. (Hudi 0.15 stops at a later block, even at a rollback, and may lose what a commit wrote behind it.)
+3. A rollback block cancels what its target instant wrote before it, whatever the time of the rollback is: the target never was
+   committed.
+4. A block of a log compaction takes the place of the blocks of the instants it names, where the last of them was.
 
-Contents are then read part by part, oldest first, only the columns asked for.
+`read_records` then reads the contents part by part, oldest first, and only the wanted columns.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
@@ -31,52 +34,38 @@ from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, r
 from penstock.formats.log.deletes import Deletes
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.merge.kernels.fold import LogRecords
-from penstock.merge.kernels.gather import find_column, to_array
+from penstock.merge.kernels.gather import Positions, find_column, to_array
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 from penstock.timeline.timeline import Timeline
 
-#: What a null takes, about, and deletes that are handed out at once however many columns there are.
+#: About what a null value takes in an Arrow column: 8 bytes of value or offset, and a validity bit.
 _NULL_BYTES = 9
+#: Deletes yielded at once, however many columns their null rows have.
 _FEWEST_DELETES = 1024
 
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """Whose blocks count, for somebody who reads as of a time. Small enough to travel."""
+    """Whose blocks count for a query as of a time. Pickled to the workers: times only, not the whole timeline."""
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
-    #: What is older and not pending was archived, so it did complete.
+    #: The first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
     start: str | None = None
     as_of: str | None = None
 
     def sees(self, instant: str) -> bool:
-        """Whether what this instant wrote counts."""
+        """Whether blocks of this instant count."""
         if instant in self.pending or (self.as_of is not None and instant > self.as_of):
             return False
         return instant in self.completed or (self.start is not None and instant < self.start)
 
 
 def committed_times(timeline: Timeline, as_of: str | None = None) -> CommittedTimes:
-    """What a timeline says about blocks."""
+    """Return what a timeline says about the instants of blocks."""
     return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of)
-
-
-@dataclass
-class ScanCounts:
-    """What was met in log files, as the write stats of a compaction tell it."""
-
-    files: int = 0
-    size_bytes: int = 0
-    blocks: int = 0
-    corrupt_blocks: int = 0
-    rollback_blocks: int = 0
-    #: Rows of the blocks that count; deletes are none.
-    records: int = 0
-    #: Whose rows and deletes were met, or taken back, whether they count or not.
-    instants: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,7 @@ class LogColumns:
     schema: AvroRecord
     #: The columns that are read, the record key and the ordering column among them.
     names: tuple[str, ...]
-    #: The column, or field of a struct, whose values say which record of a key is newer; None: none does.
+    #: The column, or field of a struct, whose values say which record of a key is newer; None: the later record is.
     ordering: str | None = None
     #: The column that holds record keys.
     key: str = KEY_COLUMN
@@ -96,74 +85,189 @@ class LogColumns:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns as they come out; each may hold nulls, since a delete has no row."""
+        """The columns of the records. Each may hold nulls, since a delete has no row."""
         whole = avro_to_arrow(self.schema)
-        return pa.schema([field.with_nullable(True) for field in whole if field.name in self.names])
+        return pa.schema([column.with_nullable(True) for column in whole if column.name in self.names])
 
 
-Placed = tuple[LogFile, LogBlock]
+class BlockInFile(NamedTuple):
+    """A log block and the log file it is in."""
+
+    file: LogFile
+    block: LogBlock
 
 
-def blocks_that_count(
-    storage: Storage, files: Sequence[LogFile], times: CommittedTimes, counts: ScanCounts | None = None
-) -> list[Placed]:
-    """The blocks of rows and deletes that count, oldest first; no content is read.
+@dataclass(frozen=True)
+class ScanCounts:
+    """What was found in log files, as the write stats of a compaction report it."""
+
+    files: int = 0
+    size_bytes: int = 0
+    blocks: int = 0
+    corrupt_blocks: int = 0
+    rollback_blocks: int = 0
+
+
+@dataclass(frozen=True)
+class LogScan:
+    """What the block headers of a slice's log files say. A query plan carries it, so that headers are read only once."""
+
+    #: The blocks of rows and deletes that count, oldest first.
+    blocks: tuple[BlockInFile, ...] = ()
+    counts: ScanCounts = field(default_factory=ScanCounts)
+    #: Instants that wrote a block of rows or deletes, or were rolled back, whether these blocks count or not.
+    instants: frozenset[str] = frozenset()
+
+    def without_positions(self) -> LogScan:
+        """Return the scan without record positions, which are most of its size, for a reader that does not use them."""
+        return replace(self, blocks=tuple(_without_positions(found) for found in self.blocks))
+
+
+def _without_positions(found: BlockInFile) -> BlockInFile:
+    header = {key: text for key, text in found.block.header.items() if key != HeaderKey.RECORD_POSITIONS}
+    return BlockInFile(found.file, replace(found.block, header=header))
+
+
+def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -> LogScan:
+    """Read the block headers of a slice's log files, and check that the slice is not missing its base file.
 
     Raises:
-        CorruptFile: a file is missing, holds what is no log, or a block of a write that was completed is damaged.
-        Unsupported: a block of a kind or version that is not known.
+        CorruptFile: a file is missing, holds what is no log, or a block of a completed write is damaged.
+        Unsupported: a block of an unknown type or version.
     """
-    counts = counts if counts is not None else ScanCounts()
-    queue: list[Placed] = []
-    damaged: list[tuple[str, LogBlock]] = []
+    scan = scan_log_files(storage, file_slice.log_files, times)
+    # A file group that began with a log has a block of its first instant, even if that write was rolled back. Without one, the
+    # group began with a base file: its rows are lost, and reading the log alone would hide that.
+    if file_slice.base_file is None and scan.blocks and file_slice.base_instant not in scan.instants:
+        raise CorruptFile(
+            f"base file of {scan.blocks[0].file.path} is missing: nothing in the log was written by {file_slice.base_instant}, "
+            "so the file group began with a base file of that instant. Restore it from a copy"
+        )
+    return scan
+
+
+def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedTimes) -> LogScan:
+    """Read the block headers of log files, and decide which blocks count. No content is read.
+
+    Raises:
+        CorruptFile: a file is missing, holds what is no log, or a block of a completed write is damaged.
+        Unsupported: a block of an unknown type or version.
+    """
+    queue = _BlockQueue(times)
     for file in files:
-        counts.files += 1
-        counts.size_bytes += file.size_bytes
         with open_log_file(storage, file) as log:
             for block in scan_blocks(log, file_name=file.path):
-                counts.blocks += 1
-                if block.type is BlockType.CORRUPT:
-                    counts.corrupt_blocks += 1
-                    damaged += [(instant, block) for instant in _completed_by(file, block, times)]
-                elif block.is_rollback:
-                    counts.rollback_blocks += 1
-                    counts.instants.add(block.target_instant)
-                    queue = [one for one in queue if one[1].instant != block.target_instant]
-                    damaged = [one for one in damaged if one[0] != block.target_instant]
-                else:
-                    counts.instants.add(block.instant)
-                    queue += [(file, block)] if times.sees(block.instant) else []
-    for instant, block in damaged:
-        raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
-    return _with_compacted(queue)
+                queue.add(file, block)
+    queue.check_damaged()
+    counts = ScanCounts(
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        blocks=queue.block_count,
+        corrupt_blocks=queue.corrupt_count,
+        rollback_blocks=queue.rollback_count,
+    )
+    return LogScan(tuple(_put_compacted_in_place(queue.committed)), counts, frozenset(queue.instants))
 
 
-def _completed_by(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
-    """The completed write that a damaged block is of, if that is known: its header may tell, and the name of a file of ours."""
-    told = block.header.get(HeaderKey.INSTANT_TIME)
-    instants = times.completed if told is None else [told]
-    return [one for one in instants if is_log_token_of(file.write_token, one) and times.sees(one)]
+class _BlockQueue:
+    """The blocks that count so far, while headers are read in order."""
+
+    def __init__(self, times: CommittedTimes) -> None:
+        self._times = times
+        self.committed: list[BlockInFile] = []
+        #: Damaged blocks, each with the completed Penstock write that wrote it.
+        self._damaged: list[tuple[str, LogBlock]] = []
+        self.instants: set[str] = set()
+        self.block_count = 0
+        self.corrupt_count = 0
+        self.rollback_count = 0
+
+    def add(self, file: LogFile, block: LogBlock) -> None:
+        """Take note of the next block."""
+        self.block_count += 1
+        if block.type is BlockType.CORRUPT:
+            self.corrupt_count += 1
+            for instant in _completed_writers(file, block, self._times):
+                self._damaged.append((instant, block))
+        elif block.is_rollback:
+            self.rollback_count += 1
+            self._roll_back(block.target_instant)
+        else:
+            self.instants.add(block.instant)
+            if self._times.sees(block.instant):
+                self.committed.append(BlockInFile(file, _with_shared_schema(block)))
+
+    def _roll_back(self, target: str) -> None:
+        self.instants.add(target)
+        self.committed = [found for found in self.committed if found.block.instant != target]
+        self._damaged = [(instant, block) for instant, block in self._damaged if instant != target]
+
+    def check_damaged(self) -> None:
+        """Raise CorruptFile if a block of a completed write is damaged. A rollback behind the block makes it unimportant."""
+        for instant, block in self._damaged:
+            raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
 
 
-def positions_touched(storage: Storage, slice_: FileSlice, times: CommittedTimes) -> npt.NDArray[np.int64] | None:
-    """Where the rows of a slice's base file stand that its log says something about, by the blocks' headers alone.
+def _with_shared_schema(block: LogBlock) -> LogBlock:
+    """Return the block with one string object for equal schemas: pickle then writes the text once for all blocks of a table."""
+    if HeaderKey.SCHEMA not in block.header:
+        return block
+    return replace(block, header={**block.header, HeaderKey.SCHEMA: sys.intern(block.schema)})
 
-    In no order, and as often as blocks say it. None if that takes a look at keys: a block does not say it, or does so of another
-    base file. Of blocks of others that is not known: Hudi 0.15 counts in the base file that a pending compaction replaces.
+
+def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
+    """Return the completed Penstock write of a damaged block, in a list; an empty list if the writer is not known.
+
+    The block's header may name the write. If not, the write token in the name of a Penstock log file does.
     """
-    base, found = slice_.base_file, [np.empty(0, np.int64)]
-    if base is None or any(log.base_instant != base.instant for log in slice_.log_files):
+    named = block.header.get(HeaderKey.INSTANT_TIME)
+    instants = times.completed if named is None else [named]
+    return [instant for instant in instants if is_log_token_of(file.write_token, instant) and times.sees(instant)]
+
+
+def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
+    """Return the blocks with those of a log compaction in place of the blocks they were made of."""
+    if not any(found.block.compacted_instants for found in queue):
+        return queue
+    # Instant → the log compaction that contains its blocks; the last one, if log compactions were compacted again.
+    compacted_by: dict[str, str] = {}
+    for found in reversed(queue):
+        last = compacted_by.get(found.block.instant, found.block.instant)
+        for instant in found.block.compacted_instants:
+            compacted_by.setdefault(instant, last)
+    place: dict[str, int] = {}  # of the last plain block that an instant stands for
+    for number, found in enumerate(queue):
+        if not found.block.compacted_instants:
+            place[compacted_by.get(found.block.instant, found.block.instant)] = number
+    kept: list[tuple[int, BlockInFile]] = []
+    for number, found in enumerate(queue):
+        if found.block.instant not in compacted_by:
+            kept.append((place.get(found.block.instant, number), found))
+    kept.sort(key=lambda numbered: numbered[0])
+    return [found for _, found in kept]
+
+
+def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
+    """Return the positions of the base file's rows that the log changes or deletes, from block headers alone.
+
+    Positions come in no order, and as often as blocks name them. None: keys must be compared, because a block does not name
+    positions or may name those of another base file. Only Penstock's own blocks are trusted: while a compaction is pending,
+    Hudi 0.15 counts positions in the base file that the compaction replaces.
+    """
+    base = file_slice.base_file
+    if base is None or any(log.base_instant != base.instant for log in file_slice.log_files):
         return None
-    for file, block in blocks_that_count(storage, slice_.log_files, times):
+    named = [np.empty(0, np.int64)]
+    for file, block in scan.blocks:
         positions = block.positions if is_log_token_of(file.write_token, block.instant) else None
         if positions is None:
             return None
-        found.append(positions)
-    return np.concatenate(found)
+        named.append(positions)
+    return np.concatenate(named)
 
 
-def read_records(storage: Storage, blocks: Iterable[Placed], columns: LogColumns) -> Iterator[LogRecords]:
-    """The records of blocks, in their order, part by part.
+def read_records(storage: Storage, blocks: Iterable[BlockInFile], columns: LogColumns) -> Iterator[LogRecords]:
+    """Yield the records of blocks, in their order, part by part. Each run of blocks in one file opens that file once.
 
     Raises:
         CorruptFile: a content is not what its block says, or a record has no key.
@@ -171,10 +275,10 @@ def read_records(storage: Storage, blocks: Iterable[Placed], columns: LogColumns
         Unsupported: a block that holds neither rows of a table nor deletes.
     """
     arrow = columns.arrow
-    for file, its in groupby(blocks, itemgetter(0)):
+    for file, blocks_of_file in groupby(blocks, attrgetter("file")):
         with open_log_file(storage, file) as log:
-            for _, block in its:
-                yield from _records_of_block(log, block, columns, arrow)
+            for found in blocks_of_file:
+                yield from _records_of_block(log, found.block, columns, arrow)
 
 
 def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
@@ -186,7 +290,7 @@ def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
 
 
 def check_block_type(block: LogBlock) -> None:
-    """Raises Unsupported for a block that holds no rows of a table."""
+    """Raise Unsupported for a block that holds no rows of a table."""
     if block.type is BlockType.CDC_DATA:
         raise Unsupported(
             f"{block.place}: a {block.type.name} block, which holds no rows of a table; it belongs into a file whose name ends "
@@ -194,55 +298,38 @@ def check_block_type(block: LogBlock) -> None:
         )
 
 
-def _with_compacted(queue: list[Placed]) -> list[Placed]:
-    """The blocks, with those that log compaction put together in place of what they were made of."""
-    if not any(block.compacted_instants for _, block in queue):
-        return queue
-    stands_for: dict[str, str] = {}  # instant → the log compaction that took its blocks in, the last one if several did
-    for _, block in reversed(queue):
-        last = stands_for.get(block.instant, block.instant)
-        stands_for |= {instant: last for instant in block.compacted_instants if instant not in stands_for}
-    place = {
-        instant: at
-        for at, (_, block) in enumerate(queue)
-        for instant in [stands_for.get(block.instant, block.instant)]
-        if not block.compacted_instants
-    }
-    kept = [(at, one) for at, one in enumerate(queue) if one[1].instant not in stands_for]
-    return [one for _, one in sorted(kept, key=lambda pair: place.get(pair[1][1].instant, pair[0]))]
-
-
 def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     if block.type is BlockType.DELETE:
         yield from _delete_records(read_deletes(log, block), block, columns, arrow)
-    else:
-        check_block_type(block)
-        parts = read_row_parts(log, block, read_schema=columns.schema, columns=columns.names, part_bytes=columns.part_bytes)
-        for rows in parts:
-            yield _row_records(rows, block, columns, arrow)
+        return
+    check_block_type(block)
+    parts = read_row_parts(log, block, read_schema=columns.schema, columns=columns.names, part_bytes=columns.part_bytes)
+    for rows in parts:
+        yield _row_records(rows, block, columns, arrow)
 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
-    keys = _checked_keys(to_array(record_keys(rows, columns.key)), block)
+    keys = _check_keys(to_array(record_keys(rows, columns.key)), block)
     ordering = None if columns.ordering is None else to_array(find_column(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
     return LogRecords(keys, table, np.zeros(rows.num_rows, np.bool_), ordering)
 
 
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
-    """Deletes part by part: beside its key each has as many nulls as there are columns."""
-    keys = _checked_keys(deletes.keys, block)
-    values = None if columns.ordering is None else find_column(arrow.empty_table(), columns.ordering)
-    ordering = None if values is None else to_array(deletes.ordering(values.type))
-    at_once = max(_FEWEST_DELETES, columns.part_bytes // (_NULL_BYTES * len(arrow)))
-    for at in range(0, len(keys), at_once):
-        some = keys.slice(at, at_once)
-        blank = pa.table([pa.nulls(len(some), field.type) for field in arrow], schema=arrow)
-        its = None if ordering is None else ordering.slice(at, at_once)
-        yield LogRecords(some, blank, np.ones(len(some), np.bool_), its)
+    """Yield deletes part by part: each delete carries a row of nulls, so that many deletes of a wide table take much memory."""
+    keys = _check_keys(deletes.keys, block)
+    compared = None if columns.ordering is None else find_column(arrow.empty_table(), columns.ordering)
+    ordering = None if compared is None else to_array(deletes.ordering(compared.type))
+    part_rows = max(_FEWEST_DELETES, columns.part_bytes // (_NULL_BYTES * len(arrow)))
+    for start in range(0, len(keys), part_rows):
+        part_keys = keys.slice(start, part_rows)
+        part_ordering = None if ordering is None else ordering.slice(start, part_rows)
+        nulls = pa.table([pa.nulls(len(part_keys), column.type) for column in arrow], schema=arrow)
+        yield LogRecords(part_keys, nulls, np.ones(len(part_keys), np.bool_), part_ordering)
 
 
-def _checked_keys(keys: pa.Array, block: LogBlock) -> pa.Array:
+def _check_keys(keys: pa.Array, block: LogBlock) -> pa.Array:
+    """Return the keys. Raises CorruptFile if one is null: a record without a key can neither be merged nor deleted."""
     if keys.null_count:
         raise CorruptFile(f"{block.place}: {keys.null_count} of {len(keys)} records have no record key")
     return keys

@@ -43,7 +43,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
     file_slice = task.file_slice
     counts = MergeCounts(event_time=task.settings.event_time)
     body = body_schema(task.settings.schema)
-    parts = read_merged_rows(task.settings.storage, file_slice, task.rules, body.names, counts)
+    parts = read_merged_rows(task.settings.storage, file_slice, task.rules, body.names, counts=counts)
     # The first part is read before the file is created: a damaged slice then leaves neither marker nor file.
     rows = next(parts, None)
     identity = this_task()
@@ -62,7 +62,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
         num_update_writes=counts.updates,
         num_deletes=counts.deletes,
         num_inserts=counts.inserts,
-        total_log_records=counts.scan.records,
+        total_log_records=counts.log_records,
         total_log_files_compacted=counts.scan.files,
         total_log_size_compacted=task.log_bytes,
         total_updated_records_compacted=counts.keys,

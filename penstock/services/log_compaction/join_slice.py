@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.log.fold import FoldedLog
-from penstock.filegroup.log.scan import blocks_that_count
+from penstock.filegroup.log.scan import scan_log_files, scan_slice
 from penstock.filegroup.log.write import BlockFormat, log_fields
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice, LogFile
@@ -59,14 +59,14 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
     storage = task.settings.storage
     file_slice = task.file_slice
     # A log file that only cancels blocks of a failed write holds no block that counts, and does not stand in the way.
-    if blocks_that_count(storage, task.later_logs, task.rules.times):
+    if scan_log_files(storage, task.later_logs, task.rules.times).blocks:
         return []
-    blocks = blocks_that_count(storage, file_slice.log_files, task.rules.times)
-    if not blocks:
+    scan = scan_slice(storage, file_slice, task.rules.times)
+    if not scan.blocks:
         return []
     counts = MergeCounts()
-    log = fold_slice_log(storage, file_slice, task.rules, task.rules.arrow.names, counts)
-    replaced_instants = tuple(dict.fromkeys(block.instant for _, block in blocks))
+    log = fold_slice_log(storage, file_slice, task.rules, task.rules.arrow.names, scan, counts)
+    replaced_instants = tuple(dict.fromkeys(block.instant for _, block in scan.blocks))
     header = {"instant": task.settings.instant, "schema": task.settings.avro_schema, "compacted_instants": replaced_instants}
     identity = this_task()
     output = TaskOutput(task.settings, identity.number, identity.write_token)
@@ -92,7 +92,7 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
         num_deletes=int(log.empty.sum()),
         total_write_bytes=size_bytes,
         file_size_in_bytes=size_bytes,
-        total_log_records=counts.scan.records,
+        total_log_records=counts.log_records,
         total_log_files_compacted=counts.scan.files,
         total_log_size_compacted=counts.scan.size_bytes,
         total_updated_records_compacted=len(log.keys),

@@ -16,7 +16,7 @@ from penstock import options as o
 from penstock.catalog.listing import list_groups, visibility
 from penstock.catalog.pending import pending_groups, plan_of
 from penstock.commit.file_settings import log_block_format
-from penstock.filegroup.log.scan import blocks_that_count, committed_times
+from penstock.filegroup.log.scan import committed_times, scan_log_files
 from penstock.options.operation import Operation
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
 from penstock.services.compaction.planned_slices import list_folders, named_slice, remaining_operations, unnamed_logs
@@ -70,7 +70,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         times = committed_times(table.timeline)
         operations = []
         for file_slice in slices_with_logs(list_groups(table), visibility(table), busy):
-            blocks = blocks_that_count(table.storage, file_slice.log_files, times)
+            blocks = scan_log_files(table.storage, file_slice.log_files, times).blocks
             if len(blocks) >= table.options[o.LOG_COMPACTION_BLOCKS]:
                 operations.append(plan_operation(file_slice, table.options[o.MAX_FILE_SIZE]))
         if not operations:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.log.scan import blocks_that_count, open_log_file
+from penstock.filegroup.log.scan import open_log_file, scan_slice
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, columns_to_read, fold_slice_log, read_merged_rows
@@ -49,12 +49,13 @@ def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Ar
     """Which of some keys, all in the slice's base file, its log has deleted."""
     dead = np.zeros(len(keys), np.bool_)
     named = np.full(len(keys), rules.merger.logs_deletes_as_rows)
-    for file, block in blocks_that_count(storage, slice_.log_files, rules.times):
+    scan = scan_slice(storage, slice_, rules.times)
+    for file, block in scan.blocks:
         if block.type is BlockType.DELETE:
             with open_log_file(storage, file) as log:
                 named |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
     if named.any():
-        log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]))
+        log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]), scan)
         gone = log_says.empty
         if rules.merger.logs_deletes_as_rows:
             gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))

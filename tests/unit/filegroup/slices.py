@@ -80,7 +80,7 @@ class Slice:
     def merged(
         self, rules: MergeRules | None = None, columns: Sequence[str] | None = None, counts: MergeCounts | None = None
     ) -> pa.Table:
-        parts = list(read_merged_rows(self.storage, self.made, rules or rules_of(), columns, counts))
+        parts = list(read_merged_rows(self.storage, self.made, rules or rules_of(), columns, counts=counts))
         return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns or COLUMNS.names})
 
     def values(self, rules: MergeRules | None = None) -> dict[str, Any]:

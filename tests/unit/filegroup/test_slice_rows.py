@@ -122,7 +122,7 @@ def test_base_rows_keep_their_place_and_new_rows_follow_them() -> None:
     assert list(one.values().items()) == [("a", 10), ("c", 3), ("d", 40), ("e", 5), ("z", 26), ("y", 25)]
     one.merged(counts=counts)
     assert (counts.updates, counts.deletes, counts.inserts, counts.base_rows) == (2, 1, 2, 5)
-    assert (counts.scan.files, counts.scan.blocks, counts.scan.records) == (2, 3, 4)
+    assert (counts.scan.files, counts.scan.blocks, counts.log_records) == (2, 3, 4)
     assert counts.scan.size_bytes == sum(file.size_bytes for file in one.made.log_files)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.filegroup.log.scan import scan_slice
 from penstock.formats.log import encode_avro_block
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
-from penstock.read.log_slices import _touched
-from tests.unit.filegroup.slices import AVRO, Slice, rows, rules_of
+from penstock.read.log_slices import _find_touched_rows
+from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, rows, rules_of
 
 
 def slice_with(position: int) -> Slice:
@@ -20,7 +21,8 @@ def slice_with(position: int) -> Slice:
 
 @pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["logs win", "rows are compared"])
 def test_positions_beyond_all_bounds_take_no_memory_and_are_not_believed(merger: Merger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.read.log_slices._LEAST_BYTES", 0)
+    monkeypatch.setattr("penstock.read.log_headers._LARGE_BASE_BYTES", 0)
     for position, is_believed in ((9, True), (1 << 60, False)):
         of = slice_with(position)
-        assert bool(_touched(of.storage, [of.made], rules_of(merger))) == is_believed
+        scans = {of.made: scan_slice(of.storage, of.made, ALL_TIMES)}
+        assert bool(_find_touched_rows(scans, [of.made], rules_of(merger))) == is_believed

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.read.meta_columns import handed_over, thin_rows, thinned
+from penstock.read.meta_columns import choose_encoding, encode_rows, encoded_schema
 from penstock.schema import META_COLUMNS
 
 TIME, SEQNO, KEY, PATH, NAME = META_COLUMNS
 COLUMNS = StructType([StructField(name, StringType()) for name in (*META_COLUMNS, "id")] + [StructField("ts", LongType())])
 SLICE = FileSlice("c1", "group-0", "001", BaseFile("group-0_1-2-3_001.parquet", "group-0", "001", 10))
-HOW = thinned(COLUMNS, [SLICE], ["001", "002"], ["id"])
+HOW = choose_encoding(COLUMNS, [SLICE], ["001", "002"], ["id"])
 
 
 def rows(**columns: list[Any]) -> pa.Table:
@@ -39,8 +39,8 @@ def given_back(handed: pa.Table, name: str) -> list[Any]:
 
 
 def test_usual_rows_hand_over_no_text_but_the_sequence_number() -> None:
-    handed = thin_rows(rows(ts=[1, 2, 3]), HOW)
-    assert handed.schema.names == handed_over(COLUMNS, HOW).names
+    handed = encode_rows(rows(ts=[1, 2, 3]), HOW)
+    assert handed.schema.names == encoded_schema(COLUMNS, HOW).names
     assert [name for name in META_COLUMNS if handed[name].null_count < 3] == [SEQNO]
 
 
@@ -56,24 +56,24 @@ def test_usual_rows_hand_over_no_text_but_the_sequence_number() -> None:
 )
 def test_every_value_comes_back(name: str, values: list[Any]) -> None:
     before = rows(**{name: values})
-    handed = thin_rows(before, HOW)
+    handed = encode_rows(before, HOW)
     for column in META_COLUMNS:
         assert given_back(handed, column) == before[column].to_pylist()
 
 
 def test_columns_that_are_not_asked_for_are_not_made() -> None:
     few = StructType([StructField("id", StringType())])
-    how = thinned(few, [SLICE], ["001"], ["id"])
-    assert handed_over(few, how).names == ["id"]
+    how = choose_encoding(few, [SLICE], ["001"], ["id"])
+    assert encoded_schema(few, how).names == ["id"]
     table = pa.table({"id": ["a"]})
-    assert thin_rows(table, how).equals(table)
+    assert encode_rows(table, how).equals(table)
 
 
 def test_keys_that_are_not_one_text_are_handed_over() -> None:
-    assert thinned(COLUMNS, [SLICE], [], ["ts"]).key is None
-    assert thinned(COLUMNS, [SLICE], [], ["id", "ts"]).key is None
+    assert choose_encoding(COLUMNS, [SLICE], [], ["ts"]).key_column is None
+    assert choose_encoding(COLUMNS, [SLICE], [], ["id", "ts"]).key_column is None
 
 
 def test_many_values_get_no_numbers() -> None:
-    how = thinned(COLUMNS, [SLICE], [f"{n:017}" for n in range(2_000)], ["id"])
+    how = choose_encoding(COLUMNS, [SLICE], [f"{n:017}" for n in range(2_000)], ["id"])
     assert set(how.numbered) == {PATH, NAME}

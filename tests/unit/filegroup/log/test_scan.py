@@ -13,11 +13,12 @@ from penstock.errors import CorruptFile, PenstockError, Unsupported
 from penstock.filegroup.log.scan import (
     CommittedTimes,
     LogColumns,
-    ScanCounts,
-    blocks_that_count,
+    LogScan,
     committed_times,
-    positions_touched,
     read_records,
+    scan_log_files,
+    scan_slice,
+    touched_positions,
 )
 from penstock.formats.log import BlockType, HeaderKey, encode_avro_block, encode_block, encode_rollback_block, scan_blocks
 from penstock.merge.kernels.fold import LogRecords
@@ -30,12 +31,16 @@ LOGS = Path(__file__).resolve().parents[3] / "data" / "logs"
 KEY = "_hoodie_record_key"
 
 
-def counting(one: Slice, times: CommittedTimes = ALL_TIMES, counts: ScanCounts | None = None) -> list[str]:
-    return [block.instant for _, block in blocks_that_count(one.storage, one.made.log_files, times, counts)]
+def scan(one: Slice, times: CommittedTimes = ALL_TIMES) -> LogScan:
+    return scan_log_files(one.storage, one.made.log_files, times)
+
+
+def counting(one: Slice, times: CommittedTimes = ALL_TIMES) -> list[str]:
+    return [block.instant for _, block in scan(one, times).blocks]
 
 
 def read(one: Slice, columns: LogColumns | None = None, times: CommittedTimes = ALL_TIMES) -> list[LogRecords]:
-    blocks = blocks_that_count(one.storage, one.made.log_files, times)
+    blocks = scan(one, times).blocks
     return list(read_records(one.storage, blocks, columns or LogColumns(AVRO, (KEY, "v", "ts"), "ts")))
 
 
@@ -93,8 +98,8 @@ def test_a_rollback_takes_back_all_that_its_target_wrote_before_it_and_nothing_e
     rollback = encode_rollback_block(instant="06", target_instant="04")
     one = Slice().log(data("03", ("a", 1)), data("04", ("a", 2)), deletes("04", ["b"])).log(data("05", ("a", 3)))
     one.log(rollback).log(data("04", ("c", 1)), data("07", ("d", 1)))
-    counts = ScanCounts()
-    assert counting(one, counts=counts) == ["03", "05", "04", "07"]
+    assert counting(one) == ["03", "05", "04", "07"]
+    counts = scan(one).counts
     assert (counts.files, counts.blocks, counts.rollback_blocks, counts.corrupt_blocks) == (4, 7, 1, 0)
 
 
@@ -222,10 +227,9 @@ FIRST, LAST = data("02", ("a", 1, 1), ("b", 2, 1)), data("03", ("a", 3, 2))
 
 def test_a_log_torn_anywhere_in_its_last_block_gives_what_the_blocks_before_hold() -> None:
     for end in range(len(LAST)):
-        counts = ScanCounts()
         one = Slice().base().log(FIRST + LAST[:end])
-        assert counting(one, counts=counts) == ["02"], end
-        assert counts.corrupt_blocks == (end > 0)
+        assert counting(one) == ["02"], end
+        assert scan(one).counts.corrupt_blocks == (end > 0)
         assert one.values() == {"a": 1, "b": 2}
 
 
@@ -303,13 +307,15 @@ def test_a_version_or_type_that_is_not_known_is_refused_with_its_place(place: in
 def test_positions_that_cannot_be_read_are_an_error_with_their_place() -> None:
     written = encode_avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([0]))
     one, others = Slice().base(("a", 1, 1)).log(written, of="02"), Slice().base(("a", 1, 1)).log(written)
-    assert positions_touched(others.storage, others.made, ALL_TIMES) is None, "theirs may count in another base file"
-    assert positions_touched(one.storage, one.made, ALL_TIMES).tolist() == [0]  # type: ignore[union-attr]
+    assert touched_positions(others.made, scan_slice(others.storage, others.made, ALL_TIMES)) is None, (
+        "theirs may count in another base file"
+    )
+    assert touched_positions(one.made, scan_slice(one.storage, one.made, ALL_TIMES)).tolist() == [0]  # type: ignore[union-attr]
     (block,) = scan_blocks(log := one.storage.read(one.made.log_files[0].path))
     text = block.header[HeaderKey.RECORD_POSITIONS].encode()
     damaged = Slice().base(("a", 1, 1)).log(log.replace(text, b"!" + text[1:]), of="02")
     with pytest.raises(CorruptFile, match=r"log\.1_0-\d+-0, block at byte 0: positions of records cannot be read"):
-        positions_touched(damaged.storage, damaged.made, ALL_TIMES)
+        touched_positions(damaged.made, scan_slice(damaged.storage, damaged.made, ALL_TIMES))
 
 
 def test_a_file_that_is_no_log_is_refused() -> None:

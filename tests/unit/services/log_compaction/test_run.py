@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.filegroup.log.scan import CommittedTimes, blocks_that_count
+from penstock.filegroup.log.scan import CommittedTimes, scan_log_files
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerType, open_write, read_markers
 from penstock.filegroup.model import LogFile
@@ -46,7 +46,7 @@ def join(
 
 
 def blocks(of: Slice) -> list[tuple[str, BlockType]]:
-    return [(block.instant, block.type) for _, block in blocks_that_count(of.storage, of.made.log_files, ALL_TIMES)]
+    return [(block.instant, block.type) for _, block in scan_log_files(of.storage, of.made.log_files, ALL_TIMES).blocks]
 
 
 def changed() -> Slice:

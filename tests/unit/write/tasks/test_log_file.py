@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.filegroup.log.scan import CommittedTimes, positions_touched
+from penstock.filegroup.log.scan import CommittedTimes, scan_slice, touched_positions
 from penstock.filegroup.log.write import BlockFormat, LogSettings
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import parse_log_name
@@ -119,7 +119,7 @@ class MergeOnRead(Engine):
 
 def by_position(slice_: FileSlice, rules: MergeRules) -> list[dict[str, Any]] | None:
     """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
-    touched = positions_touched(LocalStorage(), slice_, rules.times)
+    touched = touched_positions(slice_, scan_slice(LocalStorage(), slice_, rules.times))
     if touched is None or slice_.base_file is None:
         return None
     base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()

@@ -6,20 +6,23 @@ from typing import Any
 
 import pytest
 
-from penstock.read.scan import _few_names, _many_names
+from penstock.read.base_files import _name_by_patterns, _name_files
 
 
 @pytest.mark.parametrize(("count", "patterns"), [(1, 1), (2, 2), (33, 2), (256, 2), (257, 3)])
 def test_many_files_are_a_few_patterns_and_never_one_alone(count: int, patterns: int) -> None:
     """Of a single pattern Spark warns with a page of its stack, with every query."""
     files = [f"/t/p/f{number}_0-0-0_1.parquet" for number in range(count)]
-    found = _few_names(files, "/t")
+    found = _name_by_patterns(files, "/t")
     assert len(found) == patterns
     assert [name for one in found for name in one.partition("{")[2].rstrip("}").split(",")] == [f[3:] for f in files]
 
 
 def test_names_that_mean_something_in_a_pattern_stand_alone() -> None:
-    assert _few_names(["/t/p/a.parquet", "/t/q{1}/b.parquet"], "/t") == ["file:/t/{p/a.parquet}", r"file:/t/q\{1\}/b.parquet"]
+    assert _name_by_patterns(["/t/p/a.parquet", "/t/q{1}/b.parquet"], "/t") == [
+        "file:/t/{p/a.parquet}",
+        r"file:/t/q\{1\}/b.parquet",
+    ]
 
 
 def test_a_connect_session_is_given_every_name_for_a_file_that_is_gone_does_not_fail_a_pattern() -> None:
@@ -32,5 +35,5 @@ def test_a_connect_session_is_given_every_name_for_a_file_that_is_gone_does_not_
     classic: Any = Classic()
     connect: Any = Connect()
     files = [f"/t/p/f{number}.parquet" for number in range(40)]
-    assert _many_names(connect, files, "/t") == [f"file:{file}" for file in files]
-    assert _many_names(classic, files, "/t") == _few_names(files, "/t")
+    assert _name_files(connect, files, "/t") == [f"file:{file}" for file in files]
+    assert _name_files(classic, files, "/t") == _name_by_patterns(files, "/t")
