@@ -186,9 +186,7 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
         table = service.refresh(table)
         if not due and not service.is_due(table):
             return None
-        if service.runs_alone and writes_under_way(table):
-            return None
-        if waits_for_writes(table, service.noun):
+        if _waits(table, service):
             return None
         plan = service.make_plan(table)
         if plan is None:
@@ -198,6 +196,13 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
             return instant
     _warn_not_planned(table, service.noun, "other writes came between again and again")
     return None
+
+
+def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
+    """Whether a new plan has to wait for writes that are under way."""
+    if service.runs_alone:
+        return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
+    return waits_for_writes(table, service.noun)
 
 
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
@@ -308,9 +313,11 @@ def run(
     if plan is None:
         raise WriteConflict(f"{service.noun} {time} of {table.base_path} was unscheduled just now")
     service.check_plan(table, time, plan)
-    if service.runs_alone and writes_under_way(table):
-        return None
-    _check_earlier_writes(table, time, service.noun)
+    if service.runs_alone:
+        if writes_under_way(table):
+            return None
+    else:
+        _check_earlier_writes(table, time, service.noun)
     table = start_over(table, instant)
     plan_run = PlanRun(spark, table, time, plan, _required_schema(table))
     tasks = service.make_tasks(plan_run)

@@ -4,5 +4,5 @@
 `plan.py`, `partition_filters.py` and `strategies.py` what it holds; `planned_slices.py` whether its files were changed since;
 `tasks.py` how it is cut into tasks. Kernels: `rewrite_group.py` rewrites a group in one task, `rewrite_large.py` a large one in
 several; `row_order.py` and `curves.py` are the order of rows. `resize_buckets.py` plans and runs the clustering of consistent
-hashing, which splits and joins buckets. `unschedule.py` gives up a plan.
+hashing, which splits and joins buckets. `unschedule.py` takes a plan off the timeline.
 """

@@ -135,7 +135,7 @@ def sample_slice(task: SampleTask) -> str:
     """Return the sort columns of a few rows of a slice, as Arrow IPC in base64: results of tasks are text."""
     body = body_schema(task.settings.file_settings.schema)
     names = columns_read(task.ordering, body.names)
-    # An empty table in front gives the result its columns even if the slice has no rows.
+    # With an empty table in front, the result has its columns even if the slice has no rows.
     parts = [sort_columns(pa.schema([body.field(name) for name in names]).empty_table(), task.ordering)]
     for rows in read_slice(task.file_slice, task.settings, names):
         parts.append(sort_columns(rows, task.ordering))
