@@ -1,19 +1,21 @@
-"""Log files: the blocks that changes of a file group are appended in. Bytes in, blocks out, and back.
+"""Log files: the blocks in which changes to a file group are appended. Bytes to blocks and back.
 
-Kernel: an open file in (`pyarrow.NativeFile`, or anything with bytes), blocks out; nothing here knows paths or timelines.
-A block, all numbers big end first::
+Kernel: an open file (`pyarrow.NativeFile`) or bytes in, blocks out. Paths and timelines are not known at this level.
+A block, all numbers big-endian::
 
     6  magic #HUDI#
-    8  size of the block behind this field
-    4  log format version      4  type
+    8  size of the block after this field
+    4  log format version      4  block type
     …  header map              8  length of the content    …  content    …  footer map
-    8  size from the magic to here: leads back to the block's beginning, and tells whether the block is whole
+    8  size from the magic up to this field: readers find the block's beginning with it, and see whether the block is whole
 
-`scan.py` reads everything but the contents, so that a log costs little memory whatever its size; `read.py` reads what one
-block holds, `large.py` a part at a time, `write.py` makes blocks, and `block.py` says what a block is. A block that is torn or
-whose sizes disagree becomes one of type CORRUPT, which reaches to the next magic, and reading goes on there; that is what Hudi
-skips. What is whole but cannot be understood is an error with the file's name and the byte. No size that a file claims is
-believed before it was held against the file's own.
+`block.py` defines a block, `scan.py` finds the blocks of a file without reading their contents, `read.py` reads the content of
+one block, `large_block.py` reads the content in parts, `write.py` encodes blocks, `deletes.py` and `positions.py` hold the
+formats of delete blocks and of row positions.
+
+A block that is torn or whose two sizes differ is returned with type CORRUPT. It reaches to the next magic, where the scan
+continues, as in Hudi. A block that is whole but malformed raises an error with the file's name and the offset. No size in a file
+is used before it is compared with the size of the file.
 """
 
 from penstock.formats.log.block import FORMAT_VERSION, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock

@@ -1,4 +1,4 @@
-"""What a block of a log file is: its type, what it says about itself, and the numbers of its frame."""
+"""A block of a log file: its type, its header and the numbers that frame it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from penstock.formats.log.positions import Positions, decode_positions
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
-ROLLBACK = "0"  # the only command
+#: The command of a rollback block. Hudi writes no other command.
+ROLLBACK = "0"
 
 FRONT = struct.Struct(">6sq")  # magic, size
-KIND = struct.Struct(">ii")  # version, type; of a map's entry: key, size
+INT_PAIR = struct.Struct(">ii")  # of a block: version, type; of an entry in a map: key, size
 INT = struct.Struct(">i")
 LONG = struct.Struct(">q")
 
 
 class BlockType(int, Enum):
-    """What a block holds, by the number it has on disk."""
+    """What a block holds, by its number on disk."""
 
     COMMAND = 0
     DELETE = 1
-    CORRUPT = 2
+    CORRUPT = 2  # never written: readers report a damaged block with it
     AVRO_DATA = 3
     HFILE_DATA = 4
     PARQUET_DATA = 5
@@ -33,7 +34,7 @@ class BlockType(int, Enum):
 
 
 class HeaderKey(int, Enum):
-    """What a block says about itself, by the number it has on disk."""
+    """An entry of a block's header or footer, by its number on disk."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -51,11 +52,17 @@ _DATA = (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA, Bloc
 
 @dataclass(frozen=True)
 class LogBlock:
-    """One block of a log file, without its content. Keys that are not known yet keep their number."""
+    """A block of a log file, without its content.
+
+    Attributes:
+        offset: the offset of the block's magic in the file.
+        size: the size of the whole block, with the magic and the trailing size.
+        header: by the number of `HeaderKey`. Numbers of newer versions of Hudi are kept.
+    """
 
     type: BlockType
-    offset: int  # of its magic
-    size: int  # of all of it, magic and trailing size included
+    offset: int
+    size: int
     header: Mapping[int, str] = field(default_factory=dict)
     footer: Mapping[int, str] = field(default_factory=dict)
     content_offset: int = 0
@@ -65,31 +72,32 @@ class LogBlock:
 
     @property
     def is_data(self) -> bool:
+        """Whether the block holds rows."""
         return self.type in _DATA
 
     @property
     def instant(self) -> str:
-        """The instant of the commit that wrote it; of a rollback, the rollback's own."""
+        """The time of the instant that wrote the block. For a rollback block, the time of the rollback."""
         return self._header(HeaderKey.INSTANT_TIME)
 
     @property
     def target_instant(self) -> str:
-        """Of a rollback: the instant whose blocks before this one do not count."""
+        """For a rollback block: the time of the instant whose blocks before this one are rolled back."""
         return self._header(HeaderKey.TARGET_INSTANT_TIME)
 
     @property
     def schema(self) -> str:
-        """The Avro schema of its records, meta columns included."""
+        """The Avro schema of the block's records, with meta columns."""
         return self._header(HeaderKey.SCHEMA)
 
     @property
     def compacted_instants(self) -> tuple[str, ...]:
-        """Of a block that log compaction wrote: the instants whose blocks it stands for."""
+        """For a block that a log compaction wrote: the times of the instants whose blocks it replaces. Empty otherwise."""
         return tuple(filter(None, self.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "").split(",")))
 
     @property
     def positions(self) -> Positions | None:
-        """Where in the base file the rows of its records stand, ascending; None if it does not say. Raises CorruptFile."""
+        """The row numbers of the block's records in the base file, ascending; None if the header has none. Raises CorruptFile."""
         text = self.header.get(HeaderKey.RECORD_POSITIONS)
         try:
             return None if text is None else decode_positions(text)
@@ -98,11 +106,12 @@ class LogBlock:
 
     @property
     def is_rollback(self) -> bool:
+        """Whether the block rolls back the blocks of `target_instant` before it."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK
 
     @property
     def place(self) -> str:
-        """Where it stands, for a message."""
+        """The file name and offset of the block, for messages."""
         return f"log file {self.file_name or '(unnamed)'}, block at byte {self.offset}"
 
     def _header(self, key: HeaderKey) -> str:

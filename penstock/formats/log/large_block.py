@@ -1,8 +1,7 @@
-"""The rows of large log blocks, a part at a time: neither the content nor the rows of a block are in memory as a whole.
+"""Reads the rows of a large log block in parts, so that neither its content nor its rows are in memory as a whole.
 
-Kernel beside `read.py`, which reads small blocks in one go: an open file and a place in it in, Arrow tables of about a given
-size out, as many as it takes. The bytes are checked as those of a small block are, each before it is used; what is wrong
-further behind is told when that part is reached.
+Kernel, called by `read.py`, which reads small blocks at once: an open file and the place of a content in, Arrow tables of about a
+given size out. The checks are the same as for a small block. Damage near the end of a block raises only when that part is read.
 """
 
 from __future__ import annotations
@@ -24,59 +23,65 @@ from penstock.formats.cast import fit_to_schema
 from penstock.schema import avro_to_arrow
 
 PART_BYTES = 16 * 1024 * 1024
-#: How many times larger rows of a Parquet block may be than its bytes; what is repetitive beyond that is met seldom.
+#: How many times larger the rows of a Parquet block are expected to be than its bytes, at most. Few blocks compress better.
 PARQUET_RATIO = 8
 _LENGTH = struct.Struct(">i")
 _BUFFER_BYTES = 64 * 1024
-#: Rows that say how large those of a Parquet block are.
+#: The number of rows from which the size of a row of a Parquet block is estimated.
 _SAMPLE_ROWS = 256
 
 
 @dataclass(frozen=True)
 class Content:
-    """Where the content of a block lies."""
+    """The place of a block's content in an open file."""
 
     file: Any
     offset: int
     size: int
 
     def read(self, at: int, size: int) -> pa.Buffer:
-        """Some of its bytes. Raises CorruptFile where the file is shorter than it was."""
+        """Return `size` bytes of the content from `at` on. Raises CorruptFile if the file was truncated since its scan."""
         self.file.seek(self.offset + at)
-        found = self.file.read_buffer(size)
-        if found.size != size:
+        buffer = self.file.read_buffer(size)
+        if buffer.size != size:
             raise CorruptFile("the file ends inside its content")
-        return found
+        return buffer
 
 
-def avro_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
-    """The records of an Avro block, those of about `part_bytes` at a time.
+def read_avro_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
+    """Yield the records of an Avro block, about `part_bytes` at a time. A larger record is a part of its own.
 
     Raises:
-        CorruptFile: the bytes are no such records.
+        CorruptFile: the bytes are not records of the schema.
     """
     head = content.read(0, min(HEAD_BYTES, content.size))
-    count = left = read_record_count(head, content.size)
+    count = read_record_count(head, content.size)
+    left = count
     at = HEAD_BYTES
     while left:
         window = content.read(at, min(max(part_bytes, _LENGTH.size), content.size - at))
-        starts, ends = _whole_records(window, left)
+        starts, ends = _find_whole_records(window, left)
         if not len(starts):
-            window = content.read(at, _size_of_first(window, content.size - at, count - left, count))
-            starts, ends = _whole_records(window, 1)
+            window = content.read(at, _first_record_size(window, content.size - at, count - left, count))
+            starts, ends = _find_whole_records(window, 1)
         yield decode_records(window, starts, ends, schema, columns=wanted)
-        at, left = at + int(ends[-1]), left - len(starts)
+        at += int(ends[-1])
+        left -= len(starts)
     if at != content.size:
         raise CorruptFile(f"an Avro block of {content.size} bytes has {count} records whose lengths do not add up to it")
 
 
-def _whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
-    """Where the records begin and end that lie in a window as a whole, from its beginning on."""
-    view, size, length_at = memoryview(window), window.size, _LENGTH.unpack_from
-    starts, ends, at = list[int](), list[int](), 0
+def _find_whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
+    """Return the offsets at which the first records of a window begin and end, up to `most` and up to the first truncated one."""
+    view = memoryview(window)
+    size = window.size
+    unpack_length = _LENGTH.unpack_from
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
     while len(starts) < most and at + _LENGTH.size <= size:  # each length says where the next one is
         begin = at + _LENGTH.size
-        length = length_at(view, at)[0]
+        length = unpack_length(view, at)[0]
         if not 0 <= length <= size - begin:
             break
         at = begin + length
@@ -85,40 +90,42 @@ def _whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
     return np.array(starts, np.int64), np.array(ends, np.int64)
 
 
-def _size_of_first(window: pa.Buffer, room: int, number: int, count: int) -> int:
-    """The bytes of a record that does not fit into a window, its length included."""
+def _first_record_size(window: pa.Buffer, room: int, number: int, count: int) -> int:
+    """Return the size of the window's first record, with its length field. `number` and `count` are for the message."""
     length = _LENGTH.unpack_from(window)[0] if window.size >= _LENGTH.size else -1
     if not 0 <= length <= room - _LENGTH.size:
         raise CorruptFile(f"record {number} of {count} in an Avro block does not fit into what is left of it")
     return int(length) + _LENGTH.size
 
 
-def parquet_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
-    """The rows of a Parquet block, those of about `part_bytes` at a time.
+def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet block, about `part_bytes` at a time.
 
     Raises:
-        CorruptFile: the bytes are no Parquet file.
+        CorruptFile: the bytes are not a Parquet file.
     """
-    kind = avro_to_arrow(schema)
+    arrow_schema = avro_to_arrow(schema)
     try:
-        file = pq.ParquetFile(pa.PythonFile(_Segment(content), mode="r"), buffer_size=_BUFFER_BYTES)
-        names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
-        target = pa.schema([kind.field(name) for name in names])
+        file = pq.ParquetFile(pa.PythonFile(_ContentFile(content), mode="r"), buffer_size=_BUFFER_BYTES)
+        names = [name for name in arrow_schema.names if name in file.schema_arrow.names and name in wanted]
+        target = pa.schema([arrow_schema.field(name) for name in names])
         sample = next(file.iter_batches(_SAMPLE_ROWS, columns=names, use_threads=False), None)
         if sample is None:
             return
-        rows = max(1, part_bytes // max(1, sample.nbytes // max(1, sample.num_rows)))
-        for batch in file.iter_batches(rows, columns=names, use_threads=False):
+        row_bytes = max(1, sample.nbytes // max(1, sample.num_rows))
+        part_rows = max(1, part_bytes // row_bytes)
+        for batch in file.iter_batches(part_rows, columns=names, use_threads=False):
             yield fit_to_schema(pa.Table.from_batches([batch]), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
 
 
-class _Segment(io.RawIOBase):
-    """A content as a file of its own."""
+class _ContentFile(io.RawIOBase):
+    """A content as a Python file, which Arrow reads Parquet from."""
 
     def __init__(self, content: Content) -> None:
-        self._content, self._at = content, 0
+        self._content = content
+        self._at = 0
 
     def readable(self) -> bool:
         return True
@@ -130,12 +137,12 @@ class _Segment(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._content.size}[whence]
-        self._at = max(0, start + offset)
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._content.size}
+        self._at = max(0, origins[whence] + offset)
         return self._at
 
     def read(self, size: int = -1, /) -> bytes:
         left = max(0, self._content.size - self._at)
-        found: bytes = self._content.read(self._at, left if size < 0 else min(size, left)).to_pybytes()
-        self._at += len(found)
-        return found
+        data: bytes = self._content.read(self._at, left if size < 0 else min(size, left)).to_pybytes()
+        self._at += len(data)
+        return data

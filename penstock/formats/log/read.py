@@ -1,4 +1,4 @@
-"""Reads what one block of a log file holds: rows, keys and values, or deletes."""
+"""Reads the content of one block of a log file: rows, keys with values, or deletes."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from penstock.formats.cast import fit_to_schema
 from penstock.formats.hfile import Cells, read_hfile
 from penstock.formats.log.block import BlockType, LogBlock
 from penstock.formats.log.deletes import Deletes, decode_deletes
-from penstock.formats.log.large_block import PARQUET_RATIO, PART_BYTES, Content, avro_parts, parquet_parts
+from penstock.formats.log.large_block import PARQUET_RATIO, PART_BYTES, Content, read_avro_parts, read_parquet_parts
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import Avro, parse_avro
 
 RECORDS_PER_PART = 4 * RECORDS_AT_ONCE
 
-_OF_TABLE = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA)
-_WITH_ROWS = (*_OF_TABLE, BlockType.CDC_DATA)
-#: The column that HFile blocks keep beside each record, where a schema has one of this name; inside the record it is empty.
+_TABLE_ROWS = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA)
+_ROWS = (*_TABLE_ROWS, BlockType.CDC_DATA)
+#: Hudi empties the column of this name in the records of HFile blocks: the key of the cell is its value.
 _HFILE_KEY = "key"
 
 
 def open_log(log: Any) -> Any:
-    """An open file over bytes; an open file as it is."""
+    """Return an open file unchanged, and bytes as an open file."""
     return log if isinstance(log, pa.NativeFile) else pa.BufferReader(log)
 
 
 def read_content(log: Any, block: LogBlock) -> pa.Buffer:
-    """The content of a block.
+    """Return the content of a block.
 
     Raises:
-        CorruptFile: the file is shorter than it was.
+        CorruptFile: the file was truncated since its scan.
     """
     file = open_log(log)
     file.seek(block.content_offset)
@@ -48,134 +48,150 @@ def read_content(log: Any, block: LogBlock) -> pa.Buffer:
 
 
 def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None) -> pa.Table:
-    """The records of an Avro, Parquet, HFile or change-data block; `columns` and `read_schema` as for `decode_avro_content`.
+    """Return the rows of an Avro, Parquet, HFile or change-data block.
+
+    `columns` and `read_schema` are as for `decode_avro_content`.
 
     Raises:
-        CorruptFile: the content is not what the block says.
-        SchemaError: a stored column cannot become the type asked for.
-        Unsupported: it is no such block.
+        CorruptFile: the content is malformed.
+        SchemaError: a stored column cannot be cast to the type of `read_schema`.
+        Unsupported: the block holds no rows.
     """
-    if block.type not in _WITH_ROWS:
+    if block.type not in _ROWS:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     content = read_content(log, block)
-    with _errors_say_where(block):
-        if block.type in _PARTS:
-            return _whole(_PARTS[block.type], content, block.schema, columns, read_schema)
+    with _place_in_errors(block):
+        if block.type in _READERS:
+            return _read_all_parts(_READERS[block.type], content, block.schema, columns, read_schema)
         return decode_avro_content(content, block.schema, columns=columns, read_schema=read_schema)
 
 
 def read_row_parts(
     log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, part_bytes: int = PART_BYTES
 ) -> Iterator[pa.Table]:
-    """The same rows as `read_rows` gives, part by part; large Avro and Parquet blocks are never in memory as a whole.
+    """Yield the rows that `read_rows` returns, in parts. Large Avro and Parquet blocks are never in memory as a whole.
 
     Raises:
         CorruptFile, SchemaError, Unsupported: as `read_rows`.
     """
-    if block.type not in _OF_TABLE:
+    if block.type not in _TABLE_ROWS:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
     wanted = columns if columns is not None else [field["name"] for field in parse_avro(read_schema)["fields"]]
-    is_large = block.content_size > part_bytes // (PARQUET_RATIO if block.type is BlockType.PARQUET_DATA else 1)
-    if is_large and block.type in _LARGE:
+    expansion = PARQUET_RATIO if block.type is BlockType.PARQUET_DATA else 1
+    is_large = block.content_size > part_bytes // expansion
+    if is_large and block.type in _LARGE_BLOCK_READERS:
         content = Content(open_log(log), block.content_offset, block.content_size)
-        parts = _LARGE[block.type](content, block.schema, wanted, part_bytes)
+        parts = _LARGE_BLOCK_READERS[block.type](content, block.schema, wanted, part_bytes)
     else:
-        parts = _PARTS.get(block.type, _avro_parts)(read_content(log, block), block.schema, wanted, RECORDS_PER_PART)
-    with _errors_say_where(block):
+        read_parts = _READERS.get(block.type, _read_avro)
+        parts = read_parts(read_content(log, block), block.schema, wanted)
+    with _place_in_errors(block):
         for rows in parts:
             yield resolve_schema(rows, read_schema, wanted)
 
 
 def read_cells(log: Any, block: LogBlock) -> Cells:
-    """The keys and values of an HFile block; a value is an Avro record of the block's schema.
+    """Return the keys and values of an HFile block. Each value is an Avro record of the block's schema.
 
     Raises:
-        CorruptFile: the content is not what the block says.
-        Unsupported: it is no HFile block, or one of a kind that is not known.
+        CorruptFile: the content is malformed.
+        Unsupported: the block is not an HFile block, or the HFile has an unknown version or compression.
     """
     if block.type is not BlockType.HFILE_DATA:
         raise Unsupported(f"{block.place}: a {block.type.name} block is no HFile")
     content = read_content(log, block)
-    with _errors_say_where(block):
+    with _place_in_errors(block):
         return read_hfile(content)
 
 
 def read_deletes(log: Any, block: LogBlock) -> Deletes:
-    """The records of a delete block.
+    """Return the deletes of a delete block.
 
     Raises:
-        CorruptFile: the content is not what the block says.
-        Unsupported: the content was serialised by Java (versions 1 and 2), or it is no delete block.
+        CorruptFile: the content is malformed.
+        Unsupported: the block is not a delete block, or its content was serialised by Java (versions 1 and 2).
     """
     if block.type is not BlockType.DELETE:
         raise Unsupported(f"{block.place}: a {block.type.name} block deletes nothing")
     content = read_content(log, block)
-    with _errors_say_where(block):
+    with _place_in_errors(block):
         return decode_deletes(content)
 
 
 @contextmanager
-def _errors_say_where(block: LogBlock) -> Iterator[None]:
-    """What is wrong with a block's content is told with its place."""
+def _place_in_errors(block: LogBlock) -> Iterator[None]:
+    """Add the file name and offset of the block to errors about its content."""
     try:
         yield
     except (CorruptFile, SchemaError) as cause:
         raise type(cause)(f"{block.place}: {cause}") from cause
 
 
-def _avro_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+def _read_avro(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of an Avro block."""
     starts, ends = find_records(content)
-    for at in range(0, len(starts), records):
-        part = slice(at, at + records)
+    for first in range(0, len(starts), RECORDS_PER_PART):
+        part = slice(first, first + RECORDS_PER_PART)
         yield decode_records(content, starts[part], ends[part], schema, columns=wanted)
 
 
-def _parquet_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
-    kind = avro_to_arrow(schema)
+def _read_parquet(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet block, by row group."""
+    arrow_schema = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        names = [name for name in kind.names if name in file.schema_arrow.names and name in wanted]
-        target = pa.schema([kind.field(name) for name in names])
+        names = [name for name in arrow_schema.names if name in file.schema_arrow.names and name in wanted]
+        target = pa.schema([arrow_schema.field(name) for name in names])
         for group in range(file.metadata.num_row_groups):
             yield fit_to_schema(file.read_row_group(group, columns=names, use_threads=False), target)
     except (pa.ArrowException, OSError) as cause:
         raise CorruptFile(f"not the Parquet file it should hold: {cause}") from cause
 
 
-def _hfile_parts(content: pa.Buffer, schema: str, wanted: Sequence[str], records: int) -> Iterator[pa.Table]:
+def _read_hfile(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of an HFile block."""
     cells = read_hfile(content)
-    for at in range(0, len(cells.value_starts), records):
-        part = slice(at, at + records)
+    keys = cells.keys() if _HFILE_KEY in wanted else []
+    for first in range(0, len(cells.value_starts), RECORDS_PER_PART):
+        part = slice(first, first + RECORDS_PER_PART)
         rows = decode_records(cells.data, cells.value_starts[part], cells.value_ends[part], schema, columns=wanted)
-        yield _with_hfile_keys(rows, cells.keys()[part]) if _HFILE_KEY in rows.column_names else rows
+        yield _fill_hfile_keys(rows, keys[part]) if _HFILE_KEY in rows.column_names else rows
 
 
-def _with_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
-    """The rows, with the keys of their cells where the column that holds these is empty."""
-    at, kind = rows.column_names.index(_HFILE_KEY), rows.schema.field(_HFILE_KEY)
-    if not pa.types.is_string(kind.type):
+def _fill_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
+    """Return the rows with the keys of their cells in the key column, where that column is empty."""
+    number = rows.column_names.index(_HFILE_KEY)
+    field = rows.schema.field(_HFILE_KEY)
+    if not pa.types.is_string(field.type):
         return rows
     texts = pa.array(keys, pa.binary()).cast(pa.string())
-    return rows.set_column(at, kind, pc.if_else(pc.equal(rows[_HFILE_KEY], ""), texts, rows[_HFILE_KEY]))
+    stored = rows[_HFILE_KEY]
+    return rows.set_column(number, field, pc.if_else(pc.equal(stored, ""), texts, stored))
 
 
-_PARTS: Mapping[BlockType, Callable[[pa.Buffer, str, Sequence[str], int], Iterator[pa.Table]]] = {
-    BlockType.PARQUET_DATA: _parquet_parts,
-    BlockType.HFILE_DATA: _hfile_parts,
+#: A function that yields the rows of a content, given its Avro schema and the wanted columns.
+_Reader = Callable[[pa.Buffer, str, Sequence[str]], Iterator[pa.Table]]
+#: Block types that are not read as Avro.
+_READERS: Mapping[BlockType, _Reader] = {
+    BlockType.PARQUET_DATA: _read_parquet,
+    BlockType.HFILE_DATA: _read_hfile,
 }
-_LARGE = {BlockType.AVRO_DATA: avro_parts, BlockType.PARQUET_DATA: parquet_parts}
+_LARGE_BLOCK_READERS = {BlockType.AVRO_DATA: read_avro_parts, BlockType.PARQUET_DATA: read_parquet_parts}
 
 
-def _whole(
-    read_parts: Callable[[pa.Buffer, str, Sequence[str], int], Iterator[pa.Table]],
-    content: pa.Buffer,
-    schema: str,
-    columns: Sequence[str] | None,
-    read_schema: Avro | None,
+def _read_all_parts(
+    read_parts: _Reader, content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None
 ) -> pa.Table:
-    kind = avro_to_arrow(schema)
-    wanted = columns if columns is not None else avro_to_arrow(read_schema).names if read_schema is not None else kind.names
-    parts = list(read_parts(content, schema, wanted, RECORDS_PER_PART))
-    names = [name for name in kind.names if name in wanted]
-    rows = pa.concat_tables(parts) if parts else pa.schema([kind.field(name) for name in names]).empty_table()
+    arrow_schema = avro_to_arrow(schema)
+    if columns is not None:
+        wanted = columns
+    elif read_schema is not None:
+        wanted = avro_to_arrow(read_schema).names
+    else:
+        wanted = arrow_schema.names
+    parts = list(read_parts(content, schema, wanted))
+    if parts:
+        rows = pa.concat_tables(parts)
+    else:
+        rows = pa.schema([field for field in arrow_schema if field.name in wanted]).empty_table()
     return rows if read_schema is None else resolve_schema(rows, read_schema, columns)

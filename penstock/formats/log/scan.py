@@ -1,4 +1,8 @@
-"""Finds the blocks of a log file, forwards or backwards, and reads everything of them but their contents."""
+"""Finds the blocks of a log file, forwards or backwards, and reads all of each block except its content.
+
+A scan needs little memory however large the log is. A block that is not whole is returned as CORRUPT; the scan continues at the
+next magic.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,43 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.log.block import FORMAT_VERSION, FRONT, INT, KIND, LONG, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock
+from penstock.formats.log.block import (
+    FORMAT_VERSION,
+    FRONT,
+    INT,
+    INT_PAIR,
+    LONG,
+    MAGIC,
+    ROLLBACK,
+    BlockType,
+    HeaderKey,
+    LogBlock,
+)
 from penstock.formats.log.read import open_log
 
-_LEAST_SIZE = KIND.size + INT.size + LONG.size + INT.size + LONG.size  # both maps and the content empty
+#: The size of a block after its front, if both maps and the content are empty: version and type, header map, length of the
+#: content, footer map, trailing size.
+_LEAST_SIZE = INT_PAIR.size + INT.size + LONG.size + INT.size + LONG.size
 _HEADER_WINDOW = 64 * 1024
 _SEARCH_WINDOW = 1024 * 1024
-#: Of a block that is not whole, the header is read up to here.
-_TORN_HEADER = 1024 * 1024
+#: At most this many bytes of the header of a torn block are read: its sizes cannot be trusted.
+_MOST_TORN_HEADER = 1024 * 1024
 _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUPT.value}
 
 
 def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
-    """The blocks of a log file, in order, without their contents.
+    """Yield the blocks of a log file in order, without their contents.
 
     Raises:
-        CorruptFile: the file does not begin with a block, or a block is whole but its inside makes no sense.
-        Unsupported: a block of a log format that is not known.
+        CorruptFile: the file does not begin with a block, or a block is whole but malformed.
+        Unsupported: a block has an unknown log format version, type or command.
     """
     file = open_log(log)
-    end, at = file.size(), 0
+    end = file.size()
+    at = 0
     while at < end:
-        if end - at >= len(MAGIC) and _read(file, at, len(MAGIC)) != MAGIC:  # only at the beginning: all else was looked for
+        # This can only fail at the beginning of the file: every later block was found by its magic.
+        if end - at >= len(MAGIC) and _read(file, at, len(MAGIC)) != MAGIC:
             raise CorruptFile(f"log file {file_name or '(unnamed)'}, byte {at}: there is no block")
         block = _block_at(file, at, end, file_name)
         yield block
@@ -36,111 +55,140 @@ def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
 
 
 def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
-    """The blocks of a log file, last first, found by the sizes at their ends.
+    """Yield the blocks of a log file, the last one first. Each block is found by the size at its end.
 
     Raises:
-        CorruptFile: as `scan_blocks`; also where a size does not lead to a block: corrupt blocks cannot be passed backwards.
+        CorruptFile: as `scan_blocks`; also if a size does not lead to a block: a corrupt block cannot be passed backwards.
         Unsupported: as `scan_blocks`.
     """
     file = open_log(log)
-    at = file.size()
-    while at > 0:
-        size = LONG.unpack(_read(file, at - LONG.size, LONG.size))[0] + LONG.size if at >= LONG.size else -1
-        block = _block_at(file, at - size, at, file_name) if 0 < size <= at else None
+    end = file.size()
+    while end > 0:
+        block = None
+        if end >= LONG.size:
+            # The trailing size does not count itself.
+            size = LONG.unpack(_read(file, end - LONG.size, LONG.size))[0] + LONG.size
+            if 0 < size <= end:
+                block = _block_at(file, end - size, end, file_name)
         if block is None or block.type is BlockType.CORRUPT:
-            raise CorruptFile(f"log file {file_name or '(unnamed)'}: no whole block ends at byte {at}; read it forwards")
+            raise CorruptFile(f"log file {file_name or '(unnamed)'}: no whole block ends at byte {end}; read it forwards")
         yield block
-        at = block.offset
+        end = block.offset
 
 
 def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
+    """Return the block at an offset. A block that is not whole has type CORRUPT and reaches to the next magic."""
     size = _whole_size(file, at, end)
     if size is None:
-        behind = _next_magic(file, min(at + len(MAGIC), end), end)
-        return LogBlock(BlockType.CORRUPT, at, behind - at, _torn_header(file, at, behind), file_name=file_name)
-    return _parsed(file, at, size, file_name)
+        next_at = _find_magic(file, min(at + len(MAGIC), end), end)
+        header = _read_torn_header(file, at, next_at)
+        return LogBlock(BlockType.CORRUPT, at, next_at - at, header, file_name=file_name)
+    return _read_block(file, at, size, file_name)
 
 
-def _torn_header(file: Any, at: int, end: int) -> dict[int, str]:
-    """What a block that is not whole says about itself, as far as that can be read."""
-    begin = at + FRONT.size + KIND.size
-    if begin + INT.size > end:
+def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
+    """Return the header of a block that is not whole, or an empty map if the header is not readable."""
+    header_at = at + FRONT.size + INT_PAIR.size
+    if header_at + INT.size > end:
         return {}
     try:
-        return _read_map(file, begin, min(end, begin + _TORN_HEADER), "")[0]
+        header, _ = _read_map(file, header_at, min(end, header_at + _MOST_TORN_HEADER), "")
     except CorruptFile:
         return {}
+    return header
 
 
 def _whole_size(file: Any, at: int, end: int) -> int | None:
-    """How many bytes the block takes, if both its sizes agree and the next block or the end of the file is behind it."""
+    """Return the size of the block at an offset, or None if the block is not whole.
+
+    A block is whole if its two sizes agree, and the next block or the end of the file follows.
+    """
     if end - at < FRONT.size + _LEAST_SIZE:
         return None
     magic, size = FRONT.unpack(_read(file, at, FRONT.size))
-    behind = at + FRONT.size + size
-    if magic != MAGIC or size < _LEAST_SIZE or behind > end:
+    next_at = at + FRONT.size + size
+    if magic != MAGIC or size < _LEAST_SIZE or next_at > end:
         return None
-    trailing = _read(file, behind - LONG.size, LONG.size + len(MAGIC))
-    if LONG.unpack_from(trailing)[0] != size + len(MAGIC):
+    tail = _read(file, next_at - LONG.size, LONG.size + len(MAGIC))
+    # The first size counts the bytes after itself, the trailing size those from the magic on, without itself. Both fields have
+    # eight bytes, so they differ by the magic.
+    if LONG.unpack_from(tail)[0] != size + len(MAGIC):
         return None
-    follower = trailing[LONG.size :]
-    # Fewer bytes than a magic are the torn beginning of another block, or, backwards, the limit that was set.
-    return behind - at if behind == end or follower == MAGIC or end - behind < len(MAGIC) else None
+    next_bytes = tail[LONG.size :]
+    # Fewer bytes than a magic are the torn beginning of another block. A backward scan passes the end of this block as `end`.
+    if next_at == end or next_bytes == MAGIC or end - next_at < len(MAGIC):
+        return next_at - at
+    return None
 
 
-def _next_magic(file: Any, at: int, end: int) -> int:
-    """Where the next magic begins; the end of the file if there is none."""
+def _find_magic(file: Any, at: int, end: int) -> int:
+    """Return the offset of the next magic, or the end of the file if there is none."""
     while at < end:
         window = _read(file, at, min(_SEARCH_WINDOW, end - at))
-        found = window.find(MAGIC)
-        if found >= 0:
-            return at + found
+        found_at = window.find(MAGIC)
+        if found_at >= 0:
+            return at + found_at
         if len(window) < len(MAGIC):
             return end
-        at += len(window) - len(MAGIC) + 1
+        at += len(window) - len(MAGIC) + 1  # windows overlap: a magic may lie across two of them
     return end
 
 
-def _parsed(file: Any, at: int, size: int, file_name: str) -> LogBlock:
-    """A block whose frame is whole."""
+def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
+    """Return the block at an offset, whose sizes agree.
+
+    Raises:
+        CorruptFile: its maps or its content do not fit into it.
+        Unsupported: its version, type or command is unknown.
+    """
     place = LogBlock(BlockType.CORRUPT, at, size, file_name=file_name).place
-    version, kind = KIND.unpack(_read(file, at + FRONT.size, KIND.size))
+    version, kind = INT_PAIR.unpack(_read(file, at + FRONT.size, INT_PAIR.size))
     if version != FORMAT_VERSION:
         raise Unsupported(f"{place}: log format version {version}; known is {FORMAT_VERSION}")
     if kind not in _WRITTEN_TYPES:
         raise Unsupported(f"{place}: block type {kind}; known are 0 to {max(_WRITTEN_TYPES)}, and 2 is never written")
-    last = at + size - LONG.size  # the trailing size begins here
-    header, behind = _read_map(file, at + FRONT.size + KIND.size, last, place)
-    content_size = LONG.unpack(_read(file, behind, LONG.size))[0] if behind + LONG.size <= last else -1
-    content_offset = behind + LONG.size
-    if not 0 <= content_size <= last - content_offset:
+    trailing_size_at = at + size - LONG.size
+    header, header_end = _read_map(file, at + FRONT.size + INT_PAIR.size, trailing_size_at, place)
+    content_offset = header_end + LONG.size
+    content_size = -1
+    if content_offset <= trailing_size_at:
+        content_size = LONG.unpack(_read(file, header_end, LONG.size))[0]
+    if not 0 <= content_size <= trailing_size_at - content_offset:
         raise CorruptFile(f"{place}: a content of {content_size} bytes does not fit into it")
-    footer, behind = _read_map(file, content_offset + content_size, last, place)
-    if behind != last:
-        raise CorruptFile(f"{place}: its parts end at byte {behind}, and the block at {last}")
+    footer, footer_end = _read_map(file, content_offset + content_size, trailing_size_at, place)
+    if footer_end != trailing_size_at:
+        raise CorruptFile(f"{place}: its parts end at byte {footer_end}, and the block at {trailing_size_at}")
     block = LogBlock(BlockType(kind), at, size, header, footer, content_offset, content_size, version, file_name)
     if block.type is BlockType.COMMAND and not block.is_rollback:
         raise Unsupported(f"{place}: command {header.get(HeaderKey.COMMAND_BLOCK_TYPE)!r}; known is {ROLLBACK} (rollback)")
     return block
 
 
-def _read_map(file: Any, at: int, last: int, place: str) -> tuple[dict[int, str], int]:
-    """A header or footer map, and where it ends."""
-    window, base, entries = _read(file, at, min(_HEADER_WINDOW, last - at)), at, {}
+def _read_map(file: Any, at: int, end: int, place: str) -> tuple[dict[int, str], int]:
+    """Return the header or footer map at an offset, and the offset behind it. No entry may pass `end`.
+
+    The map is read through a window, because a schema in a header may be large and its size is not known before.
+    """
+    window_at = at
+    window = _read(file, at, min(_HEADER_WINDOW, end - at))
+    entries = {}
     try:
-        count, at = INT.unpack_from(window)[0], at + INT.size
-        if not 0 <= count <= (last - at) // KIND.size:
-            raise CorruptFile(f"{place}: a map at byte {base} claims {count} entries")
+        count = INT.unpack_from(window)[0]
+        at += INT.size
+        if not 0 <= count <= (end - at) // INT_PAIR.size:
+            raise CorruptFile(f"{place}: a map at byte {window_at} claims {count} entries")
         for _ in range(count):
-            if at + KIND.size > base + len(window):
-                window, base = _read(file, at, min(_HEADER_WINDOW, last - at)), at
-            key, size = KIND.unpack_from(window, at - base)
-            at += KIND.size
-            if not 0 <= size <= last - at:
+            if at + INT_PAIR.size > window_at + len(window):
+                window_at = at
+                window = _read(file, at, min(_HEADER_WINDOW, end - at))
+            key, size = INT_PAIR.unpack_from(window, at - window_at)
+            at += INT_PAIR.size
+            if not 0 <= size <= end - at:
                 raise CorruptFile(f"{place}: an entry of {size} bytes in the map before byte {at} does not fit into it")
-            if at + size > base + len(window):
-                window, base = _read(file, at, max(size, min(_HEADER_WINDOW, last - at))), at
-            entries[key] = window[at - base : at - base + size].decode()
+            if at + size > window_at + len(window):
+                window_at = at
+                window = _read(file, at, max(size, min(_HEADER_WINDOW, end - at)))
+            entries[key] = window[at - window_at : at - window_at + size].decode()
             at += size
     except (struct.error, UnicodeDecodeError) as cause:
         raise CorruptFile(f"{place}: a map near byte {at} cannot be read: {cause}") from cause
@@ -148,6 +196,7 @@ def _read_map(file: Any, at: int, last: int, place: str) -> tuple[dict[int, str]
 
 
 def _read(file: Any, at: int, size: int) -> bytes:
+    """Return up to `size` bytes from an offset on."""
     file.seek(at)
-    found: bytes = file.read(size)
-    return found
+    data: bytes = file.read(size)
+    return data

@@ -1,4 +1,4 @@
-"""Makes the blocks of log files."""
+"""Encodes the blocks of log files: rows as Avro or Parquet, deletes, and rollback commands."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ import pyarrow as pa
 from penstock.errors import SchemaError
 from penstock.formats.avro.block import encode_avro_content
 from penstock.formats.cast import fit_to_schema
-from penstock.formats.log.block import FORMAT_VERSION, FRONT, INT, KIND, LONG, MAGIC, ROLLBACK, BlockType, HeaderKey
+from penstock.formats.log.block import FORMAT_VERSION, FRONT, INT, INT_PAIR, LONG, MAGIC, ROLLBACK, BlockType, HeaderKey
 from penstock.formats.log.deletes import Deletes, encode_deletes
 from penstock.formats.log.positions import Positions, encode_positions
 from penstock.formats.parquet import open_writer
 from penstock.schema import avro_text, avro_to_arrow
 from penstock.schema.avro import Avro
 
-_MOST_SIZE = 2**31 - 1  # Java reads sizes as ints
+#: Hudi reads the content of a block into a Java array, whose size is an int.
+_MOST_SIZE = 2**31 - 1
 
 
 def encode_avro_block(
     rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """A block of rows as Avro records. `schema` has the meta columns, as `rows` have.
+    """Return a block that holds rows as Avro records. Both `schema` and `rows` have the meta columns.
 
     Args:
-        positions: where in the base file the row of each key stands, if that is known of all.
-        compacted_instants: the instants whose blocks it is made of, if log compaction makes it.
+        positions: the row numbers of the keys in the base file, if the number of every key is known.
+        compacted_instants: for a block that a log compaction writes, the times of the instants whose blocks it replaces.
 
     Raises:
         SchemaError: the rows do not fit the schema.
     """
     return encode_block(
-        BlockType.AVRO_DATA, _headers(instant, schema, positions, compacted_instants), encode_avro_content(rows, schema)
+        BlockType.AVRO_DATA, _data_header(instant, schema, positions, compacted_instants), encode_avro_content(rows, schema)
     )
 
 
@@ -46,7 +47,7 @@ def encode_parquet_block(
     positions: Positions | None = None,
     compacted_instants: Sequence[str] = (),
 ) -> bytes:
-    """A block of rows as a Parquet file; all but the codec as of an Avro block.
+    """Return a block that holds rows as a Parquet file. Arguments other than `codec` are as for `encode_avro_block`.
 
     Raises:
         SchemaError: the rows do not fit the schema.
@@ -56,18 +57,18 @@ def encode_parquet_block(
     with open_writer(sink, fitted, codec) as writer:
         writer.write_table(fitted)
         writer.add_key_value_metadata({"parquet.avro.schema": _text(schema), "writer.model.name": "avro"})
-    return encode_block(BlockType.PARQUET_DATA, _headers(instant, schema, positions, compacted_instants), sink.getvalue())
+    return encode_block(BlockType.PARQUET_DATA, _data_header(instant, schema, positions, compacted_instants), sink.getvalue())
 
 
 def encode_delete_block(
     deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """A block of deleted keys; `positions` and `compacted_instants` as of an Avro block."""
-    return encode_block(BlockType.DELETE, _headers(instant, schema, positions, compacted_instants), encode_deletes(deletes))
+    """Return a block of deleted keys. `positions` and `compacted_instants` are as for `encode_avro_block`."""
+    return encode_block(BlockType.DELETE, _data_header(instant, schema, positions, compacted_instants), encode_deletes(deletes))
 
 
 def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
-    """A block that takes back all blocks of `target_instant` before it."""
+    """Return a block that rolls back all blocks of `target_instant` before it in the file group's logs."""
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK,
@@ -79,18 +80,18 @@ def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
 def encode_block(
     kind: BlockType, header: Mapping[HeaderKey, str], content: Any, footer: Mapping[HeaderKey, str] | None = None
 ) -> bytes:
-    """A whole block.
+    """Return a block with this header, content and footer.
 
     Raises:
-        SchemaError: it is larger than any reader takes.
+        SchemaError: the block is larger than Hudi can read.
     """
     body = b"".join(
         [
-            KIND.pack(FORMAT_VERSION, kind),
-            _map_bytes(header),
+            INT_PAIR.pack(FORMAT_VERSION, kind),
+            _encode_map(header),
             LONG.pack(memoryview(content).nbytes),
             content,
-            _map_bytes(footer or {}),
+            _encode_map(footer or {}),
         ]
     )
     size = len(body) + LONG.size
@@ -99,19 +100,24 @@ def encode_block(
     return b"".join([FRONT.pack(MAGIC, size), body, LONG.pack(size + len(MAGIC))])
 
 
-def _map_bytes(entries: Mapping[HeaderKey, str]) -> bytes:
+def _encode_map(entries: Mapping[HeaderKey, str]) -> bytes:
+    """Return a header or footer map: the number of entries, and for each its key, its size and its text."""
     parts = [INT.pack(len(entries))]
     for key, text in entries.items():
         value = text.encode()
-        parts += [KIND.pack(key, len(value)), value]
+        parts += [INT_PAIR.pack(key, len(value)), value]
     return b"".join(parts)
 
 
-def _headers(instant: str, schema: Avro, positions: Positions | None, compacted_instants: Sequence[str]) -> dict[HeaderKey, str]:
-    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
+def _data_header(
+    instant: str, schema: Avro, positions: Positions | None, compacted_instants: Sequence[str]
+) -> dict[HeaderKey, str]:
+    header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
     if compacted_instants:
-        headers[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(compacted_instants)
-    return headers if positions is None else {**headers, HeaderKey.RECORD_POSITIONS: encode_positions(positions)}
+        header[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(compacted_instants)
+    if positions is not None:
+        header[HeaderKey.RECORD_POSITIONS] = encode_positions(positions)
+    return header
 
 
 def _text(schema: Avro) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import CorruptFile, PenstockError
 from penstock.formats.log import BlockType, encode_avro_block, encode_parquet_block, read_row_parts, read_rows, scan_blocks
-from penstock.formats.log.large_block import Content, avro_parts
+from penstock.formats.log.large_block import Content, read_avro_parts
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
 from tests.unit.golden import golden_files
 
@@ -126,7 +126,7 @@ def avro(*lengths: int, count: int, tail: bytes = b"") -> Content:
 def test_lengths_that_cannot_be_are_told_before_anything_is_read_for_them(content: Content, message: str) -> None:
     schema = avro_text({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]})
     with pytest.raises(CorruptFile, match=message):
-        list(avro_parts(content, schema, ["a"], 6))
+        list(read_avro_parts(content, schema, ["a"], 6))
 
 
 def test_a_file_that_has_become_shorter_is_an_error() -> None:
