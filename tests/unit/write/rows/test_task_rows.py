@@ -34,7 +34,7 @@ def rows_of(table: pa.Table, column: str = "v") -> list[str]:
 def test_rows_come_in_the_order_asked_for_from_several_pieces() -> None:
     parts = [with_keys(trips(*((f"k{i}", "c", 1, f"v{i}") for i in range(at, at + 3)))) for at in (0, 3, 6)]
     incoming = TaskRows(parts, np.arange(9), pa.array([f"k{i}" for i in range(9)]))
-    assert incoming.held == 9
+    assert incoming.rows_held == 9
     assert rows_of(incoming.take(np.array([8, 0, 4, 4, 1]))) == ["v8", "v0", "v4", "v4", "v1"]
     assert rows_of(incoming.take(np.array([], np.int64))) == []
     assert incoming.take(np.array([5])).column_names == [*TRIPS.names, KEY]
@@ -63,7 +63,7 @@ def test_a_batch_is_reduced_to_one_row_per_key(files: FileSettings) -> None:
         ("b", "b5 later"),
         ("d", "d0"),
     ]
-    assert incoming.held == 6
+    assert incoming.rows_held == 6
 
 
 def test_without_an_ordering_column_the_last_row_of_a_key_counts(files: FileSettings) -> None:
@@ -187,7 +187,7 @@ def test_a_task_that_knows_its_rows_copies_only_those(files: FileSettings, tmp_p
     wanted = np.array([299, 7, 7, 120, 50])
     incoming = choose_task_rows(task_rows_settings(staging, None, memory, str(tmp_path / "spill")), pieces, wanted)
     assert rows_of(incoming.take(wanted)) == [rows["v"][int(n)].as_py() for n in wanted]
-    assert incoming.held == (4 if memory == FEW_KB else 300)
+    assert incoming.rows_held == (4 if memory == FEW_KB else 300)
 
 
 def test_a_task_that_wants_no_row_has_an_empty_share(files: FileSettings, tmp_path: Path) -> None:
