@@ -67,9 +67,9 @@ WORKLOADS = {
 #: What is timed around a stage: module, name, label. `Stages.run` gives the stages that the pipeline itself names.
 STAGES = (
     ("penstock.door.write", "open_table", "open table"),
-    ("penstock.door.write", "prepare", "prepare"),
+    ("penstock.door.write", "prepare_rows", "prepare"),
     ("penstock.door.write", "roll_back_failed", "roll back failed"),
-    ("penstock.write.operations", "complete", "commit"),
+    ("penstock.write.operations", "publish", "commit"),
     ("penstock.door.write", "follow_up", "follow up"),
 )
 #: What is timed inside a kernel: module, dotted name, label. A part that is not there (any more) is left out.

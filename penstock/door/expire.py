@@ -1,8 +1,9 @@
-"""Partitions whose time is over go, by a replace commit, as `delete_partition` would do it.
+"""Delete partitions that are older than the table keeps rows, by a replace commit, as `delete_partition` does.
 
-A write that is under way may be about to change rows of such a partition, which would be lost with the file groups that go. So
-nothing goes while there is one, or if one was finished since the partitions were looked at: the next run looks again. The
-inflight file names the file groups that go, and a write that began after the last look finds it and gives way (`Change`).
+A concurrent write may be about to change rows of such a partition, and its changes would be lost with the file groups. So
+partitions are not deleted while a write is pending, or if one completed since the partitions were listed; the next run tries
+again. A write that begins after the last check finds the inflight file, which names the file groups, and gives way
+(`commit/conflicts.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
-from penstock.commit.change import begin
+from penstock.commit.replace import begin_replace, list_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -19,9 +20,9 @@ from penstock.services.planned import waits_for_writes
 from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
 from penstock.table import TableState, reload_timeline, table_schema
-from penstock.timeline.instant import Action
-from penstock.write.operations import extra_metadata, insert_profile
-from penstock.write.replace import groups_in, renew_rings, requested_content
+from penstock.timeline.commit_file import workload_profile
+from penstock.write.publish import extra_metadata
+from penstock.write.replaced_partitions import renew_rings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,25 +31,32 @@ _NAME = "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
-    """Take partitions whose time is over out of the table; None if there are none, or somebody writes. Their files stay until
-    they are cleaned."""
+    """Delete expired partitions; return None if there are none, or if a concurrent write is in the way.
+
+    The files of the partitions stay until they are cleaned.
+    """
     table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):
         return None
-    with begin(table, Action.REPLACE_COMMIT, requested_content()) as change:
+    with begin_replace(table) as change:
         table = reload_timeline(table)
         with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
-            paths = expired_partitions(table)
-        extra = {**extra_metadata(table.options), "penstock.stages": stages.to_text()}
-        schema = table_schema(table) or ""
-        replaced = groups_in(table, paths)
-        change.start(replace(insert_profile(Operation.DELETE_PARTITION, []), replaced=replaced))
+            partitions = expired_partitions(table)
+        replaced = list_groups(table, partitions)
+        # The inflight file names the groups before the last check for writes: of a write that begins now, and of this change, at
+        # least one sees the other.
+        change.start(replace(workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))
         if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
-        renew_rings(table, change.time, paths)
+        renew_rings(table, change.time, partitions)
         return change.complete(
-            [], operation=Operation.DELETE_PARTITION, schema=schema, extra=extra, replaced=replaced, spark=spark
+            [],
+            operation=Operation.DELETE_PARTITION,
+            schema=table_schema(table) or "",
+            extra={**extra_metadata(table.options), "penstock.stages": stages.to_text()},
+            replaced=replaced,
+            spark=spark,
         )
 
 

@@ -33,7 +33,7 @@ from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
 from penstock.write.locate.index_change import check_index
-from penstock.write.operation_names import OPERATIONS
+from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
 from penstock.write.settings import WriteSettings, check_against_table, resolve
 from penstock.write.tell import check_entries

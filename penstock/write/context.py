@@ -12,6 +12,7 @@ from penstock.keys.names import partition_columns
 from penstock.options import Options
 from penstock.progress import Stages
 from penstock.table import TableState, reload_timeline
+from penstock.timeline.instant import Action
 from penstock.write.pending_clustering import Unschedule
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
@@ -39,8 +40,17 @@ class WriteContext:
         """The columns that the partition path is made of."""
         return partition_columns(self.settings.keys.partition_path_fields)
 
-    def as_of_now(self) -> WriteContext:
-        """The same with the timeline as it is now. When the write's instant is taken, no table service plans before it."""
+    @property
+    def action(self) -> Action:
+        """The action of a write that replaces no file groups."""
+        return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
+
+    def with_current_timeline(self) -> WriteContext:
+        """Return the write with the table's timeline as it is now.
+
+        Called after the write has taken its instant: a table service that is planned later has a later instant, so the timeline
+        holds all plans that the write must respect.
+        """
         return replace(self, table=reload_timeline(self.table))
 
     @cached_property

@@ -1,7 +1,8 @@
-"""Writes beside a clustering that is planned and not done: they leave its file groups alone, or are refused.
+"""Writes that change file groups for which a clustering is planned and not completed.
 
-New rows go to other file groups. A row that is in one of the plan's may not be changed, because the clustering would bring
-back what it was; or it may, and the plan is void then: whoever runs it finds out, or it is taken back at once.
+New rows go to other file groups, so they are never in conflict. An update of a row in a planned file group is refused: the
+clustering would bring back the old row. Or the options allow the update. Then the plan is void: the run of the clustering notices
+that, or the write takes the plan off the timeline at once.
 """
 
 from __future__ import annotations
@@ -14,36 +15,41 @@ from penstock.commit.change import Change
 from penstock.errors import WriteConflict
 from penstock.table import TableState
 
+#: (partition path, file id) of a file group.
 Group = tuple[str, str]
-#: Takes a clustering plan off the timeline. Given by the door, because writes do not import services.
+#: Takes a clustering plan off the timeline. `door/write.py` supplies the function, because writes do not import services.
 Unschedule = Callable[[TableState, str], None]
 
-_ALLOW = "SparkAllowUpdateStrategy"
+_ALLOW_UPDATES = "SparkAllowUpdateStrategy"
 
 
-def settle_updates(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
-    """Decide about changes of file groups for which a clustering is pending, before anything is written.
+def resolve_clustering_conflicts(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
+    """Refuse changes of file groups for which a clustering is pending, or take the plan off the timeline, as the options say.
 
-    Those that are changed all the same are looked at once more when the write is published (`Change`).
+    Called before anything is written. File groups that are changed all the same are checked once more when the write is published
+    (`commit/conflicts.py`).
 
     Args:
-        table: the table, with a timeline that was loaded after the write's instant was taken.
+        table: the table with a timeline that was loaded after the write took its instant. No clustering is planned later with an
+            earlier instant.
+        touched: the file groups that the write changes.
         unschedule: takes the plan of a clustering off the timeline.
 
     Raises:
-        WriteConflict: the options do not allow it.
+        WriteConflict: the options do not allow the changes.
     """
     pending = pending_clusterings(table, before=change.time)
-    hit = {group: pending[group] for group in sorted(set(touched) & pending.keys())}
-    if not hit:
+    conflicts = sorted(set(touched) & pending.keys())
+    if not conflicts:
         return
     options = table.options
-    if not options[o.CLUSTERING_UPDATES_STRATEGY].endswith(_ALLOW):
-        (path, file_id), time = next(iter(hit.items()))
+    if not options[o.CLUSTERING_UPDATES_STRATEGY].endswith(_ALLOW_UPDATES):
+        path, file_id = conflicts[0]
+        time = pending[path, file_id]
         raise WriteConflict(
             f"Not allowed to update the clustering file group {file_id} of partition {path!r} of {table.base_path}: clustering "
             f"{time} is pending. Run it with cluster(), or give it up with unschedule_clustering({time!r}), and write again"
         )
     if options[o.CLUSTERING_ROLLBACK_ON_CONFLICT]:
-        for time in sorted(set(hit.values())):
+        for time in sorted({pending[group] for group in conflicts}):
             unschedule(table, time)

@@ -39,6 +39,13 @@ class WriteSettings:
         """Whether record keys are made up by the writer."""
         return not self.keys.record_key_fields
 
+    @property
+    def picks_newest(self) -> bool:
+        """Whether the newest of the incoming rows of a key counts, by ordering value. Otherwise the last one counts."""
+        if self.operation is Operation.UPSERT:
+            return self.options[o.COMBINE_BEFORE_UPSERT]
+        return self.operation is Operation.INSERT
+
 
 def resolve(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
     """Decide everything about a write from its options and the table it goes to, if there is one."""

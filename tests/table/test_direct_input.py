@@ -44,12 +44,12 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
     found: list[InputFiles | None] = []
     usual = incoming.run_over_incoming
 
-    def note(spark: Any, rows: incoming.Incoming, kernel: Any) -> list[Any]:
+    def note(spark: Any, rows: incoming.Incoming, kernel: Any, returns: Any) -> list[Any]:
         found.append(rows.files)
-        return usual(spark, rows, kernel)
+        return usual(spark, rows, kernel, returns)
 
     monkeypatch.setattr("penstock.write.rows.staging.run_over_incoming", note)
-    monkeypatch.setattr("penstock.write.operations.run_over_incoming", note)
+    monkeypatch.setattr("penstock.write.store.run_over_incoming", note)
     return found
 
 

@@ -31,15 +31,16 @@ from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH, GONE, drop_marks
 from penstock.merge.merger import Merger
+from penstock.write.checks import check_keys_are_stored, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.tag import Places
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.schema import PreparedRows
-from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage
+from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage_pieces
 from penstock.write.rows.task_rows import ordering_values
-from penstock.write.rules import check_keys_are_stored, check_ordering_column, combines, merger_for
+from penstock.write.task_settings import build_merger
 
 _MOST_KEYS = 20
 Row = dict[str, Any]
@@ -102,7 +103,7 @@ def explain_merge(
     with dry_run(incoming, path, options) as (write, staging):
         check_keys_are_stored(write, "explain_merge")
         check_ordering_column(write)
-        merger = merger_for(write)
+        merger = build_merger(write)
         batch = _incoming(write, merger, staging, _chosen(write.prepared, keys))
         return _merges(write, merger, batch) if batch else []
 
@@ -117,7 +118,7 @@ def _chosen(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
 
 def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
     """The rows of each key made one, as a write does it."""
-    pieces = stage(write.spark, chosen, staging, numbered=True)
+    pieces = stage_pieces(write.spark, chosen, staging, numbered=True)
     if not pieces:
         return None
     tables = list(read_pieces(staging, pieces))
@@ -126,9 +127,9 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
     paths = pa.array(places.paths).take(pa.array(places.of(np.arange(len(keys)))))
     whole = keys if index_of(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
-    ordered = combines(write) and not (merger.ignores_ordering and not merger.folds)
+    ordered = write.settings.picks_newest and not (merger.ignores_ordering and not merger.folds)
     ordering = to_array(ordering_values(tables, column)) if ordered else None
-    if combines(write) and merger.folds:
+    if write.settings.picks_newest and merger.folds:
         by = write.partition_columns if index_of(write.options).is_global else ()
         batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
         at, made = batch.rows, batch.apply(rows)

@@ -20,7 +20,6 @@ from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_bytes, format_table
-from penstock.spread.runner import Runner
 from penstock.storage import join, open_storage
 from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
@@ -29,13 +28,12 @@ from penstock.write.context import WriteContext
 from penstock.write.create_table import state_of_new
 from penstock.write.locate.assign import InsertBucket, insert_ratio
 from penstock.write.locate.buckets import BucketTask
-from penstock.write.locate.plan import plan
+from penstock.write.locate.plan import plan, plan_inserts
 from penstock.write.locate.upsert import GroupTask, TaskPlan
-from penstock.write.operations import assign
 from penstock.write.rows.schema import prepare_rows
-from penstock.write.rows.staging import Piece, Staging, pieces_fit_on_driver, stage
-from penstock.write.rules import rules_of
+from penstock.write.rows.staging import Piece, Staging, make_runner, stage_pieces
 from penstock.write.settings import check_against_table, resolve
+from penstock.write.task_settings import build_upsert_rules
 
 #: The time of a write that will not happen: behind all that did.
 _LAST = "9" * 17
@@ -146,13 +144,13 @@ def _unschedule_nothing(table: TableState, time: str) -> None:
 
 def _explain(write: WriteContext, staging: Staging) -> WritePlan:
     buckets = write.index.buckets
-    pieces = stage(write.spark, write.prepared, staging, buckets=buckets)
+    pieces = stage_pieces(write.spark, write.prepared, staging, buckets=buckets)
     if write.settings.operation is Operation.INSERT and buckets is None:
         rewrites = insert_ratio(write.table, write.options) is None
-        return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in assign(write, pieces, _LAST)])
+        return _plan(write, pieces, [_of_bucket(b, rewrites=rewrites) for b in plan_inserts(write, pieces, _LAST)])
     nowhere = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
-    rules = rules_of(write, nowhere, staging)
-    runner = Runner(write.spark, on_driver=pieces_fit_on_driver(write.options, pieces))
+    rules = build_upsert_rules(write, nowhere, staging)
+    runner = make_runner(write, pieces)
     work = plan(write, rules, pieces, write.settings.operation, runner, apart=True)
     if buckets is not None:
         return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)

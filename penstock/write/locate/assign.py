@@ -10,8 +10,9 @@ from penstock.catalog.pending import pending_clusterings
 from penstock.filegroup.model import FileSlice
 from penstock.index import index_of
 from penstock.options import Options
+from penstock.options.operation import Operation
 from penstock.table import TableState
-from penstock.timeline.commit_file import CommitMetadata
+from penstock.timeline.commit_file import CommitMetadata, workload_profile
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 from penstock.write.rows.staging import Piece
@@ -74,6 +75,14 @@ def assign_inserts(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSl
     for path, its in by_path.items():
         buckets.extend(_assign_path(path, its, small_files(slices.get(path, ()), sizing), sizing))
     return buckets
+
+
+def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> CommitMetadata:
+    """Return the workload profile of a write that adds rows and changes none."""
+    inserts: dict[str, int] = {}
+    for bucket in buckets:
+        inserts[bucket.path] = inserts.get(bucket.path, 0) + bucket.rows
+    return workload_profile(operation, inserts, [])
 
 
 def small_files(slices: Sequence[FileSlice], sizing: Sizing) -> list[FileSlice]:

@@ -16,6 +16,7 @@ from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.write.context import WriteContext
+from penstock.write.locate.assign import InsertBucket, assign_inserts, sizing_of
 from penstock.write.locate.buckets import plan_buckets
 from penstock.write.locate.choose_index import choose_index, kept_index
 from penstock.write.locate.entries import ask_index, check_not_clustered
@@ -44,6 +45,13 @@ def plan(
     choice = choose_index(write.table.storage, rules.index, rows_by_path(pieces), slices)
     chosen = replace(rules, index=choice.index)
     return replace(_plan_located(write, chosen, pieces, slices, operation, runner, apart=apart), why=choice.why)
+
+
+def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
+    """Assign the rows of an insert to small files of their partitions, and the rest to new file groups."""
+    partitions = sorted({piece.path for piece in pieces})
+    slices = slices_of(write.table, partitions, instant=instant, logs_alone=write.index.sees_logs)
+    return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
 
 
 def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:

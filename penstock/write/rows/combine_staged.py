@@ -1,15 +1,16 @@
-"""Stage 3 where the payload makes one row of several: the batch is folded before its keys are looked for.
+"""Stage 3 after staging, for a merger that folds: one new row is made of several rows of a key, before keys are located.
 
-Other payloads pick one of the rows, by its number, in the task that merges; one that makes new values needs rows to hold
-them. So the staged rows of each partition, or of the whole batch where keys count everywhere, are folded once and staged
-again, one per key, and from there on the batch is like any other. Where no key comes twice the rows stay as they are staged,
-and of a batch that is not large the driver finds that out by a look at the keys.
+Other mergers pick one of the rows, by its number, in the task that merges. A merger that folds makes new values, and these need
+rows to hold them. So the staged rows of each partition (of the whole batch with a global index) are folded once and staged again,
+one per key. Later stages do not see a difference. Where no key occurs twice the rows stay where they are staged; if the batch is
+not large, the driver finds that out from the keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,70 +22,34 @@ from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
-from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.tag import Places
+from penstock.write.rows.combine import combine_rows, wants_one_row_per_key
 from penstock.write.rows.crossing import KEY
-from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
+from penstock.write.rows.staging import ARRIVAL, Piece, StagedRows, Staging, make_runner, read_pieces, stage_rows
 from penstock.write.rows.task_rows import ordering_values
 from penstock.write.tasks.base_file import row_group_parts
 
-#: Rows whose keys the driver looks at, sooner than a Spark job starts.
-_ROWS_LOOKED_AT_HERE = 1_000_000
+if TYPE_CHECKING:
+    from penstock.commit.change import Change
+    from penstock.write.context import WriteContext
+
+#: Up to this many rows the driver counts distinct keys itself, because a Spark job takes longer to start.
+_DRIVER_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Staged rows that are folded together."""
+    """Staged rows that are folded together: all rows of some keys."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
     merger: Merger
-    #: The ordering column; None: the order of arrival alone.
+    #: The ordering column; None: rows are folded in the order of their arrival.
     ordering: str | None
-    #: Columns of the partition path, where rows of a key may come for several partitions.
-    placed_by: tuple[str, ...] = ()
-
-
-def fold_pieces(
-    staging: Staging,
-    pieces: Sequence[Piece],
-    merger: Merger,
-    ordering: str | None,
-    *,
-    everywhere: bool,
-    placed_by: Sequence[str],
-    runner: Runner,
-) -> list[Piece]:
-    """The staged rows with one row per key; per partition path, or everywhere.
-
-    Args:
-        placed_by: the columns of the partition path, by which a row made of several goes to the partition of one of them.
-    """
-    shares: dict[tuple[str, int | None], list[Piece]] = {}
-    for piece in pieces:
-        shares.setdefault(("", None) if everywhere else (piece.path, piece.bucket), []).append(piece)
-    by = tuple(placed_by) if everywhere else ()
-    tasks = [FoldTask(staging, tuple(its), merger, ordering, by) for its in shares.values()]
-    if sum(piece.rows for piece in pieces) <= _ROWS_LOOKED_AT_HERE:
-        several = runner.at_driver().run(has_several, tasks, bool)
-    else:
-        several = [True] * len(tasks)
-    folded = iter(runner.run(fold_rows, [task for task, has in zip(tasks, several, strict=True) if has], FoldResult))
-    found: list[Piece] = []
-    for task, has in zip(tasks, several, strict=True):
-        result = next(folded) if has else FoldResult()
-        found += task.pieces if result.pieces is None else result.pieces
-    return found
-
-
-def has_several(task: FoldTask) -> bool:
-    """Kernel: whether a key comes more than once. Rows without an ordering value are refused."""
-    tables = list(read_pieces(task.staging, task.pieces))
-    _ordering(task, tables)
-    keys = pa.chunked_array([chunk for table in tables for chunk in table[KEY].chunks])
-    return bool(pc.count_distinct(keys).as_py() < len(keys))
+    #: The partition columns, where rows of one key may be of several partitions.
+    partition_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,18 +59,73 @@ class FoldResult:
     pieces: list[Piece] | None = None
 
 
-def fold_rows(task: FoldTask) -> FoldResult:
-    """Kernel: Write one share, folded, to one staged file, in batches of one partition path each."""
+def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> StagedRows:
+    """Stage the rows of an insert, combined to one per key if the options ask for it."""
+    if merger.folds and wants_one_row_per_key(write.prepared, write.settings):
+        staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
+        return fold_staged_rows(write, staged, merger)
+    return stage_rows(write, change, combine_rows(write.prepared, write.settings, merger))
+
+
+def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
+    """Return the staged rows with one row per key, folded by the merger: per partition, or per table with a global index."""
+    with write.stages.run("combine", "making one row of several of a key"):
+        runner = make_runner(write, staged.pieces)
+        tasks = _fold_tasks(write, staged, merger)
+        has_duplicates = [True] * len(tasks)
+        if sum(piece.rows for piece in staged.pieces) <= _DRIVER_ROWS:
+            has_duplicates = runner.at_driver().run(has_duplicate_keys, tasks, bool)
+        to_fold = [task for task, repeats in zip(tasks, has_duplicates, strict=True) if repeats]
+        results = iter(runner.run(fold_rows, to_fold, FoldResult))
+        pieces: list[Piece] = []
+        for task, repeats in zip(tasks, has_duplicates, strict=True):
+            result = next(results) if repeats else FoldResult()
+            pieces += task.pieces if result.pieces is None else result.pieces
+    return StagedRows(staged.staging, tuple(pieces))
+
+
+def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list[FoldTask]:
+    """Return a task for each set of pieces in which rows of one key may be: a partition, a bucket, or the whole batch."""
+    ordering = write.settings.ordering_field
+    if write.index.is_global:
+        return [FoldTask(staged.staging, staged.pieces, merger, ordering, write.partition_columns)] if staged.pieces else []
+    pieces_of: dict[tuple[str, int | None], list[Piece]] = {}
+    for piece in staged.pieces:
+        pieces_of.setdefault((piece.path, piece.bucket), []).append(piece)
+    return [FoldTask(staged.staging, tuple(pieces), merger, ordering) for pieces in pieces_of.values()]
+
+
+def has_duplicate_keys(task: FoldTask) -> bool:
+    """Whether a key occurs more than once. Kernel.
+
+    Raises:
+        SchemaError: a row has no ordering value.
+    """
     tables = list(read_pieces(task.staging, task.pieces))
-    staged, ordering = pa.concat_tables(tables), _ordering(task, tables)
+    _read_ordering(task, tables)
+    chunks: list[pa.Array] = []
+    for table in tables:
+        chunks += table[KEY].chunks
+    keys = pa.chunked_array(chunks)
+    return bool(pc.count_distinct(keys).as_py() < len(keys))
+
+
+def fold_rows(task: FoldTask) -> FoldResult:
+    """Fold rows and stage them again, in batches of one partition path each. Kernel."""
+    tables = list(read_pieces(task.staging, task.pieces))
+    staged = pa.concat_tables(tables)
+    ordering = _read_ordering(task, tables)
     rows = staged.drop_columns([name for name in (KEY, ARRIVAL) if name in staged.column_names])
     arrival = np.asarray(staged[ARRIVAL]) if ARRIVAL in staged.column_names else None
     keys = to_array(staged[KEY])
-    batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival, task.placed_by)
-    return FoldResult(_stage_again(task, batch, rows, keys) if len(batch.changed) else None)
+    batch = fold_batch(task.merger, rows, keys, ordering, task.ordering or "", arrival, task.partition_columns)
+    if not len(batch.changed):
+        return FoldResult()
+    return FoldResult(_stage_again(task, batch, rows, keys))
 
 
-def _ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
+def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
+    """Return the ordering values. Raise SchemaError if one is null."""
     if task.ordering is None:
         return None
     values = ordering_values(tables, task.ordering)
@@ -114,35 +134,37 @@ def _ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | N
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write one row per key, a row group's worth at a time; rows that are alone under their key come from where they are."""
+    """Write one row per key to a new staged file, the rows of one row group at a time, and return the pieces."""
     places = Places(task.pieces)
     path_of = places.of(batch.rows)
-    name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
-    marks = {
-        name: _marks(batch, flags, rows.num_rows)
-        for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone))
-        if flags is not None
-    }
+    file_name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
+    marks = _mark_columns(batch, rows.num_rows)
+    key_table = pa.table([keys], names=[KEY])
     pieces: list[Piece] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
-    with convert_os_errors(name), task.staging.storage.create(name) as sink:
-        for i, path in enumerate(places.paths):
-            for part in row_group_parts(batch.rows[path_of == i]):
+    with convert_os_errors(file_name), task.staging.storage.create(file_name) as sink:
+        for number, path in enumerate(places.paths):
+            for part in row_group_parts(batch.rows[path_of == number]):
                 table = batch.values_of(rows, part)
-                for mark, of_rows in marks.items():
-                    table = table.append_column(mark, pa.array(of_rows[part]))
-                table = table.append_column(KEY, take_rows(pa.table([keys], names=["k"]), part)["k"]).combine_chunks()
-                writer = writer or pa.ipc.new_file(sink, table.schema)
-                for one in table.to_batches():
-                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes, bucket=task.pieces[0].bucket))
-                    writer.write_batch(one)
+                for name, flags in marks.items():
+                    table = table.append_column(name, pa.array(flags[part]))
+                table = table.append_column(KEY, take_rows(key_table, part)[KEY]).combine_chunks()
+                if writer is None:
+                    writer = pa.ipc.new_file(sink, table.schema)
+                for staged in table.to_batches():
+                    bucket = task.pieces[0].bucket
+                    pieces.append(Piece(path, file_name, len(pieces), staged.num_rows, staged.nbytes, bucket=bucket))
+                    writer.write_batch(staged)
         if writer is not None:
             writer.close()
     return pieces
 
 
-def _marks(batch: FoldedBatch, flags: Flags, rows: int) -> Flags:
-    """What is known of the changed rows, for all rows by their number."""
-    marks = np.zeros(rows, np.bool_)
-    marks[batch.changed] = flags
-    return marks
+def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
+    """Return the marks of folded rows (`FRESH`, `GONE`) as columns of all rows, by row number."""
+    columns: dict[str, Flags] = {}
+    for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
+        if flags is not None:
+            columns[name] = np.zeros(rows, np.bool_)
+            columns[name][batch.changed] = flags
+    return columns

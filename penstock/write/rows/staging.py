@@ -1,9 +1,9 @@
-"""The incoming rows, evaluated once and kept as Arrow IPC files until the commit.
+"""Stage 4 of a write: the incoming rows are evaluated once and kept as Arrow IPC files until the commit.
 
-One Spark job brings every row to a Python worker, which cuts it by partition path and writes it beside the write's
-markers, on the table's own storage, which every executor sees. From there on nothing crosses from the JVM any more: later
-stages read these files, a retried task reads the same rows, and the driver knows exactly how many rows go where.
-The folder goes with the markers, after the commit or by a rollback.
+One Spark job brings every row to a Python worker. The worker splits its rows by partition path and writes them to one file, next
+to the write's markers on the table's own storage, which every executor reads. Nothing crosses from the JVM after that: later
+stages read these files, a retried task reads the same rows, and the driver knows how many rows go where. The folder is deleted
+with the markers, after the commit or by a rollback.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,40 +20,67 @@ from pyspark.sql import SparkSession
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket import Buckets
 from penstock.index.consistent_hashing import HashRings
-from penstock.options import Options
 from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import this_task
+from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import PreparedRows
 
-#: Column with a number that grows in the order in which rows arrive, whatever their partition.
+if TYPE_CHECKING:
+    from penstock.commit.change import Change
+    from penstock.write.context import WriteContext
+
+#: Column with a number that grows in the order in which rows arrive, over all partitions.
 ARRIVAL = "_penstock_arrival"
+#: Rows of one path are written as one batch, unless they have more bytes than this. Large batches are fast to map and to split.
 _FLUSH_BYTES = 64 * 1024 * 1024
-#: Rows that one task can number.
+#: Room for the arrival numbers of one task. Numbers of task n begin at n times this.
 _ROWS_PER_TASK = 1 << 40
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one partition path, in one batch of one staged file."""
+    """Rows of one partition path in one batch of a staged file."""
 
     path: str
     file: str
+    #: The number of the batch in the file.
     batch: int
     rows: int
     size_bytes: int
-    #: The part of the batch that is meant.
+    #: The first row of the piece in the batch.
     offset: int = 0
-    #: The bucket of all these rows, in a table that has buckets.
+    #: The bucket of all these rows, if the index has buckets.
     bucket: int | None = None
 
     def cut(self, offset: int, rows: int) -> Piece:
-        """A part of these rows."""
+        """Return a part of these rows."""
         size = self.size_bytes * rows // max(1, self.rows)
         return replace(self, rows=rows, size_bytes=size, offset=self.offset + offset)
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The folder of the staged files. Pickled to the workers."""
+
+    storage: Storage
+    folder: str
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """The staged rows of a write, in the order of their arrival."""
+
+    staging: Staging
+    pieces: tuple[Piece, ...]
+
+    @property
+    def partition_paths(self) -> set[str]:
+        """The partition paths of the rows."""
+        return {piece.path for piece in self.pieces}
 
 
 @dataclass(frozen=True)
@@ -63,20 +91,21 @@ class StagedTask:
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Staging:
-    """Where staged rows are kept."""
+def stage_rows(write: WriteContext, change: Change, prepared: PreparedRows, *, numbered: bool = False) -> StagedRows:
+    """Evaluate the incoming rows and stage them, split by partition path and, if the index has buckets, by bucket.
 
-    storage: Storage
-    folder: str
+    Args:
+        numbered: keep the order of arrival over all partitions (`ARRIVAL`). Pieces alone keep it within a partition path.
+    """
+    staging = Staging(write.table.storage, join(work_folder(write.table.base_path, change.time), "staged"))
+    with write.stages.run("stage", "reading the incoming rows") as notes:
+        pieces = stage_pieces(write.spark, prepared, staging, numbered=numbered, buckets=write.index.buckets)
+        notes.rows = sum(piece.rows for piece in pieces)
+        notes.size_bytes = sum(piece.size_bytes for piece in pieces)
+    return StagedRows(staging, tuple(pieces))
 
 
-def staging_of(storage: Storage, base_path: str, instant: str) -> Staging:
-    """The place for a write's staged rows."""
-    return Staging(storage, join(work_folder(base_path, instant), "staged"))
-
-
-def stage(
+def stage_pieces(
     spark: SparkSession,
     prepared: PreparedRows,
     staging: Staging,
@@ -84,13 +113,13 @@ def stage(
     numbered: bool = False,
     buckets: Buckets | HashRings | None = None,
 ) -> list[Piece]:
-    """Evaluate the rows and keep them; gives the pieces in arrival order.
+    """Evaluate rows, write them to files of a staging folder, and return their pieces in the order of arrival.
 
     Args:
-        numbered: keep each row's place in that order too (`ARRIVAL`); pieces only keep it within a partition path.
-        buckets: cut pieces so that each is of one bucket.
+        numbered: add the column `ARRIVAL`.
+        buckets: cut the pieces so that each is of one bucket.
     """
-    kernel = partial(_stage_rows, prepared.crossing, staging, numbered, buckets)
+    kernel = partial(_stage_batches, prepared.crossing, staging, numbered, buckets)
     staged = run_over_incoming(spark, prepared, kernel, StagedTask)
     pieces: list[Piece] = []
     for task in sorted(staged, key=lambda task: task.number):
@@ -98,14 +127,15 @@ def stage(
     return pieces
 
 
-def pieces_fit_on_driver(options: Options, pieces: Sequence[Piece]) -> bool:
-    """Whether the driver works on these rows itself, without Spark tasks."""
+def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
+    """Return what runs kernels over these rows: on the driver if the rows are few, otherwise in Spark tasks."""
     rows = sum(piece.rows for piece in pieces)
-    return fits_on_driver(options, rows=rows, size_bytes=sum(piece.size_bytes for piece in pieces))
+    size_bytes = sum(piece.size_bytes for piece in pieces)
+    return Runner(write.spark, on_driver=fits_on_driver(write.options, rows=rows, size_bytes=size_bytes))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """Staged rows, one table a piece, with the record key as the last column (`KEY`) where there is one."""
+    """Yield staged rows, one table per piece. The record key (`KEY`), if rows have one, is the last column."""
     readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
     for piece in pieces:
         if piece.file not in readers:
@@ -114,26 +144,27 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
         yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
 
 
-def _stage_rows(
+def _stage_batches(
     crossing: CrossingColumns,
     staging: Staging,
     numbered: bool,
     buckets: Buckets | HashRings | None,
     batches: Iterator[pa.RecordBatch],
 ) -> list[StagedTask]:
-    """Kernel: Write one task's rows to one IPC file, and return the task's number and its pieces."""
+    """Write the rows of one task to one IPC file, and return the task's number and its pieces. Kernel."""
     task = this_task()
+    # Each attempt of a task has its own write token, so a retried task does not meet the file of the first attempt.
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
     if numbered:
         crossing = replace(crossing, schema=crossing.schema.append(pa.field(ARRIVAL, pa.int64())))
-        batches = _numbered(batches, task.number * _ROWS_PER_TASK)
+        batches = _add_arrival(batches, task.number * _ROWS_PER_TASK)
     for batch in batches:
         for rows in split_by_partition(crossing, batch):
             file.add(rows)
     return [StagedTask(task.number, tuple(file.close()))]
 
 
-def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         numbers = pa.array(np.arange(first, first + batch.num_rows))
         first += batch.num_rows
@@ -142,10 +173,12 @@ def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.Reco
 
 
 class _StagedFile:
-    """Collects rows by path and writes each path's as one batch whenever enough have come together."""
+    """A staged file that is being written. It collects rows and writes those of each partition path as one batch."""
 
     def __init__(self, staging: Staging, name: str, buckets: Buckets | HashRings | None = None) -> None:
-        self._staging, self._name, self._buckets = staging, name, buckets
+        self._staging = staging
+        self._name = name
+        self._buckets = buckets
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_bytes = 0
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
@@ -154,6 +187,7 @@ class _StagedFile:
         self._batches = 0
 
     def add(self, rows: PartitionRows) -> None:
+        # In a delete the record key is a data column already.
         has_key = rows.keys is None or KEY in rows.table.column_names
         table = rows.table if has_key else rows.table.append_column(KEY, rows.keys)
         self._waiting.setdefault(rows.path, []).append(table)
@@ -170,10 +204,11 @@ class _StagedFile:
                     self._writer = pa.ipc.new_file(self._sink, table.schema)
                 for batch in table.to_batches():
                     self._write(path, batch)
-        self._waiting, self._waiting_bytes = {}, 0
+        self._waiting = {}
+        self._waiting_bytes = 0
 
     def _write(self, path: str, batch: pa.RecordBatch) -> None:
-        """One batch, whose rows stand bucket by bucket where there are buckets."""
+        """Write one batch. If there are buckets, its rows are sorted by bucket, and each bucket is a piece."""
         assert self._writer is not None
         piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)
         self._batches += 1
@@ -184,9 +219,10 @@ class _StagedFile:
         numbers = self._buckets.numbers(batch.column(KEY), path)
         order = np.argsort(numbers, kind="stable")
         self._writer.write_batch(batch.take(pa.array(order)))
-        found, starts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
-        for number, start, count in zip(found.tolist(), starts.tolist(), counts.tolist(), strict=True):  # buckets, not records
-            self._pieces.append(replace(piece.cut(start, count), bucket=number))
+        buckets, starts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
+        # A loop over the buckets of a batch, not over its rows.
+        for bucket, start, count in zip(buckets.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            self._pieces.append(replace(piece.cut(start, count), bucket=bucket))
 
     def close(self) -> list[Piece]:
         self._flush()

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from penstock.filegroup.base_write import RollingWriter
-from penstock.filegroup.markers import open_write
+from penstock.filegroup.markers import open_write, work_folder
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.parquet import BloomSettings
@@ -28,12 +28,12 @@ from penstock.options.operation import Operation
 from penstock.spread.results import decode_result, encode_results
 from penstock.spread.run import Result, Task
 from penstock.spread.runner import Runner
-from penstock.storage import LocalStorage, Storage
+from penstock.storage import LocalStorage, Storage, join
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.assign import Sizing
 from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work, run_task
 from penstock.write.rows.crossing import KEY, CrossingColumns
-from penstock.write.rows.staging import Piece, Staging, _stage_rows, staging_of
+from penstock.write.rows.staging import Piece, Staging, _stage_batches
 from penstock.write.rows.task_rows import TaskRowsSettings
 from tests.kit.model import Row
 
@@ -100,10 +100,10 @@ def stage_pieces(
     settings: FileSettings, *tables: pa.Table, key: str = "id", path: str | None = None, numbered: bool = False
 ) -> tuple[Staging, list[Piece]]:
     """Stage rows, each table a batch of one task; `path` names the column with the partition path."""
-    staging = staging_of(settings.storage, settings.base_path, settings.instant)
-    layout = CrossingColumns(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
+    staging = Staging(settings.storage, join(work_folder(settings.base_path, settings.instant), "staged"))
+    crossing = CrossingColumns(tables[0].schema, key, path, key_is_plain=True, path_is_plain=True)
     batches = (b for t in tables for b in t.to_batches())
-    (staged,) = _stage_rows(layout, staging, numbered, None, batches)
+    (staged,) = _stage_batches(crossing, staging, numbered, None, batches)
     return staging, list(staged.pieces)
 
 

@@ -1,0 +1,94 @@
+"""What a write refuses before anything is written, by the table, its options and the columns of the rows.
+
+Options that contradict the table are refused earlier, in `settings.py`; columns that cannot be stored in `rows/schema.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock import options as o
+from penstock.catalog.pending import pending_groups
+from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
+from penstock.index.consistent_hashing import HashRings
+from penstock.merge.kernels.gather import find_column
+from penstock.merge.merger import Merger
+from penstock.merge.payloads import READY, is_known
+from penstock.registry import registered
+from penstock.table import TableState
+from penstock.write.context import WriteContext
+from penstock.write.rows.task_rows import missing_ordering
+
+
+def check_keys_are_stored(write: WriteContext, what: str) -> None:
+    """Raise Unsupported if the files hold no record keys, for a write that finds rows by key.
+
+    Args:
+        what: what needs the keys, for the message.
+    """
+    if not write.options[o.POPULATE_META_FIELDS]:
+        raise Unsupported(
+            f"{what} looks for record keys in the base files, and {write.table.base_path} keeps none there "
+            f"({o.POPULATE_META_FIELDS.key}=false); use insert or bulk_insert, or write a table with that option true"
+        )
+
+
+def check_ordering_column(write: WriteContext) -> None:
+    """Raise SchemaError if the rows do not have the ordering column, which says which row of a key is the newest."""
+    if not write.settings.picks_newest:
+        return
+    column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
+    schema = write.prepared.stored_schema
+    if find_column(schema.empty_table(), column) is None:
+        raise SchemaError(missing_ordering(column, schema.names))
+
+
+def check_payload_of_logs(table: TableState, payload: str) -> None:
+    """Raise OptionError if rows that only one payload understands would go to logs that readers merge by another payload.
+
+    Rows of Hudi's own payloads may be mixed.
+    """
+    stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if not table.is_merge_on_read or payload == stored:
+        return
+    for name in (payload, stored):
+        if name in READY or registered(name) or not is_known(name):
+            raise OptionError(
+                f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
+                f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"
+            )
+
+
+def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
+    """Raise Unsupported if rows that change their partition would be wrong in the log that they move to.
+
+    A row that moves is merged with the stored row in the partition that it leaves. A log cannot say so: readers of the log would
+    call a user's function for the merged row as for the first row of a new key.
+    """
+    index = write.index
+    if index.moves and index.entries is not None and write.table.is_merge_on_read and merger.is_user_function:
+        raise Unsupported(
+            f"{o.PAYLOAD_CLASS.key}={write.settings.payload_class} would treat a row that {index.name} moves to a log of another "
+            f"partition as the first row of its key, each time that log is read; set {index.moves_option}=false, or use a GLOBAL "
+            "index"
+        )
+
+
+def check_buckets_can_be_replaced(write: WriteContext) -> None:
+    """Raise Unsupported if an overwrite cannot replace the file groups of buckets."""
+    if isinstance(write.index.buckets, HashRings):
+        raise Unsupported(
+            f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING gives a bucket one file group for good, so {write.settings.operation} "
+            "cannot put another in its place; delete the rows and insert the new ones"
+        )
+
+
+def check_no_pending_services(table: TableState, partitions: Collection[str]) -> None:
+    """Raise WriteConflict if a planned table service will rewrite file groups of partitions that are to be deleted."""
+    planned = sorted((path, instant) for (path, _), instant in pending_groups(table).items())
+    for path, instant in planned:
+        if path in partitions:
+            raise WriteConflict(
+                f"Failed to drop partitions. Please ensure that there are no pending table service actions: {instant} of "
+                f"{table.base_path} is to rewrite files of partition {path!r}. Run or unschedule it first"
+            )

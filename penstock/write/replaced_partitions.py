@@ -1,0 +1,67 @@
+"""Which partitions an overwrite or a delete of partitions takes out of the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from penstock import options as o
+from penstock.catalog.listing import list_partitions
+from penstock.errors import OptionError
+from penstock.index import buckets_in
+from penstock.index.consistent_hashing import HashRings, save_changed
+from penstock.table import TableState
+from penstock.write.context import WriteContext
+
+
+def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> list[str]:
+    """Return the partitions whose rows an insert_overwrite replaces: those that an option names, or those of the new rows.
+
+    Raises:
+        OptionError: new rows are for a partition that the option does not name.
+    """
+    named = write.options[o.STATIC_OVERWRITE_PARTITIONS]
+    unnamed = sorted(set(written) - set(named)) if named else []
+    if unnamed:
+        raise OptionError(
+            f"{o.STATIC_OVERWRITE_PARTITIONS.key}={','.join(named)} does not name partition {unnamed[0]!r}, which rows are for; "
+            "add it, or leave the option out to overwrite the partitions of the rows"
+        )
+    return sorted(named or written)
+
+
+def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
+    """Return the partitions that a delete_partition takes out: those that an option names, or those of the incoming rows.
+
+    `*` in a name stands for any characters. A name without `*` is taken as it is, whether there is such a partition or not.
+    """
+    named = write.options[o.PARTITIONS_TO_DELETE]
+    if not named:
+        return sorted(row[0] for row in write.prepared.rows.collect())
+    paths = {name for name in named if not _is_pattern(name)}
+    patterns = [_compile_pattern(name) for name in named if _is_pattern(name)]
+    if patterns:
+        for path in list_partitions(table):
+            if any(pattern.fullmatch(path) for pattern in patterns):
+                paths.add(path)
+    return sorted(paths)
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "%2A" in name  # the second is an escaped *
+
+
+def _compile_pattern(name: str) -> re.Pattern[str]:
+    parts = name.replace("%2A", "*").split("*")
+    return re.compile(".*".join(map(re.escape, parts)))
+
+
+def renew_rings(table: TableState, time: str, partitions: Sequence[str]) -> None:
+    """Choose new file groups for the buckets of partitions that are taken out, if buckets are parts of a hash ring.
+
+    Rows that come later would otherwise go to file groups that readers ignore.
+    """
+    buckets = buckets_in(table)
+    if isinstance(buckets, HashRings):
+        rings = {path: buckets.ring(path).renewed() for path in partitions if path in buckets.stored}
+        save_changed(table, time, rings)

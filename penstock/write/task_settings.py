@@ -1,0 +1,167 @@
+"""What the driver decides for all tasks of a write: the merger, and how tasks load rows and write base files and logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock import options as o
+from penstock.catalog.merge_rules import build_merge_rules, event_time_column, ordering_field
+from penstock.commit.change import Change
+from penstock.commit.file_settings import base_file_settings
+from penstock.filegroup.key_changes import key_changes_folder
+from penstock.filegroup.log.write import LogSettings
+from penstock.filegroup.slice_rows import MergeRules
+from penstock.filegroup.task_output import FileSettings
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete
+from penstock.merge.payloads import (
+    PayloadSettings,
+    delete_marker,
+    is_known,
+    merger_of,
+    merger_of_mode,
+    own_settings,
+    unknown_payload,
+)
+from penstock.options.operation import Operation
+from penstock.registry import registered
+from penstock.schema import column_defaults, has_operation_column
+from penstock.storage import temporary_folder
+from penstock.table import TableState
+from penstock.write.checks import check_merger_can_move_rows, check_payload_of_logs
+from penstock.write.context import WriteContext
+from penstock.write.locate.assign import InsertBucket, insert_ratio, sizing_of
+from penstock.write.locate.upsert import UpsertRules
+from penstock.write.rows.staging import Staging
+from penstock.write.rows.task_rows import TaskRowsSettings
+from penstock.write.tasks.insert import StoreTask
+from penstock.write.tasks.log_file import log_settings
+
+
+def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:
+    """Return the rules of all tasks of an upsert, a delete, an insert that drops duplicates, or a write into buckets."""
+    table = write.table
+    settings = write.settings
+    merger = build_merger(write)
+    check_merger_can_move_rows(write, merger)
+    ordering = settings.ordering_field if settings.picks_newest and not merger.ignores_ordering else None
+    merging = build_merge_rules(table, write.prepared.avro_schema) if table.is_merge_on_read else None
+    return UpsertRules(
+        settings=build_file_settings(write, change),
+        # A merger that folds has one row per key already when tasks load the rows (combine_staged.py).
+        loading=build_task_rows_settings(write, staging, None if merger.folds else ordering),
+        merger=merger,
+        sizing=sizing_of(table, write.options),
+        index=write.index,
+        ordering=ordering,
+        logs=log_settings(table, write.options, _ordering_in_logs(table, merging)),
+        merging=merging,
+        drops_unknown=settings.operation is Operation.DELETE,
+        drops_known=settings.operation is Operation.INSERT and write.options[o.INSERT_DROP_DUPLICATES],
+        adds=_keeps_stored_rows(write),
+        logs_first=write.index.sees_logs and settings.operation is not Operation.BULK_INSERT,
+    )
+
+
+def build_insert_tasks(
+    write: WriteContext, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_only: bool = False
+) -> list[StoreTask]:
+    """Return the tasks of an insert, one per file group that gets rows.
+
+    Args:
+        base_files_only: rows go to base files even if the index allows new rows in logs.
+    """
+    settings = build_file_settings(write, change)
+    merger = build_merger(write)
+    keeps_duplicates = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
+    loading = None if keeps_duplicates else build_task_rows_settings(write, staging, None)
+    logs = None if base_files_only else _insert_log_settings(write)
+    return [StoreTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
+
+
+def _insert_log_settings(write: WriteContext) -> LogSettings | None:
+    """Return how an insert writes logs; None if its rows go to base files."""
+    if insert_ratio(write.table, write.options) is None:
+        return None
+    merging = build_merge_rules(write.table, write.prepared.avro_schema)
+    return log_settings(write.table, write.options, _ordering_in_logs(write.table, merging))
+
+
+def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
+    """Return the column by which readers of a log choose between its rows and stored rows; None if they need no column."""
+    column = ordering_field(table)
+    if merging is None or merging.merger.ignores_ordering or column not in merging.merger.needs:
+        return None
+    return column
+
+
+def _keeps_stored_rows(write: WriteContext) -> bool:
+    """Whether an insert leaves stored rows that have the keys of its rows unchanged."""
+    operation = write.settings.operation
+    if operation not in (Operation.INSERT, Operation.BULK_INSERT) or write.options[o.INSERT_DROP_DUPLICATES]:
+        return False
+    return operation is Operation.BULK_INSERT or write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]
+
+
+def build_merger(write: WriteContext) -> Merger:
+    """Return what merges an incoming row with the stored row of its key.
+
+    Raises:
+        OptionError: the payload is unknown, or the table's logs are merged by another one.
+        Unsupported: Penstock does not have the payload.
+    """
+    if write.settings.operation is Operation.DELETE:
+        return AlwaysDelete()
+    payload = write.settings.payload_class
+    if not is_known(payload) and write.table.is_merge_on_read:
+        raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
+    # The options of the call are checked already, but the payload may be the table's.
+    o.PAYLOAD_CLASS.require_support(payload)
+    function = registered(payload)
+    if function is not None:
+        function.packed()  # raises now, and not in a Spark job, if the function cannot be pickled
+    check_payload_of_logs(write.table, payload)
+    mode = write.options[o.RECORD_MERGE_MODE]
+    settings = _payload_settings(write)
+    if mode is not None:
+        return merger_of_mode(mode, settings, payload)
+    return merger_of(payload, settings=settings)
+
+
+def _payload_settings(write: WriteContext) -> PayloadSettings:
+    options = write.options
+    return PayloadSettings(
+        ordering=write.settings.ordering_field,
+        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(json.loads(write.prepared.avro_schema)),
+        operation=has_operation_column(write.prepared.avro_schema),
+        own=own_settings(options.raw),
+        fixed=(*write.settings.keys.record_key_fields, *write.partition_columns),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
+    )
+
+
+def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: str | None) -> TaskRowsSettings:
+    """Return how tasks load their incoming rows.
+
+    Args:
+        ordering: the column that says which row of a key is the newest; None: the one that arrived last.
+    """
+    return TaskRowsSettings(
+        staging=staging,
+        ordering=ordering,
+        memory_bytes=write.options[o.MERGE_MAX_BYTES],
+        spill_folder=write.options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
+    )
+
+
+def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
+    """Return how the base files of this write are made."""
+    prepared = write.prepared
+    settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
+    settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
+    if write.index.entries is None:
+        return settings
+    return replace(settings, key_changes_folder=key_changes_folder(write.table.base_path, change.time))
