@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from penstock import options as o
+from penstock.catalog.merge_rules import build_merge_rules, event_time_column
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerStyle
+from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.parquet import BloomSettings
 from penstock.options import Options
-from penstock.schema import avro_text, with_meta_columns
+from penstock.schema import META_COLUMNS, avro_text, with_meta_columns, with_storage_types
 from penstock.table import TableState
+
+
+def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
+    """Return how base files and logs become rows, and the settings of new base files: for services that merge slices.
+
+    Args:
+        schema: the table's Avro schema.
+    """
+    rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
+    columns = [field for field in rules.arrow if field.name not in META_COLUMNS]
+    settings = base_file_settings(table, time, with_storage_types(pa.schema(columns)), schema)
+    return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
 
 
 def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:

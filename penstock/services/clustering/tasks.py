@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.commit.file_settings import base_file_settings
+from penstock.commit.file_settings import base_file_settings, merge_file_settings
 from penstock.errors import OptionError
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import FileSlice
@@ -28,7 +28,6 @@ from penstock.services.clustering.resize_buckets import (
 from penstock.services.clustering.rewrite_group import RewriteSettings, RewriteTask
 from penstock.services.clustering.rewrite_large import LargeGroup
 from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns
-from penstock.services.merge_settings import merge_settings
 from penstock.services.planned import PlanRun
 from penstock.spread.session import count_cores
 from penstock.storage import join
@@ -153,7 +152,7 @@ def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
         check_ordering(ordering, sortable_columns(run.schema))
     rules = None
     if table.is_merge_on_read and any(each.log_files for each in plan.slices):
-        rules, file_settings = merge_settings(table, run.time, run.schema)
+        rules, file_settings = merge_file_settings(table, run.time, run.schema)
     else:
         columns = [field for field in avro_to_arrow(run.schema) if field.name not in META_COLUMNS]
         file_settings = base_file_settings(table, run.time, with_storage_types(pa.schema(columns)), run.schema)

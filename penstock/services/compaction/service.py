@@ -14,6 +14,7 @@ from typing import Any
 from penstock import clock
 from penstock import options as o
 from penstock.catalog.pending import pending_plans, plan_of
+from penstock.commit.file_settings import merge_file_settings
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -22,7 +23,6 @@ from penstock.services.compaction.plan import make_plan
 from penstock.services.compaction.planned_slices import list_folders, remaining_operations, whole_slice
 from penstock.services.compaction.triggers import is_due
 from penstock.services.compaction.unschedule import check_merge_on_read, finish_unscheduling
-from penstock.services.merge_settings import merge_settings
 from penstock.services.plan_metrics import LOG_BYTES
 from penstock.services.planned import PlannedService, PlanRun, schedule
 from penstock.spread.runner import Runner
@@ -88,7 +88,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:
         """Return a task for each operation of the plan, the most bytes first. Raises CorruptFile if a file is missing."""
-        rules, settings = merge_settings(run.table, run.time, run.schema)
+        rules, settings = merge_file_settings(run.table, run.time, run.schema)
         folders = list_folders(run.table, run.plan)
         tasks = []
         for operation in remaining_operations(run.table, run.time, run.plan, folders):

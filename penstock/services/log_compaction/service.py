@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from penstock import options as o
 from penstock.catalog.listing import list_groups, visibility
 from penstock.catalog.pending import pending_groups, plan_of
-from penstock.commit.file_settings import log_block_format
+from penstock.commit.file_settings import log_block_format, merge_file_settings
 from penstock.filegroup.log.scan import committed_times, scan_log_files
 from penstock.options.operation import Operation
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
 from penstock.services.compaction.planned_slices import list_folders, named_slice, remaining_operations, unnamed_logs
 from penstock.services.compaction.unschedule import check_merge_on_read
 from penstock.services.log_compaction.join_slice import JoinTask, join_slice
-from penstock.services.merge_settings import merge_settings
 from penstock.services.planned import PlannedService, PlanRun
 from penstock.spread.runner import Runner
 from penstock.table import TableState
@@ -88,7 +87,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
         """Return a task for each operation of the plan. Raises CorruptFile if a file is missing."""
         table = run.table
-        rules, settings = merge_settings(table, run.time, run.schema)
+        rules, settings = merge_file_settings(table, run.time, run.schema)
         folders = list_folders(table, run.plan)
         tasks = []
         for operation in remaining_operations(table, run.time, run.plan, folders):
