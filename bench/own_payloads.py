@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.merge.merger import Merger
-from penstock.merge.payloads import PayloadSettings, merger_of
+from penstock.merge.payloads import PayloadSettings, make_merger
 
 PAIRS = 100_000
 ROUNDS = 3
@@ -47,7 +47,7 @@ def main() -> None:
     settings = PayloadSettings("ts", own={"aggregate": "c0:sum"}, fixed=("id",), timeout_s=300)
     for kind, width in WIDTHS.items():
         old, new = rows(width, 1), rows(width, 2)
-        mergers = [merger_of(name, settings=settings) for name in MERGERS]
+        mergers = [make_merger(name, settings=settings) for name in MERGERS]
         first = merged(mergers[0], old, new)
         assert all(merged(one, old, new).equals(first) for one in mergers)
         cells = [min(seconds(one, old, new) for _ in range(ROUNDS)) * 1_000_000 / PAIRS for one in mergers]

@@ -1,11 +1,11 @@
-"""Merge functions of the user's own, by name. Below everything else, so that options and mergers can ask for them.
+"""The registry of users' merge functions, by name. Below all other layers, because options and mergers look names up in it.
 
-A function is registered in code, by `@penstock.payload` and `@penstock.merger`, or by an installed package, as an entry point
-of the groups `penstock.payloads` and `penstock.mergers`. A name that neither has is not known: nothing is imported because an
-option or a table says so.
+A function is registered in code, by `@penstock.payload` and `@penstock.merger`, or by an installed package, as an entry point of
+the groups `penstock.payloads` and `penstock.mergers`. Any other name is unknown: no module is imported because an option or a
+table names it.
 
-Workers need no registry. A function travels to them by value, together with what its own package holds, so that the package
-need not be installed there; whatever else it imports has to be.
+Workers need no registry. A function is pickled to them by value, together with the modules of its own package, so the package
+need not be installed there. Other packages that the function imports have to be.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ class Kind(str, Enum):
 
     @property
     def group(self) -> str:
-        """The entry points that name such functions."""
+        """The group of entry points that name functions of this kind."""
         return f"penstock.{self.value}s"
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A function under its name. Pickled, it holds the function itself, not where to import it from."""
+    """A registered function. Its pickle holds the function itself, not the place to import it from."""
 
     name: str
     kind: Kind
     function: Callable[..., Any]
 
     def __reduce__(self) -> tuple[Callable[..., Registered], tuple[Any, ...]]:
-        return _unpacked, (self.name, self.kind.value, self.packed())
+        return _load, (self.name, self.kind.value, self.dump())
 
-    def packed(self) -> bytes:
-        """The function as bytes that need none of its own package to be read.
+    def dump(self) -> bytes:
+        """Return the function as bytes that can be loaded without its package.
 
         Raises:
-            OptionError: it holds something that cannot travel, such as a session, a lock or an open file.
+            OptionError: the function holds an object that cannot be pickled, such as a session, a lock or an open file.
         """
         cloudpickle = _cloudpickle()
-        with _packing:
-            package = _package_of(self.function)
+        with _dump_lock:  # cloudpickle's list of packages is global
+            package = _find_package(self.function)
             if package is not None and package.__name__ in cloudpickle.list_registry_pickle_by_value():
-                package = None
+                package = None  # the user registered the package: leave it registered
             if package is not None:
                 cloudpickle.register_pickle_by_value(package)
             try:
-                found: bytes = cloudpickle.dumps(self.function)
-            except Exception as e:  # whatever an object raises that does not want to be pickled
+                pickled: bytes = cloudpickle.dumps(self.function)
+            except Exception as e:  # an object that refuses to be pickled may raise anything
                 raise OptionError(
                     f"{self.kind.value} {self.name!r} cannot be sent to workers: {type(e).__name__}: {e}. A function must hold "
                     "no session, lock, connection or open file; open these inside of it"
@@ -76,25 +76,26 @@ class Registered:
             finally:
                 if package is not None:
                     cloudpickle.unregister_pickle_by_value(package)
-        return found
+        return pickled
 
 
-_packing = threading.Lock()
+_dump_lock = threading.Lock()
 _registered: dict[str, Registered] = {}
 
 
 def payload(name: str) -> Callable[[F], F]:
-    """Register a function of two rows: what becomes of a stored row and an incoming one of the same key.
+    """Register a function of two rows: what becomes of a stored row and an incoming row of the same key.
 
-    The function gets both as dictionaries, by column, and gives the merged row, or None: the key is gone. `old` is None where
-    the table has no such key. Rows of a batch, and of a log, are merged with one another in the same way, so that the function
-    has to be associative; `penstock.testing.check_merger` looks for rows that show it is not. Deletes never reach it.
+    The function is called with both rows as dictionaries, by column. It returns the merged row, or None to delete the key. `old`
+    is None if the table has no row of the key. Rows of a batch, and of a log, are merged with one another in the same way, so the
+    function has to be associative; `penstock.testing.check_merger` searches for rows that show that it is not. Deletes never
+    reach the function.
 
     Args:
-        name: what `hoodie.datasource.write.payload.class` says to choose it; the name goes into merge-on-read tables.
+        name: the value of `hoodie.datasource.write.payload.class` that chooses the function. Merge-on-read tables store it.
 
     Raises:
-        OptionError: the name is not one, or is taken by Hudi or Penstock.
+        OptionError: the name is not valid, or is reserved for Hudi or Penstock.
 
     Example:
         >>> @penstock.payload("longest_trip")
@@ -109,18 +110,18 @@ def payload(name: str) -> Callable[[F], F]:
 
 
 def merger(name: str) -> Callable[[F], F]:
-    """Register a function of two Arrow tables: row i of both has one key, and so has row i of the table that it gives back.
+    """Register a function of two Arrow tables: row i of both, and of the table that it returns, has the same key.
 
-    It gets the table's columns, without Hudi's meta columns, and gives the same ones. A boolean column `_hoodie_is_deleted`,
-    which may come in addition, says which keys are gone. Otherwise as `penstock.payload`; rows without a stored one are stored
-    as they come.
+    The function is called with the table's columns, without Hudi's meta columns, and returns the same columns. It may add a
+    boolean column `_hoodie_is_deleted`, which says which keys are deleted. The rules of `penstock.payload` hold, but rows of new
+    keys are stored without a call of the function.
 
     Args:
-        name: what `hoodie.datasource.write.payload.class` says to choose it; or, with `hoodie.record.merge.mode=CUSTOM`,
-            `hoodie.write.record.merge.custom.implementation.classes`.
+        name: the value of `hoodie.datasource.write.payload.class` that chooses the function; or, with
+            `hoodie.record.merge.mode=CUSTOM`, of `hoodie.write.record.merge.custom.implementation.classes`.
 
     Raises:
-        OptionError: the name is not one, or is taken by Hudi or Penstock.
+        OptionError: the name is not valid, or is reserved for Hudi or Penstock.
 
     Example:
         >>> import pyarrow.compute as pc
@@ -135,23 +136,29 @@ def merger(name: str) -> Callable[[F], F]:
     return _decorator(name, Kind.MERGER)
 
 
-def registered(name: str) -> Registered | None:
-    """The function of this name: registered in code, or an entry point that an installed package declares."""
-    return _registered.get(name) or next((found for kind in Kind if (found := _of_entry_point(name, kind))), None)
+def find_registered(name: str) -> Registered | None:
+    """Return the function of this name: registered in code, or an entry point of an installed package."""
+    if name in _registered:
+        return _registered[name]
+    for kind in Kind:
+        function = _load_entry_point(name, kind)
+        if function is not None:
+            return function
+    return None
 
 
 def is_registered(name: str) -> bool:
-    """Whether there is a function of this name. None is imported to answer."""
-    return name in _registered or any(name in _declared(kind) for kind in Kind)
+    """Whether there is a function of this name. No package is imported to find out."""
+    return name in _registered or any(name in _list_entry_points(kind) for kind in Kind)
 
 
-def registered_as(function: object) -> Registered | None:
-    """How a function was registered, if it was."""
-    return next((one for one in _registered.values() if one.function is function), None)
+def find_registration(function: object) -> Registered | None:
+    """Return the registration of a function, if it was registered in code."""
+    return next((registered for registered in _registered.values() if registered.function is function), None)
 
 
-def to_register(name: str) -> str:
-    """What to do about a name that is not known."""
+def explain_registration(name: str) -> str:
+    """Return what to do about an unknown name, for error messages."""
     return (
         f"register a function under this name first, @penstock.payload({name!r}) or @penstock.merger({name!r}), in this program "
         "or as an entry point of an installed package; no class is loaded because a table or an option names it"
@@ -166,19 +173,19 @@ def _decorator(name: str, kind: Kind) -> Callable[[F], F]:
         )
 
     def register(function: F) -> F:
-        _registered[name] = Registered(name, kind, function)  # again, in a notebook whose cell is run again
+        _registered[name] = Registered(name, kind, function)  # may replace one: notebook cells are run again
         return function
 
     return register
 
 
-def _of_entry_point(name: str, kind: Kind) -> Registered | None:
-    point = _declared(kind).get(name)
+def _load_entry_point(name: str, kind: Kind) -> Registered | None:
+    point = _list_entry_points(kind).get(name)
     if point is None:
         return None
     try:
         function = point.load()
-    except Exception as e:  # whatever the package does when it is imported
+    except Exception as e:  # a package may raise anything when it is imported
         raise OptionError(
             f"{kind.value} {name!r} is declared as {point.value!r} by an installed package, which cannot be imported from there: "
             f"{type(e).__name__}: {e}"
@@ -187,12 +194,12 @@ def _of_entry_point(name: str, kind: Kind) -> Registered | None:
 
 
 @cache
-def _declared(kind: Kind) -> dict[str, EntryPoint]:
-    """Entry points by name; looking through all installed packages takes some milliseconds."""
+def _list_entry_points(kind: Kind) -> dict[str, EntryPoint]:
+    """Return entry points by name. Cached, because a search through all installed packages takes some milliseconds."""
     return {point.name: point for point in entry_points(group=kind.group)}
 
 
-def _unpacked(name: str, kind: str, data: bytes) -> Registered:
+def _load(name: str, kind: str, data: bytes) -> Registered:
     return Registered(name, Kind(kind), _cloudpickle().loads(data))
 
 
@@ -202,8 +209,8 @@ def _cloudpickle() -> Any:
     return cloudpickle
 
 
-def _package_of(function: Callable[..., Any]) -> Any:
-    """The package that a function is defined in; None where workers have it anyway, or it travels by value as it is."""
+def _find_package(function: Callable[..., Any]) -> Any:
+    """Return the package of a function; None if the workers have it anyway, or if cloudpickle pickles it by value anyway."""
     module = getattr(function, "__module__", None) or type(function).__module__
     top = module.partition(".")[0]
     if top in ("__main__", "penstock") or top in sys.stdlib_module_names:

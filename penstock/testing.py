@@ -21,9 +21,9 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Flags, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.payloads import unknown_payload
-from penstock.merge.user.merger import Own, own_merger
+from penstock.merge.user.merger import UserMerger, make_user_merger
 from penstock.progress import format_table
-from penstock.registry import Kind, Registered, registered, registered_as
+from penstock.registry import Kind, Registered, find_registered, find_registration
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 
@@ -87,10 +87,10 @@ def check_merger(
     depends on what may happen to its rows. The same seed gives the same rows.
 
     Args:
-        merger: the function, or the name it is registered under.
+        merger: the function, or the name it is find_registered under.
         schema: the columns of its rows.
         key: the columns of the record key and the partition path; the first column, if none are named.
-        kind: `merger` or `payload`, for a function that is not registered.
+        kind: `merger` or `payload`, for a function that is not find_registered.
 
     Raises:
         PayloadError: the function raises something, or gives back what cannot be stored.
@@ -106,7 +106,7 @@ def check_merger(
     """
     function = _function_of(merger, kind)
     fixed = ((key,) if isinstance(key, str) else tuple(key)) or (schema.names[0],)
-    tried = _Trial(own_merger(function, fixed=fixed), _generated(schema, fixed, examples, seed))
+    tried = _Trial(make_user_merger(function, fixed=fixed), _generated(schema, fixed, examples, seed))
     laws = [law for law in LAWS if law != "begins alike" or function.kind is Kind.PAYLOAD]
     found = {law: tried.counter_example(law) for law in laws}
     return Laws(
@@ -119,11 +119,11 @@ def check_merger(
 
 def _function_of(merger: str | Callable[..., Any], kind: str) -> Registered:
     if isinstance(merger, str):
-        found = registered(merger)
+        found = find_registered(merger)
         if found is None:
             raise unknown_payload(merger, "check_merger")
         return found
-    return registered_as(merger) or Registered(getattr(merger, "__name__", "function"), Kind(kind), merger)
+    return find_registration(merger) or Registered(getattr(merger, "__name__", "function"), Kind(kind), merger)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class _Rows:
 class _Trial:
     """A function, and three rows for each of many keys."""
 
-    def __init__(self, merger: Own, tables: Sequence[pa.Table]) -> None:
+    def __init__(self, merger: UserMerger, tables: Sequence[pa.Table]) -> None:
         self._merger = merger
         self._rows = {name: _Rows(t, np.ones(t.num_rows, np.bool_)) for name, t in zip("abc", tables, strict=True)}
 
@@ -163,7 +163,7 @@ class _Trial:
         """One row of each pair. What follows a row that is gone begins anew, as in a batch and in a log."""
         before = np.zeros(len(new.there), np.bool_) if old is None else old.there
         flagged = new.table.append_column(FRESH, pa.array(~before)).append_column(GONE, pa.array(~new.there))
-        choices, rows = self._merger.make((old or new).table, flagged)
+        choices, rows = self._merger.join_pairs((old or new).table, flagged)
         there = choices == Choice.BUILD
         places = np.arange(len(there))
         places[there] = len(there) + np.arange(rows.num_rows)

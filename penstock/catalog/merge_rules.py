@@ -12,12 +12,12 @@ from penstock.filegroup.slice_rows import MergeRules
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.payloads import (
     PAYLOADS_WITH_EVENT_TIME,
-    READY,
+    PENSTOCK_PAYLOADS,
     PayloadSettings,
-    delete_marker,
-    is_known,
-    merger_of,
-    own_settings,
+    is_known_payload,
+    make_delete_marker,
+    make_merger,
+    read_payload_options,
     unknown_payload,
 )
 from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
@@ -51,18 +51,18 @@ def build_merge_rules(
     ordering = ordering_field(table)
     settings = PayloadSettings(
         ordering=ordering,
-        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        marker=make_delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(parse_avro(schema)),
         operation=keeps_operation,
-        own=own_settings({**options.raw, **table.config.raw}),
+        own=read_payload_options({**options.raw, **table.config.raw}),
         fixed=(*table.config.record_key_fields, *table.config.partition_fields),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
     )
     payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
-    if not is_known(payload):
+    if not is_known_payload(payload):
         raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
     return MergeRules(
-        merger=merger_of(payload, settings=settings),
+        merger=make_merger(payload, settings=settings),
         schema=_of_files(schema, keeps_operation),
         times=committed_times(table.timeline, as_of),
         ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
@@ -109,7 +109,7 @@ def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
     """Whether rows have this ordering column; only payloads of ours look into structs for it."""
     if ordering in (column["name"] for column in parse_avro(schema)["fields"]):
         return True
-    return payload in READY and find_column(avro_to_arrow(schema).empty_table(), ordering) is not None
+    return payload in PENSTOCK_PAYLOADS and find_column(avro_to_arrow(schema).empty_table(), ordering) is not None
 
 
 def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:

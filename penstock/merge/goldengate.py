@@ -1,19 +1,22 @@
-"""Oracle GoldenGate's changes, as rows that `Masked` merges.
+"""`penstock.ogg`: changes of Oracle GoldenGate, as rows that `MaskedUpdate` merges.
 
-A change has `op_type` I, U or D and `pos`, by which changes are ordered; an update supplies the columns that it names. What
-makes such rows of GoldenGate's JSON is `spark/ogg.py`.
+A change has an `op_type` of I, U or D, and a `pos` by which changes are ordered. An update supplies the columns that it names.
+`penstock/spark/goldengate.py` turns GoldenGate's JSON into these rows.
 """
 
 from __future__ import annotations
 
-from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.column_mask import MASK, MaskedUpdate
 
-OPERATION, POSITION = "op_type", "pos"
-#: Digits of a position; shorter ones are filled up, so that positions compare as texts.
+#: The column that says what was done to a row.
+OPERATION = "op_type"
+#: The column of the change's place in GoldenGate's trail, by which changes are ordered.
+POSITION = "pos"
+#: Digits of a position. Shorter positions are padded with zeros, so that positions compare as text.
 POSITION_DIGITS = 20
 OPERATIONS = ("I", "U", "D")
 
 
-def ogg_merger() -> Masked:
-    """How rows of `ogg_rows` are merged: by position, absent columns keep their values."""
-    return Masked(POSITION, MASK, OPERATION, OPERATIONS)
+def make_goldengate_merger() -> MaskedUpdate:
+    """Return the merger of GoldenGate's changes: by position; columns that a change does not name keep their values."""
+    return MaskedUpdate(POSITION, MASK, OPERATION, OPERATIONS)

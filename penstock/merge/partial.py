@@ -1,7 +1,7 @@
 """Mergers of partial rows: a column that an incoming row does not supply keeps its stored value. Null means "not supplied".
 
-OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload, with what they do to rows of one batch and one log.
-Where "absent" has to differ from "set to null", see `masked.py`.
+OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload, also for several rows of a key in one batch or log.
+Where "not supplied" has to differ from "set to null", use the merger in `column_mask.py`.
 """
 
 from __future__ import annotations
@@ -25,140 +25,154 @@ from penstock.schema import META_COLUMNS
 
 
 @dataclass(frozen=True)
-class NonDefaults(Merger):
-    """The incoming value of a column wins unless it is the column's default: OverwriteNonDefaultsWithLatestAvroPayload.
+class OverwriteNonDefaults(Merger):
+    """OverwriteNonDefaultsWithLatestAvroPayload: an incoming value wins unless it is the default of its column.
 
-    Ordering values are not looked at, but among the rows of a batch. The default of a column that is not named is null.
+    Ordering values count only among the rows of a batch. A column that is not in `defaults` has the default null.
     """
 
+    #: Pairs of a column and its default.
     defaults: tuple[tuple[str, Any], ...] = ()
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        taken = np.where(self._supplied(new), Choice.TAKE_NEW, Choice.BUILD)
-        return np.where(self.is_delete(new), Choice.DELETE, taken).astype(np.int8)
+        taken = np.where(self._supplies_all(new), Choice.TAKE_NEW, Choice.BUILD)
+        return np.where(self.is_delete(new), Choice.DELETE, taken)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         defaults = dict(self.defaults)
         columns = []
         for field in new.schema:
             stored = cast_column(old, field)
-            if defaults.get(field.name) is None:
-                columns.append(fill_nulls(new[field.name], stored))
+            incoming = new[field.name]
+            default = defaults.get(field.name)
+            if default is None:
+                columns.append(fill_nulls(incoming, stored))
             else:
-                columns.append(blend(~_equals(new[field.name], defaults[field.name]), new[field.name], stored))
+                columns.append(blend(~_equals_default(incoming, default), incoming, stored))
         return pa.table(columns, schema=new.schema)
 
-    def _supplied(self, new: pa.Table) -> Flags:
-        """Rows that replace every value."""
-        if not self.defaults:
-            return is_complete(new)
-        supplied = is_complete(new.drop_columns([n for n, v in self.defaults if v is not None and n in new.column_names]))
-        for name, value in self.defaults:
-            if value is not None and name in new.column_names:
-                supplied &= ~_equals(new[name], value)
-        return supplied
+    def _supplies_all(self, new: pa.Table) -> Flags:
+        """Return which rows replace every value."""
+        defaults = {name: value for name, value in self.defaults if value is not None and name in new.column_names}
+        supplies_all = is_complete(new.drop_columns(list(defaults)) if defaults else new)
+        for name, value in defaults.items():
+            supplies_all &= ~_equals_default(new[name], value)
+        return supplies_all
 
 
 @dataclass(frozen=True)
 class PartialUpdate(Merger):
-    """Values that are not null win, those of the row with the greater ordering value first: PartialUpdateAvroPayload.
+    """PartialUpdateAvroPayload: values that are not null win, those of the row with the greater ordering value first.
 
-    A delete always deletes. Of a batch or log, each key's rows become one in the same way; there a delete that is not the
-    older one starts anew, and in a batch a delete that is met by an older row is lost, as with Hudi.
+    A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. Among them a
+    delete that is not the older row starts over. In a batch a delete that an older row follows is lost, as with Hudi.
     """
 
     ordering: str | None
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*((self.ordering,) if self.ordering else ()), DELETE_FLAG)
+        return (self.ordering, DELETE_FLAG) if self.ordering else (DELETE_FLAG,)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         deletes = self.is_delete(new)
-        older = self._is_late(old, new, ~deletes)
-        gone = deletes | (older & delete_flags(old))
-        taken = np.where(is_complete(new) & ~older, Choice.TAKE_NEW, Choice.BUILD)
-        return np.where(gone, Choice.DELETE, taken).astype(np.int8)
+        late = self._stored_is_newer(old, new, ~deletes)
+        # The newer stored row may itself be marked as deleted: then its flag wins, and the key is deleted.
+        deleted = deletes | (late & delete_flags(old))
+        taken = np.where(is_complete(new) & ~late, Choice.TAKE_NEW, Choice.BUILD)
+        return np.where(deleted, Choice.DELETE, taken)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        late = self._is_late(old, new, np.ones(new.num_rows, np.bool_))
+        late = self._stored_is_newer(old, new, np.ones(new.num_rows, np.bool_))
         columns = []
         for field in new.schema:
-            incoming, stored = new[field.name], cast_column(old, field)
+            incoming = new[field.name]
+            stored = cast_column(old, field)
             if field.name in META_COLUMNS or not late.any():
-                merged = fill_nulls(incoming, stored)
-            else:
-                lacking = np.asarray(pc.is_null(stored), dtype=np.bool_)
-                merged = blend(np.where(late, lacking, np.asarray(pc.is_valid(incoming))), incoming, stored)
-            columns.append(merged)
+                columns.append(fill_nulls(incoming, stored))
+                continue
+            # A late row only fills what the stored row lacks; any other row wins wherever it has a value.
+            stored_is_null = np.asarray(pc.is_null(stored), dtype=np.bool_)
+            takes_incoming = np.where(late, stored_is_null, np.asarray(pc.is_valid(incoming)))
+            columns.append(blend(takes_incoming, incoming, stored))
         return pa.table(columns, schema=new.schema)
 
     def fold(self, runs: Runs) -> Folded:
-        return Folded(take_last_known(_by_precedence(runs.start_at(_fold_begins(runs)))))
+        left = runs.start_at(_find_first_merged(runs))
+        return Folded(take_last_known(_sort_by_precedence(left)))
 
-    def _is_late(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
-        """Where the stored row is the newer one, among some; values of two types do not compare."""
+    def _stored_is_newer(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
+        """Return which of some pairs have the newer row stored. Values of two types are not compared."""
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
-        stored, incoming = find_column(old, self.ordering), find_column(new, self.ordering)
+        stored = find_column(old, self.ordering)
+        incoming = find_column(new, self.ordering)
         if stored is None or incoming is None or stored.type != incoming.type:
             return np.zeros(new.num_rows, np.bool_)
         return stored_is_newer(old, new, self.ordering, among)
 
 
-def _fold_begins(runs: Runs) -> Positions:
-    """The row of each run from which on rows are merged: deletes among them start anew.
+def _find_first_merged(runs: Runs) -> Positions:
+    """Return the row of each run from which on rows are merged: a delete among them starts over.
 
-    Runs without deletes begin at their first row. Of the others only ordering values and flags are looked at, one round for
-    each place in a run.
+    Runs without deletes start at their first row. Of the others only ranks and delete flags are read; the loop takes one step per
+    place in a run, over all these runs at once.
     """
-    begins = runs.starts.copy()
+    firsts = runs.starts.copy()
     if not delete_flags(runs.rows).any():
-        return begins
-    flags = _three_valued(runs.rows[DELETE_FLAG])
+        return firsts
+    flags = _read_three_valued(runs.rows[DELETE_FLAG])
     ranks = np.zeros(len(flags), np.int64) if runs.ranks is None else runs.ranks
     active = np.flatnonzero(np.maximum.reduceat(flags, runs.starts) == 1)
-    top, flag = ranks[runs.starts[active]], flags[runs.starts[active]]
-    for step in range(1, int(runs.lengths[active].max())):
-        more = runs.lengths[active] > step
-        active, top, flag = active[more], top[more], flag[more]
-        at = runs.starts[active] + step
-        newer = ranks[at] >= top
-        anew = newer & (flags[at] == 1)
+    # The greatest rank and the merged delete flag of the rows so far, one of each active run.
+    greatest = ranks[runs.starts[active]]
+    merged_flag = flags[runs.starts[active]]
+    for place in range(1, int(runs.lengths[active].max())):
+        has_more = runs.lengths[active] > place
+        active = active[has_more]
+        greatest = greatest[has_more]
+        merged_flag = merged_flag[has_more]
+        at = runs.starts[active] + place
+        is_newer = ranks[at] >= greatest
+        starts_over = is_newer & (flags[at] == 1)
         if not runs.in_log:
-            anew |= ~newer & (flag == 1)
-        begins[active[anew]] = at[anew]
-        base, other = np.where(newer, flags[at], flag), np.where(newer, flag, flags[at])
-        flag = np.where(anew, flags[at], np.where(base < 0, other, base))
-        top = np.where(anew | newer, ranks[at], top)
-    return begins
+            starts_over |= ~is_newer & (merged_flag == 1)  # Hudi loses a delete that an older row of the batch follows
+        firsts[active[starts_over]] = at[starts_over]
+        winner_flag = np.where(is_newer, flags[at], merged_flag)
+        loser_flag = np.where(is_newer, merged_flag, flags[at])
+        filled_flag = np.where(winner_flag < 0, loser_flag, winner_flag)
+        merged_flag = np.where(starts_over, flags[at], filled_flag)
+        greatest = np.where(starts_over | is_newer, ranks[at], greatest)
+    return firsts
 
 
-def _by_precedence(runs: Runs) -> Runs:
-    """Each run's rows so that the last known value of a column is the merged one.
+def _sort_by_precedence(runs: Runs) -> Runs:
+    """Return the runs in an order in which the last known value of each column is the merged one.
 
-    A row that is not older than all before it goes before them; one that came too late only fills what is still null.
+    A row that is not older than all rows before it takes precedence over them. A late row only fills what is still null.
     """
     if runs.ranks is None:
         return runs
-    apart = runs.run_of * (int(runs.ranks.max(initial=0)) + 1)
-    late = runs.ranks + apart < np.maximum.accumulate(runs.ranks + apart)
+    # A running maximum within each run: an offset per run, greater than any rank, keeps it from reaching into the next run.
+    shifted = runs.ranks + runs.run_of * (int(runs.ranks.max(initial=0)) + 1)
+    late = shifted < np.maximum.accumulate(shifted)
     if not late.any():
         return runs
+    # Late rows go to the front, the last of them first, so that every other row and every earlier late row overrules them.
     arrival = np.arange(len(late))
     order = np.lexsort((np.where(late, -arrival, arrival), runs.run_of))
     return replace(runs, rows=take_rows(runs.rows, order), ranks=runs.ranks[order])
 
 
-def _three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    """1 for true, 0 for false, -1 for null."""
+def _read_three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:
+    """Return 1 for true, 0 for false, -1 for null."""
     return np.asarray(pc.fill_null(flags.cast(pa.int8()), -1), dtype=np.int8)
 
 
-def _equals(values: pa.ChunkedArray, default: Any) -> Flags:
-    """Where a value is the default. Types whose values do not compare, or that JSON does not hold as they are, have none."""
+def _equals_default(values: pa.ChunkedArray, default: Any) -> Flags:
+    """Return which values are the default. Types that do not compare, or that JSON cannot hold, never are."""
     if pa.types.is_binary(values.type) and isinstance(default, str):
-        default = default.encode("latin-1", "replace")  # Avro writes a byte as the character of its number
+        default = default.encode("latin-1", "replace")  # Avro's JSON writes a byte as the character of that number
     try:
         return np.asarray(pc.fill_null(pc.equal(values, pa.scalar(default, values.type)), False), dtype=np.bool_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

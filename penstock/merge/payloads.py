@@ -1,6 +1,8 @@
-"""Hudi's payload classes by their Java names, merge modes by theirs, Penstock's own and the user's own, as mergers.
+"""The table of payloads: the name of a Hudi payload class, a merge mode or a payload of Penstock's own → its merger.
 
-A new one is a line here and a class in the module of its family.
+A new payload is a subclass of `Merger` in a file of its own, and one line in `HUDI_PAYLOADS` or `PENSTOCK_PAYLOADS`. A name that
+is in neither table may be a function that the user registered (`penstock/registry.py`). No class is ever imported because an
+option or a table names it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
-from penstock.merge.change_streams import AwsDms, DebeziumMySql, DebeziumPostgres, WithOperation
-from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.aggregate import Aggregate
+from penstock.merge.change_streams import AwsDms, DebeziumMySql, DebeziumPostgres
+from penstock.merge.column_mask import MASK, MaskedUpdate
 from penstock.merge.deletes import DeleteMarker
-from penstock.merge.goldengate import POSITION, ogg_merger
+from penstock.merge.first_row import FirstRow
+from penstock.merge.goldengate import POSITION, make_goldengate_merger
+from penstock.merge.history import KeepHistory
 from penstock.merge.merger import Merger
+from penstock.merge.operation_column import WithOperation
 from penstock.merge.overwrite import (
     AlwaysDelete,
     CommitTimeOrdering,
@@ -24,174 +29,197 @@ from penstock.merge.overwrite import (
     FirstValue,
     OverwriteWithLatest,
 )
-from penstock.merge.partial import NonDefaults, PartialUpdate
-from penstock.merge.user.merger import own_merger
-from penstock.registry import is_registered, registered, to_register
+from penstock.merge.partial import OverwriteNonDefaults, PartialUpdate
+from penstock.merge.user.merger import make_user_merger
+from penstock.registry import explain_registration, find_registered, is_registered
 
 _PACKAGE = "org.apache.hudi.common.model."
 _OPTION = "hoodie.datasource.write.payload.class"
+#: The prefix of options of Penstock's own payloads.
+PAYLOAD_OPTION_PREFIX = "penstock.payload."
 
 
 @dataclass(frozen=True)
 class PayloadSettings:
-    """What a payload is told beside its rows."""
+    """What the options and the table say about a payload."""
 
-    #: The ordering column; None where the table has none.
+    #: The ordering column; None if the table has none.
     ordering: str | None = None
-    #: `hoodie.payload.delete.field` and `.marker`.
+    #: `hoodie.payload.delete.field` and `hoodie.payload.delete.marker`.
     marker: DeleteMarker | None = None
-    #: Defaults of columns where they are not null, as the table's Avro schema has them.
+    #: Defaults of columns that are not null, from the table's Avro schema.
     defaults: tuple[tuple[str, Any], ...] = ()
     #: Whether `_hoodie_operation` counts (`hoodie.allow.operation.metadata.field`).
     operation: bool = False
-    #: Options of Penstock's own mergers, by what follows `penstock.payload.`.
+    #: Options of Penstock's own payloads, without the prefix `penstock.payload.`.
     own: Mapping[str, str] = field(default_factory=dict)
-    #: Columns of the record key and the partition path, which functions of the user's own must leave alone.
+    #: Columns of the record key and the partition path. A user's function must not change them.
     fixed: tuple[str, ...] = ()
-    #: Seconds that a call of such a function may take; 0: no limit.
+    #: Seconds that one call of a user's function may take; 0: no limit.
     timeout_s: float = 0.0
 
 
-def _default(settings: PayloadSettings) -> Merger:
+MakeMerger = Callable[[PayloadSettings], Merger]
+
+
+def _make_default(settings: PayloadSettings) -> Merger:
     if settings.ordering is None:
         return OverwriteWithLatest(settings.marker)
     return EventTimeOrdering(settings.ordering, settings.marker)
 
 
-def _event_time(settings: PayloadSettings) -> Merger:
+def _make_event_time(settings: PayloadSettings) -> Merger:
     return EventTimeAvro(settings.ordering) if settings.ordering else OverwriteWithLatest()
 
 
-def _first_value(settings: PayloadSettings) -> Merger:
+def _make_first_value(settings: PayloadSettings) -> Merger:
     if settings.ordering is None:
         return OverwriteWithLatest(settings.marker)
     return FirstValue(settings.ordering, settings.marker)
 
 
-def _aggregate(settings: PayloadSettings) -> Merger:
-    pairs = [part.strip().rpartition(":") for part in settings.own.get("aggregate", "").split(",") if part.strip()]
-    if not pairs or any(not column for column, _, _ in pairs):
+def _make_aggregate(settings: PayloadSettings) -> Merger:
+    parts = settings.own.get("aggregate", "").split(",")
+    columns = []
+    for part in parts:
+        if part.strip():
+            column, _, aggregate = part.strip().rpartition(":")
+            columns.append((column.strip(), aggregate.strip()))
+    if not columns or not all(column for column, _ in columns):
         raise OptionError(
             f"{_OPTION}=penstock.aggregate needs penstock.payload.aggregate=<column>:<aggregate>,..., such as fare:sum,seen:max; "
             f"it is {settings.own.get('aggregate')!r}"
         )
-    return Aggregate(tuple((column.strip(), how.strip()) for column, _, how in pairs), settings.ordering)
+    return Aggregate(tuple(columns), settings.ordering)
 
 
-def _keep_history(settings: PayloadSettings) -> Merger:
-    column, limit = settings.own.get("history.column", "history"), settings.own.get("history.limit")
+def _make_masked(settings: PayloadSettings) -> Merger:
+    return MaskedUpdate(settings.ordering, settings.own.get("mask.column", MASK))
+
+
+def _make_keep_history(settings: PayloadSettings) -> Merger:
+    limit = settings.own.get("history.limit")
     if limit is not None and (not limit.isdigit() or int(limit) < 1):
         raise OptionError(f"penstock.payload.history.limit={limit!r} has to be a number from 1 on; leave it out to keep all")
+    column = settings.own.get("history.column", "history")
     return KeepHistory(column, settings.ordering, int(limit) if limit else None)
 
 
-def _ogg(settings: PayloadSettings) -> Merger:
+def _make_goldengate(settings: PayloadSettings) -> Merger:
     if settings.ordering != POSITION:
         raise OptionError(
             f"{_OPTION}=penstock.ogg goes by the column {POSITION!r}: set hoodie.datasource.write.precombine.field={POSITION}; "
             f"it is {settings.ordering!r}"
         )
-    return ogg_merger()
+    return make_goldengate_merger()
 
 
-#: Java class → merger, given its settings.
-PAYLOADS: dict[str, Callable[[PayloadSettings], Merger]] = {
-    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda settings: OverwriteWithLatest(),
-    f"{_PACKAGE}DefaultHoodieRecordPayload": _default,
-    f"{_PACKAGE}EventTimeAvroPayload": lambda s: EventTimeAvro(s.ordering) if s.ordering else OverwriteWithLatest(),
-    f"{_PACKAGE}FirstValueAvroPayload": lambda s: (
-        FirstValue(s.ordering, s.marker) if s.ordering else OverwriteWithLatest(s.marker)
-    ),
-    f"{_PACKAGE}HoodieAvroPayload": lambda settings: CommitTimeOrdering(),
-    f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": lambda settings: NonDefaults(settings.defaults),
+#: Hudi's payload classes.
+HUDI_PAYLOADS: dict[str, MakeMerger] = {
+    f"{_PACKAGE}OverwriteWithLatestAvroPayload": lambda _: OverwriteWithLatest(),
+    f"{_PACKAGE}DefaultHoodieRecordPayload": _make_default,
+    f"{_PACKAGE}EventTimeAvroPayload": _make_event_time,
+    f"{_PACKAGE}FirstValueAvroPayload": _make_first_value,
+    f"{_PACKAGE}HoodieAvroPayload": lambda _: CommitTimeOrdering(),
+    f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": lambda settings: OverwriteNonDefaults(settings.defaults),
     f"{_PACKAGE}PartialUpdateAvroPayload": lambda settings: PartialUpdate(settings.ordering),
-    f"{_PACKAGE}EmptyHoodieRecordPayload": lambda settings: AlwaysDelete(),
-    f"{_PACKAGE}AWSDmsAvroPayload": lambda settings: AwsDms(),
-    f"{_PACKAGE}debezium.MySqlDebeziumAvroPayload": lambda settings: DebeziumMySql(),
-    f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": lambda settings: DebeziumPostgres(),
+    f"{_PACKAGE}EmptyHoodieRecordPayload": lambda _: AlwaysDelete(),
+    f"{_PACKAGE}AWSDmsAvroPayload": lambda _: AwsDms(),
+    f"{_PACKAGE}debezium.MySqlDebeziumAvroPayload": lambda _: DebeziumMySql(),
+    f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": lambda _: DebeziumPostgres(),
 }
 
-#: Payloads whose rows' event times go into write stats.
+#: Penstock's own payloads. Only Penstock can read the log files that they write.
+PENSTOCK_PAYLOADS: dict[str, MakeMerger] = {
+    "penstock.aggregate": _make_aggregate,
+    "penstock.masked": _make_masked,
+    "penstock.first_row": lambda settings: FirstRow(settings.ordering),
+    "penstock.keep_history": _make_keep_history,
+    "penstock.ogg": _make_goldengate,
+}
+
+#: Payloads whose event times go into write stats.
 PAYLOADS_WITH_EVENT_TIME = (f"{_PACKAGE}DefaultHoodieRecordPayload", f"{_PACKAGE}FirstValueAvroPayload")
 
-#: Penstock's own.
-READY: dict[str, Callable[[PayloadSettings], Merger]] = {
-    "penstock.aggregate": _aggregate,
-    "penstock.masked": lambda settings: Masked(settings.ordering, settings.own.get("mask.column", MASK)),
-    "penstock.first_row": lambda settings: FirstRow(settings.ordering),
-    "penstock.keep_history": _keep_history,
-    "penstock.ogg": _ogg,
-}
 
-
-#: How the options of Penstock's own mergers begin.
-OWN_PREFIX = "penstock.payload."
-
-
-def own_settings(raw: Mapping[str, str]) -> dict[str, str]:
-    """The options of Penstock's own mergers among others, by what follows their prefix."""
-    return {key[len(OWN_PREFIX) :]: text for key, text in raw.items() if key.startswith(OWN_PREFIX)}
-
-
-def merger_of(payload_class: str, ordering: str | None = None, settings: PayloadSettings | None = None) -> Merger:
-    """The merger that a payload class stands for. Nothing is imported because an option or a table names it.
+def make_merger(payload_class: str, ordering: str | None = None, settings: PayloadSettings | None = None) -> Merger:
+    """Return the merger of a payload.
 
     Args:
-        settings: all that the payload is told; where it is left out, the ordering column alone.
+        payload_class: the name of a payload, as `hoodie.datasource.write.payload.class` has it.
+        settings: what else the payload depends on; by default the ordering column alone.
+
+    Raises:
+        OptionError: the name is unknown, or an option of the payload is wrong.
     """
     settings = settings or PayloadSettings(ordering)
-    make = _made_by(payload_class)
+    make = _find_payload(payload_class)
     if make is None:
-        function = registered(payload_class)
+        function = find_registered(payload_class)
         if function is None:
             raise unknown_payload(payload_class)
-        return own_merger(function, fixed=settings.fixed, timeout_s=settings.timeout_s, operation=settings.operation)
-    return WithOperation(make(settings)) if settings.operation else make(settings)
+        return make_user_merger(function, fixed=settings.fixed, timeout_s=settings.timeout_s, operation=settings.operation)
+    return _with_operation(make(settings), settings)
 
 
-def unknown_payload(payload_class: str, where: str = "") -> OptionError:
-    """The error to raise about a name that stands for no payload.
-
-    Args:
-        where: who names it, if that is not the option of a write.
-    """
-    names = ", ".join([*sorted(name.rpartition(".")[2] for name in PAYLOADS), *sorted(READY)])
-    name = payload_class.removeprefix(_PACKAGE)
-    return OptionError(f"{where or _OPTION}={name!r} is not known here: {to_register(name)}. Known payloads: {names}")
-
-
-def is_known(payload_class: str) -> bool:
-    """Whether a name stands for a payload: Hudi's, Penstock's, or a function that is registered."""
-    return _made_by(payload_class) is not None or is_registered(payload_class)
-
-
-def _made_by(payload_class: str) -> Callable[[PayloadSettings], Merger] | None:
-    known = PAYLOADS | READY
-    return known.get(payload_class) or known.get(payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium."))
-
-
-def merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | None = None) -> Merger:
-    """The merger that a merge mode of newer Hudi releases stands for.
+def make_merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | None = None) -> Merger:
+    """Return the merger of a merge mode (`hoodie.record.merge.mode` of newer Hudi releases).
 
     Args:
-        payload_class: what CUSTOM means.
+        payload_class: the payload of the mode CUSTOM.
+
+    Raises:
+        OptionError: the mode is unknown, or CUSTOM without a payload.
     """
     if mode == "COMMIT_TIME_ORDERING":
-        merger: Merger = CommitTimeOrdering()
-    elif mode == "EVENT_TIME_ORDERING":
-        merger = _default(settings)
-    elif mode == "CUSTOM":
-        if payload_class is None:
-            raise OptionError(f"hoodie.record.merge.mode=CUSTOM does not say how rows are merged: set {_OPTION} too")
-        return merger_of(payload_class, settings=settings)
-    else:
+        return _with_operation(CommitTimeOrdering(), settings)
+    if mode == "EVENT_TIME_ORDERING":
+        return _with_operation(_make_default(settings), settings)
+    if mode != "CUSTOM":
         modes = "COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING and CUSTOM"
         raise OptionError(f"hoodie.record.merge.mode={mode!r} is not known; known modes: {modes}")
+    if payload_class is None:
+        raise OptionError(f"hoodie.record.merge.mode=CUSTOM does not say how rows are merged: set {_OPTION} too")
+    return make_merger(payload_class, settings=settings)
+
+
+def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
     return WithOperation(merger) if settings.operation else merger
 
 
-def delete_marker(column: str | None, value: str | None) -> DeleteMarker | None:
-    """What `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` say together.
+def is_known_payload(payload_class: str) -> bool:
+    """Whether a name is that of a payload: Hudi's, Penstock's own, or a registered function."""
+    return _find_payload(payload_class) is not None or is_registered(payload_class)
+
+
+def _find_payload(payload_class: str) -> MakeMerger | None:
+    # The Debezium payloads are accepted in the package of the others too.
+    for name in (payload_class, payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium.")):
+        make = HUDI_PAYLOADS.get(name) or PENSTOCK_PAYLOADS.get(name)
+        if make is not None:
+            return make
+    return None
+
+
+def unknown_payload(payload_class: str, where: str = "") -> OptionError:
+    """Return the error about a name that is not that of a payload.
+
+    Args:
+        where: what names the payload, if it is not the option of a write.
+    """
+    hudi_names = sorted(name.rpartition(".")[2] for name in HUDI_PAYLOADS)
+    known = ", ".join([*hudi_names, *sorted(PENSTOCK_PAYLOADS)])
+    name = payload_class.removeprefix(_PACKAGE)
+    return OptionError(f"{where or _OPTION}={name!r} is not known here: {explain_registration(name)}. Known payloads: {known}")
+
+
+def read_payload_options(raw: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Penstock's own payloads, without their prefix."""
+    return {key[len(PAYLOAD_OPTION_PREFIX) :]: text for key, text in raw.items() if key.startswith(PAYLOAD_OPTION_PREFIX)}
+
+
+def make_delete_marker(column: str | None, value: str | None) -> DeleteMarker | None:
+    """Return what `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` say together.
 
     Raises:
         OptionError: the column is named, but not the value that means delete.

@@ -13,8 +13,8 @@ from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.index.consistent_hashing import HashRings
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
-from penstock.merge.payloads import READY, is_known
-from penstock.registry import registered
+from penstock.merge.payloads import PENSTOCK_PAYLOADS, is_known_payload
+from penstock.registry import find_registered
 from penstock.table import TableState
 from penstock.write.context import WriteContext
 from penstock.write.rows.task_rows import missing_ordering
@@ -52,7 +52,7 @@ def check_payload_of_logs(table: TableState, payload: str) -> None:
     if not table.is_merge_on_read or payload == stored:
         return
     for name in (payload, stored):
-        if name in READY or registered(name) or not is_known(name):
+        if name in PENSTOCK_PAYLOADS or find_registered(name) or not is_known_payload(name):
             raise OptionError(
                 f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
                 f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"

@@ -6,7 +6,7 @@ from penstock import options as o
 from penstock.index.bucket import buckets_of
 from penstock.keys import infer_generator
 from penstock.keys.names import partition_columns
-from penstock.merge.payloads import OWN_PREFIX
+from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
 from penstock.options import Options
 from penstock.storage import Storage, join
 from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, TableState, write_config
@@ -66,7 +66,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
     if raw["hoodie.table.type"] == MERGE_ON_READ:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
-        raw |= options.prefixed(OWN_PREFIX)  # who reads the logs merges as who wrote them
+        raw |= options.prefixed(PAYLOAD_OPTION_PREFIX)  # who reads the logs merges as who wrote them
     return raw
 
 

@@ -18,15 +18,15 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete
 from penstock.merge.payloads import (
     PayloadSettings,
-    delete_marker,
-    is_known,
-    merger_of,
-    merger_of_mode,
-    own_settings,
+    is_known_payload,
+    make_delete_marker,
+    make_merger,
+    make_merger_of_mode,
+    read_payload_options,
     unknown_payload,
 )
 from penstock.options.operation import Operation
-from penstock.registry import registered
+from penstock.registry import find_registered
 from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
 from penstock.table import TableState
@@ -115,29 +115,29 @@ def build_merger(write: WriteContext) -> Merger:
     if write.settings.operation is Operation.DELETE:
         return AlwaysDelete()
     payload = write.settings.payload_class
-    if not is_known(payload) and write.table.is_merge_on_read:
+    if not is_known_payload(payload) and write.table.is_merge_on_read:
         raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
     # The options of the call are checked already, but the payload may be the table's.
     o.PAYLOAD_CLASS.require_support(payload)
-    function = registered(payload)
+    function = find_registered(payload)
     if function is not None:
-        function.packed()  # raises now, and not in a Spark job, if the function cannot be pickled
+        function.dump()  # raises now, and not in a Spark job, if the function cannot be pickled
     check_payload_of_logs(write.table, payload)
     mode = write.options[o.RECORD_MERGE_MODE]
     settings = _payload_settings(write)
     if mode is not None:
-        return merger_of_mode(mode, settings, payload)
-    return merger_of(payload, settings=settings)
+        return make_merger_of_mode(mode, settings, payload)
+    return make_merger(payload, settings=settings)
 
 
 def _payload_settings(write: WriteContext) -> PayloadSettings:
     options = write.options
     return PayloadSettings(
         ordering=write.settings.ordering_field,
-        marker=delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        marker=make_delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
         defaults=column_defaults(json.loads(write.prepared.avro_schema)),
         operation=has_operation_column(write.prepared.avro_schema),
-        own=own_settings(options.raw),
+        own=read_payload_options(options.raw),
         fixed=(*write.settings.keys.record_key_fields, *write.partition_columns),
         timeout_s=options[o.PAYLOAD_TIMEOUT],
     )

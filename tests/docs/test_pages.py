@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.payloads import GOAL
-from penstock.merge.payloads import PAYLOADS, READY
+from penstock.merge.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from tests.docs.pages import ROOT, blocks_of, run
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -29,7 +29,9 @@ def test_the_examples_of_a_page_run(page: Path, names_with_table: dict[str, Any]
     assert ran > 0
 
 
-@pytest.mark.parametrize("name", [name.removeprefix("org.apache.hudi.common.model.") for name in (*PAYLOADS, *READY)])
+@pytest.mark.parametrize(
+    "name", [name.removeprefix("org.apache.hudi.common.model.") for name in (*HUDI_PAYLOADS, *PENSTOCK_PAYLOADS)]
+)
 def test_a_payload_has_an_example_and_a_figure_within_the_goal(name: str) -> None:
     page = ROOT / "docs" / "payloads.md"
     assert any(f'"{name}"' in block.text for block in blocks_of(page) if block.language == "python")

@@ -15,7 +15,7 @@ import pytest
 
 from penstock import registry
 from penstock.errors import OptionError
-from penstock.merge.payloads import merger_of
+from penstock.merge.payloads import make_merger
 from penstock.options import PAYLOAD_CLASS, read_options
 from penstock.registry import Kind, Registered
 
@@ -23,9 +23,9 @@ from penstock.registry import Kind, Registered
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "_registered", {})
-    registry._declared.cache_clear()
+    registry._list_entry_points.cache_clear()
     yield
-    registry._declared.cache_clear()
+    registry._list_entry_points.cache_clear()
 
 
 def newest(old: Any, new: Any) -> Any:
@@ -34,9 +34,9 @@ def newest(old: Any, new: Any) -> Any:
 
 def test_a_function_is_found_under_its_name_and_stays_a_plain_function() -> None:
     assert registry.payload("newest")(newest) is newest
-    assert registry.registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
-    assert registry.registered_as(newest) == registry.registered("newest")
-    assert registry.registered("oldest") is None
+    assert registry.find_registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
+    assert registry.find_registration(newest) == registry.find_registered("newest")
+    assert registry.find_registered("oldest") is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "1st", "penstock.aggregate", "org.apache.hudi.common.model.MyPayload"])
@@ -67,12 +67,12 @@ def test_an_installed_package_declares_functions_that_are_imported_when_they_are
     assert registry.is_registered("broken")
     assert registry.is_registered("theirs")
     assert "their_rules" not in sys.modules
-    found = registry.registered("theirs")
+    found = registry.find_registered("theirs")
     assert found is not None
     assert (found.kind, found.function.__module__) == (Kind.MERGER, "their_rules")
     sys.modules.pop("their_rules")
     with pytest.raises(OptionError, match=r"payload 'broken' is declared as 'no.such.module:f'.*ModuleNotFoundError: No module"):
-        merger_of("broken")
+        make_merger("broken")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_nothing_is_imported_because_a_table_or_an_option_names_it(
     (tmp_path / "their_rules.py").write_text("def newest(old, new):\n    return new\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(OptionError, match="is not known here: register a function under this name first"):
-        merger_of(name)
+        make_merger(name)
     with pytest.raises(OptionError, match="register one of your own"):
         read_options({PAYLOAD_CLASS.key: name})
     assert "their_rules" not in sys.modules
@@ -120,4 +120,4 @@ def test_what_cannot_travel_is_named() -> None:
             return new
 
     with pytest.raises(OptionError, match="payload 'locked' cannot be sent to workers.*lock"):
-        Registered("locked", Kind.PAYLOAD, locked).packed()
+        Registered("locked", Kind.PAYLOAD, locked).dump()

@@ -11,18 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.log.block import (
-    FORMAT_VERSION,
-    FRONT,
-    INT,
-    INT_PAIR,
-    LONG,
-    MAGIC,
-    ROLLBACK,
-    BlockType,
-    HeaderKey,
-    LogBlock,
-)
+from penstock.formats.log.block import FORMAT_VERSION, FRONT, INT, INT_PAIR, LONG, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock
 from penstock.formats.log.read import open_log
 
 #: The size of a block after its front, if both maps and the content are empty: version and type, header map, length of the

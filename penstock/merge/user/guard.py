@@ -1,8 +1,8 @@
-"""Functions of the user's own are called here: what they raise becomes an error of ours, and one that never returns is given up.
+"""`Guard` calls a user's function: what the function raises becomes a PayloadError, and a call that never returns is abandoned.
 
-An error names the function, a key, and shows the user's own part of the traceback, or where the function is if it was given up.
-The time limit holds for one call of the function. The function runs on a thread of its own, which is told to end when its time
-is over; one that waits outside Python stays behind, and ends with its process.
+The error names the function and a key, and shows the user's part of the traceback, or the line where the function is if its call
+was abandoned. The time limit is that of one call of the function. With a limit, the function runs on a thread of its own, which
+is interrupted when the time is over. A thread that waits outside Python cannot be interrupted; it ends with its process.
 """
 
 from __future__ import annotations
@@ -24,105 +24,115 @@ from penstock.merge.kernels.gather import find_column
 T = TypeVar("T")
 
 TIMEOUT_OPTION = "penstock.payload.timeout"
-_HERE = os.path.dirname(__file__)
+#: The folder whose frames are left out of tracebacks.
+_THIS_FOLDER = os.path.dirname(__file__)
 
 
 @dataclass
-class Steps:
-    """How far a function has come that is called for one row after another."""
+class CallProgress:
+    """The row that a function is at, if it is called for one row after another. Written by the thread that calls it."""
 
-    #: The row that it is at.
     at: int = 0
 
 
 @dataclass(frozen=True)
 class Guard:
-    """What is known about a function when it fails."""
+    """Calls a user's function, and words its errors."""
 
-    #: Its kind and name, for messages.
+    #: The kind and name of the function, for messages.
     what: str
-    #: Columns that make the record key and the partition path, which rows may not change; fields of structs as `a.b`.
+    #: The columns of the record key and the partition path, which rows may not change; fields of structs as `a.b`.
     fixed: tuple[str, ...] = ()
     #: Seconds that one call may take; 0: no limit.
     timeout_s: float = 0.0
 
-    def run(self, work: Callable[[Steps], T], rows: pa.Table) -> T:
-        """What `work` gives back.
+    def call(self, work: Callable[[CallProgress], T], rows: pa.Table) -> T:
+        """Call `work`, which calls the function, and return its result.
 
         Args:
-            rows: what it works on, to name the key of the row that it is at.
+            rows: the rows that it works on, to name the key of the row that it is at.
 
         Raises:
-            PayloadError: it raised something, or was at one row for longer than the limit.
+            PayloadError: it raised an exception, or was at one row for longer than the limit.
         """
-        steps = Steps()
-        result = _Result[T](work, steps)
-        if not self.timeout_s:
-            result.run()
+        progress = CallProgress()
+        outcome = _Outcome[T](work, progress)
+        if self.timeout_s:
+            self._run_with_limit(outcome, progress, rows)
         else:
-            self._run_within_limit(result, steps, rows)
-        if result.error is None:
-            return result.values[0]
-        if isinstance(result.error, PayloadError):
-            raise result.error
-        kind = type(result.error).__name__
-        raise self.failed(f"raised {kind}", rows, steps.at, _traceback(result.error)) from result.error
+            outcome.run()
+        if outcome.error is None:
+            return outcome.values[0]
+        if isinstance(outcome.error, PayloadError):
+            raise outcome.error
+        kind = type(outcome.error).__name__
+        raise self.make_error(f"raised {kind}", rows, progress.at, _format_traceback(outcome.error)) from outcome.error
 
-    def failed(self, problem: str, rows: pa.Table, at: int, more: str = "") -> PayloadError:
-        """The error to raise about a row."""
-        where = f" for key {self.key_of(rows, at)}" if rows.num_rows else ""
+    def make_error(self, problem: str, rows: pa.Table, at: int, more: str = "") -> PayloadError:
+        """Return the error about a row."""
+        where = f" for key {self._describe_key(rows, at)}" if rows.num_rows else ""
         return PayloadError(f"{self.what} {problem}{where}" + (f"\n{more}" if more else ""))
 
-    def key_of(self, rows: pa.Table, at: int) -> str:
-        """The key of a row, as its columns say it."""
-        found = {name: find_column(rows.slice(at, 1), name) for name in self.fixed}
-        return ", ".join(f"{name}={values[0].as_py()!r}" for name, values in found.items() if values is not None) or f"(row {at})"
+    def _describe_key(self, rows: pa.Table, at: int) -> str:
+        row = rows.slice(at, 1)
+        parts = []
+        for name in self.fixed:
+            values = find_column(row, name)
+            if values is not None:
+                parts.append(f"{name}={values[0].as_py()!r}")
+        return ", ".join(parts) or f"(row {at})"
 
-    def _run_within_limit(self, result: _Result[T], steps: Steps, rows: pa.Table) -> None:
-        thread = threading.Thread(target=result.run, name=f"penstock {self.what}", daemon=True)
+    def _run_with_limit(self, outcome: _Outcome[T], progress: CallProgress, rows: pa.Table) -> None:
+        thread = threading.Thread(target=outcome.run, name=f"penstock {self.what}", daemon=True)
         thread.start()
-        last = steps.at
+        last = progress.at
         thread.join(self.timeout_s)
         while thread.is_alive():
-            if steps.at == last:
-                where = _stack(thread)
+            # The limit is that of one call: a function that has moved on to another row gets the same time again.
+            if progress.at == last:
+                where = _format_stack(thread)
                 _interrupt(thread)
-                said = f"did not return within {self.timeout_s:g} seconds ({TIMEOUT_OPTION} is the limit of one call)"
-                raise self.failed(said, rows, last, where)
-            last = steps.at
+                problem = f"did not return within {self.timeout_s:g} seconds ({TIMEOUT_OPTION} is the limit of one call)"
+                raise self.make_error(problem, rows, last, where)
+            last = progress.at
             thread.join(self.timeout_s)
 
 
-class _Result(Generic[T]):
-    """What a piece of work comes to: a value or an error."""
+class _Outcome(Generic[T]):
+    """What a call came to: a value or an error."""
 
-    def __init__(self, work: Callable[[Steps], T], steps: Steps) -> None:
-        self._work, self._steps = work, steps
+    def __init__(self, work: Callable[[CallProgress], T], progress: CallProgress) -> None:
+        self._work = work
+        self._progress = progress
         self.values: list[T] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        """Do the work, and keep its value or its error."""
         try:
-            self.values.append(self._work(self._steps))
-        except BaseException as e:  # a function that exits must not end a worker
+            self.values.append(self._work(self._progress))
+        except BaseException as e:  # also SystemExit: a function that exits must not end a worker
             self.error = e
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """Let a thread exit as soon as it runs Python again."""
+    """Let a thread exit as soon as it runs Python code again."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
-def _stack(thread: threading.Thread) -> str:
-    """Where the user's code is on a thread that still runs."""
+def _format_stack(thread: threading.Thread) -> str:
+    """Return the user's part of the stack of a thread that still runs."""
     frame = sys._current_frames().get(thread.ident or 0)
-    ours = (_HERE, threading.__file__)
-    frames = [f for f in traceback.extract_stack(frame) if not f.filename.startswith(ours)] if frame else []
-    return "".join(["It is here (most recent call last):\n", *traceback.format_list(frames)]).rstrip() if frames else ""
+    if frame is None:
+        return ""
+    frames = [f for f in traceback.extract_stack(frame) if not f.filename.startswith((_THIS_FOLDER, threading.__file__))]
+    if not frames:
+        return ""
+    return "".join(["It is here (most recent call last):\n", *traceback.format_list(frames)]).rstrip()
 
 
-def _traceback(error: BaseException) -> str:
-    """The traceback from where the user's code begins."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)]
+def _format_traceback(error: BaseException) -> str:
+    """Return the traceback from where the user's code begins."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_THIS_FOLDER)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()

@@ -18,13 +18,7 @@ from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, avro_to_arrow, with_storage_types
 from penstock.services.clustering.index_entries import noting_keys
 from penstock.services.clustering.planned_slices import planned_slices
-from penstock.services.clustering.resize_buckets import (
-    ResizeTask,
-    changed_rings,
-    is_resize,
-    make_resize_tasks,
-    rings_to_resize,
-)
+from penstock.services.clustering.resize_buckets import ResizeTask, changed_rings, is_resize, make_resize_tasks, rings_to_resize
 from penstock.services.clustering.rewrite_group import RewriteSettings, RewriteTask
 from penstock.services.clustering.rewrite_large import LargeGroup
 from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns

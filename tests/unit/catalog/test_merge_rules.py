@@ -12,9 +12,9 @@ from penstock.catalog.listing import merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError, Unsupported
 from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
-from penstock.merge.change_streams import WithOperation
+from penstock.merge.operation_column import WithOperation
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.partial import NonDefaults
+from penstock.merge.partial import OverwriteNonDefaults
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN, arrow_to_avro, avro_text
 from penstock.storage import MemoryStorage
@@ -83,7 +83,7 @@ def test_rows_have_the_meta_columns_and_the_sixth_one_where_the_table_has_it() -
 def test_defaults_of_columns_are_told_to_the_payload_that_asks_for_them() -> None:
     schema = '{"type":"record","name":"r","fields":[{"name":"a","type":"int","default":7},{"name":"b","type":["null","int"],"default":null}]}'
     payload = f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload"
-    assert rules(schema=schema, hoodie__compaction__payload__class=payload).merger == NonDefaults((("a", 7),))
+    assert rules(schema=schema, hoodie__compaction__payload__class=payload).merger == OverwriteNonDefaults((("a", 7),))
 
 
 def test_a_table_that_keeps_no_record_keys_is_merged_by_the_column_they_are_made_of() -> None:

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError, SchemaError
-from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
+from penstock.merge.aggregate import Aggregate
 from penstock.merge.deletes import DELETE_FLAG
+from penstock.merge.first_row import FirstRow
+from penstock.merge.history import KeepHistory
 from penstock.merge.kernels.fold import fold_log
 from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.merge.column_mask import MASK, Masked
+from penstock.merge.column_mask import MASK, MaskedUpdate
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.goldengate import ogg_merger
+from penstock.merge.goldengate import make_goldengate_merger
 from tests.unit.merge.meeting import Row, combine, insert, meet, meet_one, replay
 
 NAMES = pa.list_(pa.field("element", pa.string()))
 SCHEMA = pa.schema(
     [("k", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.int32()), (MASK, NAMES), (DELETE_FLAG, pa.bool_())]
 )
-MERGER = Masked("ts")
+MERGER = MaskedUpdate("ts")
 
 
 def row(ts: int, a: str | None, b: int | None, mask: list[str] | None = None, deleted: bool | None = None) -> Row:
@@ -175,16 +175,16 @@ def change(op: str, pos: int, *supplied: str, name: str | None = None, price: in
 def test_changes_of_goldengate_are_applied_in_the_order_of_their_positions(
     changes: list[Row], expected: tuple[str | None, int | None] | None
 ) -> None:
-    (stored,) = insert(ogg_merger(), [change("I", 1, name="a", price=1)], OGG)
-    found = meet_one(ogg_merger(), stored, combine(ogg_merger(), changes, OGG, "pos")["k"], OGG)
+    (stored,) = insert(make_goldengate_merger(), [change("I", 1, name="a", price=1)], OGG)
+    found = meet_one(make_goldengate_merger(), stored, combine(make_goldengate_merger(), changes, OGG, "pos")["k"], OGG)
     assert (found and (found["name"], found["price"], found[MASK])) == (expected and (*expected, None))
 
 
 def test_an_update_of_a_key_that_is_not_stored_is_filled_from_before() -> None:
-    (stored,) = insert(ogg_merger(), [change("U", 2, "name", name="b", price=3)], OGG)
+    (stored,) = insert(make_goldengate_merger(), [change("U", 2, "name", name="b", price=3)], OGG)
     assert (stored["name"], stored["price"], stored[MASK]) == ("b", 3, None)
 
 
 def test_an_unknown_operation_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"column 'op_type' holds \['T'\]; operations are I, U and D"):
-        insert(ogg_merger(), [change("T", 1, name="b")], OGG)
+        insert(make_goldengate_merger(), [change("T", 1, name="b")], OGG)

@@ -17,7 +17,7 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.payloads import PAYLOADS, merger_of
+from penstock.merge.payloads import HUDI_PAYLOADS, make_merger
 
 MODEL = "org.apache.hudi.common.model."
 OVERWRITE = f"{MODEL}OverwriteWithLatestAvroPayload"
@@ -53,7 +53,7 @@ def decide(merger: Merger, old: pa.Table, new: pa.Table) -> int:
 def test_overwrite_with_latest_takes_whatever_arrived_last(
     stored: int | None, incoming: int | None, deleted: bool | None, expected: int
 ) -> None:
-    assert decide(merger_of(OVERWRITE, "ts"), one(stored), one(incoming, deleted)) == expected
+    assert decide(make_merger(OVERWRITE, "ts"), one(stored), one(incoming, deleted)) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def test_overwrite_with_latest_takes_whatever_arrived_last(
 def test_the_default_payload_keeps_the_greater_ordering_value(
     stored: int | None, incoming: int | None, deleted: bool | None, expected: int
 ) -> None:
-    assert decide(merger_of(DEFAULT, "ts"), one(stored), one(incoming, deleted)) == expected
+    assert decide(make_merger(DEFAULT, "ts"), one(stored), one(incoming, deleted)) == expected
 
 
 @pytest.mark.parametrize("stored", [10, 30, None])
 def test_an_empty_payload_deletes_whatever_the_ordering(stored: int | None) -> None:
-    assert decide(merger_of(EMPTY, "ts"), one(stored), one(20)) == Choice.DELETE
-    assert decide(merger_of(EMPTY, None), one(stored), one(None)) == Choice.DELETE
+    assert decide(make_merger(EMPTY, "ts"), one(stored), one(20)) == Choice.DELETE
+    assert decide(make_merger(EMPTY, None), one(stored), one(None)) == Choice.DELETE
 
 
 def test_without_an_ordering_field_the_default_payload_takes_the_incoming_row() -> None:
-    assert merger_of(DEFAULT, None) == OverwriteWithLatest()
+    assert make_merger(DEFAULT, None) == OverwriteWithLatest()
 
 
 def test_a_stored_row_from_before_the_ordering_column_gives_way() -> None:
@@ -160,8 +160,8 @@ def test_a_row_that_is_inserted_is_a_delete_only_by_its_flag_or_its_payload() ->
 
 def test_an_unknown_payload_class_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(OptionError, match=r"payload\.class='com\.example\.Mine'.*DefaultHoodieRecordPayload"):
-        merger_of("com.example.Mine", "ts")
-    assert {OVERWRITE, DEFAULT, EMPTY} <= PAYLOADS.keys()
+        make_merger("com.example.Mine", "ts")
+    assert {OVERWRITE, DEFAULT, EMPTY} <= HUDI_PAYLOADS.keys()
 
 
 def test_ordering_values_of_text_are_compared_in_slices_too() -> None:

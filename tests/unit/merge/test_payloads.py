@@ -10,13 +10,21 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionError, SchemaError
-from penstock.merge.change_streams import UNAVAILABLE, WithOperation, operation_deletes
+from penstock.merge.change_streams import UNAVAILABLE
 from penstock.merge.deletes import DELETE_FLAG, DeleteMarker
 from penstock.merge.kernels.fold import fold_log
 from penstock.merge.kernels.runs import Runs
 from penstock.merge.merger import Merger
+from penstock.merge.operation_column import WithOperation, operation_deletes
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.payloads import PAYLOADS, READY, PayloadSettings, delete_marker, merger_of, merger_of_mode
+from penstock.merge.payloads import (
+    HUDI_PAYLOADS,
+    PENSTOCK_PAYLOADS,
+    PayloadSettings,
+    make_delete_marker,
+    make_merger,
+    make_merger_of_mode,
+)
 from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
 
 MODEL = "org.apache.hudi.common.model."
@@ -25,7 +33,7 @@ BY_ORDERING = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "
 
 
 def payload(name: str, ordering: str | None = "ts") -> Merger:
-    return merger_of(MODEL + name, ordering)
+    return make_merger(MODEL + name, ordering)
 
 
 def row(ts: int | None, a: str | None = None, b: int | None = None, deleted: bool | None = None) -> Row:
@@ -101,7 +109,7 @@ def test_in_a_batch_or_log_the_greater_ordering_value_stays(
 
 @pytest.mark.parametrize(("e", "i"), [(1, 2), (1, 1), (2, 1)])
 @pytest.mark.parametrize(
-    "merger", [merger_of(f"{MODEL}HoodieAvroPayload", "ts"), WithOperation(CommitTimeOrdering())], ids=["avro", "operation"]
+    "merger", [make_merger(f"{MODEL}HoodieAvroPayload", "ts"), WithOperation(CommitTimeOrdering())], ids=["avro", "operation"]
 )
 def test_where_ordering_is_ignored_the_last_row_of_a_batch_or_log_stays(merger: Merger, e: int, i: int) -> None:
     assert combine_two(merger, row(e, "E"), row(i, "I"), SCHEMA) == row(i, "I")
@@ -118,7 +126,7 @@ def test_the_first_value_stays_among_equals_in_a_batch_or_log_too(e: int, i: int
     assert unordered == row(e, "E")
 
 
-@pytest.mark.parametrize("name", [n.removeprefix(MODEL) for n in PAYLOADS if "Debezium" not in n and "Dms" not in n])
+@pytest.mark.parametrize("name", [n.removeprefix(MODEL) for n in HUDI_PAYLOADS if "Debezium" not in n and "Dms" not in n])
 def test_a_delete_that_meets_nobody_is_dropped(name: str) -> None:
     rows = [row(1, "x", 1, True), row(1, "y", 1), row(1, "z", 1, False)]
     assert insert(payload(name), rows, SCHEMA) == ([] if "Empty" in name else rows[1:])
@@ -199,7 +207,7 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
     marker: tuple[str, str], new: Row, gone: bool, ordering: str | None
 ) -> None:
     settings = PayloadSettings(ordering, DeleteMarker(*marker))
-    merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=settings)
+    merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=settings)
     assert merger.reads == (marker[0],)
     assert meet_one(merger, row(1, "E"), new, SCHEMA) == (None if gone else new)
     assert insert(merger, [new], SCHEMA) == ([] if gone else [new])
@@ -207,7 +215,7 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 def test_the_first_value_knows_the_users_delete_column_too(ordering: str | None) -> None:
-    merger = merger_of(f"{MODEL}FirstValueAvroPayload", settings=PayloadSettings(ordering, DeleteMarker("a", "D")))
+    merger = make_merger(f"{MODEL}FirstValueAvroPayload", settings=PayloadSettings(ordering, DeleteMarker("a", "D")))
     assert merger.reads == ("a",)
     assert meet_one(merger, row(1, "E"), row(2, "D"), SCHEMA) is None
     assert meet_one(merger, row(1, "E"), row(2, "I", deleted=True), SCHEMA) == row(2, "I", deleted=True)
@@ -217,21 +225,21 @@ def test_the_first_value_knows_the_users_delete_column_too(ordering: str | None)
 
 @pytest.mark.parametrize("name", ["EventTimeAvroPayload", "OverwriteWithLatestAvroPayload", "PartialUpdateAvroPayload"])
 def test_other_payloads_do_not_look_at_the_users_delete_column(name: str) -> None:
-    merger = merger_of(MODEL + name, settings=PayloadSettings("ts", DeleteMarker("a", "D")))
+    merger = make_merger(MODEL + name, settings=PayloadSettings("ts", DeleteMarker("a", "D")))
     assert meet_one(merger, row(1, "E", 1), row(2, "D", 2), SCHEMA) == row(2, "D", 2)
     assert meet_one(merger, row(1, "E", 1), row(2, "D", 2, True), SCHEMA) is None
 
 
 def test_a_late_delete_by_the_users_column_loses() -> None:
-    merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", DeleteMarker("a", "D")))
+    merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", DeleteMarker("a", "D")))
     assert meet_one(merger, row(3, "E"), row(2, "D"), SCHEMA) == row(3, "E")
 
 
 def test_the_delete_column_needs_its_marker() -> None:
-    assert delete_marker(None, None) is None
-    assert delete_marker("op", "D") == DeleteMarker("op", "D")
+    assert make_delete_marker(None, None) is None
+    assert make_delete_marker("op", "D") == DeleteMarker("op", "D")
     with pytest.raises(OptionError, match=r"delete\.marker should be configured with hoodie\.payload\.delete\.field"):
-        delete_marker("op", None)
+        make_delete_marker("op", None)
 
 
 # Values that are not the default replace the stored ones.
@@ -253,7 +261,7 @@ def test_non_default_values_overwrite(old: Row, new: Row, merged: Row | None) ->
 
 
 def test_a_default_that_is_not_null_keeps_the_stored_value() -> None:
-    merger = merger_of(
+    merger = make_merger(
         f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
         settings=PayloadSettings(defaults=(("a", ""), ("b", None), ("gone", 1))),
     )
@@ -264,7 +272,7 @@ def test_a_default_that_is_not_null_keeps_the_stored_value() -> None:
 
 def test_defaults_of_bytes_are_characters_and_what_json_cannot_hold_is_no_default() -> None:
     schema = pa.schema([("k", pa.string()), ("b", pa.binary()), ("d", pa.decimal128(5, 2)), ("i", pa.int32())])
-    merger = merger_of(
+    merger = make_merger(
         f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
         settings=PayloadSettings(defaults=(("b", "\xff"), ("d", "\x00"), ("i", "x"))),
     )
@@ -526,7 +534,7 @@ def test_a_binary_log_place_of_another_form_is_refused(odd: str) -> None:
 
 
 def test_debezium_payloads_are_known_by_short_names_too() -> None:
-    assert merger_of(f"{MODEL}MySqlDebeziumAvroPayload") == merger_of(f"{MODEL}debezium.MySqlDebeziumAvroPayload")
+    assert make_merger(f"{MODEL}MySqlDebeziumAvroPayload") == make_merger(f"{MODEL}debezium.MySqlDebeziumAvroPayload")
 
 
 # `_hoodie_operation`.
@@ -535,10 +543,10 @@ WITH_OPERATION = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("_hoodie_op
 
 @pytest.mark.parametrize(("operation", "gone"), [("I", False), ("U", False), ("-U", False), (None, False), ("D", True)])
 @pytest.mark.parametrize(
-    "name", [n.removeprefix(MODEL) for n in PAYLOADS if "Debezium" not in n and "Dms" not in n and "Empty" not in n]
+    "name", [n.removeprefix(MODEL) for n in HUDI_PAYLOADS if "Debezium" not in n and "Dms" not in n and "Empty" not in n]
 )
 def test_the_operation_column_says_which_rows_are_deletes(name: str, operation: str | None, gone: bool) -> None:
-    merger = merger_of(MODEL + name, settings=PayloadSettings("ts", operation=True))
+    merger = make_merger(MODEL + name, settings=PayloadSettings("ts", operation=True))
     old = {"k": "k", "ts": 1, "_hoodie_operation": "I", "a": "E"}
     new = {"k": "k", "ts": 2, "_hoodie_operation": operation, "a": "I"}
     found = meet_one(merger, old, new, WITH_OPERATION)
@@ -549,7 +557,7 @@ def test_the_operation_column_says_which_rows_are_deletes(name: str, operation: 
 
 
 def test_a_late_delete_by_operation_loses_where_the_stored_row_is_kept() -> None:
-    merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
+    merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
     old = {"k": "k", "ts": 3, "_hoodie_operation": "I", "a": "E"}
     new = {"k": "k", "ts": 2, "_hoodie_operation": "D", "a": "I"}
     assert meet_one(merger, old, new, WITH_OPERATION) == old
@@ -557,7 +565,7 @@ def test_a_late_delete_by_operation_loses_where_the_stored_row_is_kept() -> None
 
 
 def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
-    merger = merger_of(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
+    merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
     rows = pa.table({"ts": [1, 2], "_hoodie_operation": ["D", "U"], DELETE_FLAG: [False, True]})
     assert merger.is_delete(rows).tolist() == [True, True]
     assert merger.is_delete_entry(rows).tolist() == [False, True]
@@ -568,7 +576,7 @@ def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
 def test_mergers_of_ours_take_an_operation_for_a_delete_as_they_take_a_flag(name: str, flagged: bool) -> None:
     settings = PayloadSettings("ts", operation=True, own={"aggregate": "a:max"})
     merger, schema = (
-        merger_of(name, settings=settings),
+        make_merger(name, settings=settings),
         WITH_OPERATION.append(pa.field("_changed_columns", pa.list_(pa.string()))),
     )
     schema = schema.append(pa.field(DELETE_FLAG, pa.bool_())) if flagged else schema
@@ -603,22 +611,22 @@ def test_unknown_operations_are_refused() -> None:
 def test_merge_modes_order_by_commit_or_by_event_time(e: int, i: int, commit_time: str, event_time: str) -> None:
     rows = {"E": row(e, "E"), "I": row(i, "I")}
     for mode, stays in (("COMMIT_TIME_ORDERING", commit_time), ("EVENT_TIME_ORDERING", event_time)):
-        merger = merger_of_mode(mode, PayloadSettings("ts"))
+        merger = make_merger_of_mode(mode, PayloadSettings("ts"))
         assert meet_one(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
         assert combine_two(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
         assert replay(merger, [("k", rows["E"], e), ("k", rows["I"], i)], SCHEMA) == {"k": rows[stays]}
 
 
 def test_merge_modes_by_name() -> None:
-    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings("ts")) == CommitTimeOrdering()
-    assert merger_of_mode("EVENT_TIME_ORDERING", PayloadSettings(None)) == OverwriteWithLatest()
-    custom = merger_of_mode("CUSTOM", PayloadSettings("ts"), f"{MODEL}DefaultHoodieRecordPayload")
+    assert make_merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings("ts")) == CommitTimeOrdering()
+    assert make_merger_of_mode("EVENT_TIME_ORDERING", PayloadSettings(None)) == OverwriteWithLatest()
+    custom = make_merger_of_mode("CUSTOM", PayloadSettings("ts"), f"{MODEL}DefaultHoodieRecordPayload")
     assert custom == EventTimeOrdering("ts")
-    assert merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings(operation=True)) == WithOperation(CommitTimeOrdering())
+    assert make_merger_of_mode("COMMIT_TIME_ORDERING", PayloadSettings(operation=True)) == WithOperation(CommitTimeOrdering())
     with pytest.raises(OptionError, match=r"CUSTOM does not say how rows are merged"):
-        merger_of_mode("CUSTOM", PayloadSettings("ts"))
+        make_merger_of_mode("CUSTOM", PayloadSettings("ts"))
     with pytest.raises(OptionError, match=r"merge\.mode='NEWEST' is not known; known modes: COMMIT_TIME"):
-        merger_of_mode("NEWEST", PayloadSettings("ts"))
+        make_merger_of_mode("NEWEST", PayloadSettings("ts"))
 
 
 @pytest.mark.parametrize("name", ["OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload"])
@@ -629,13 +637,16 @@ def test_payloads_that_choose_the_newest_need_neither_building_nor_folding(name:
 
 def test_penstocks_own_mergers_take_their_options() -> None:
     own: dict[str, Any] = {"aggregate": "b:sum, a : max", "history.column": "h", "history.limit": "3", "mask.column": "m"}
-    made = {name: merger_of(name, settings=PayloadSettings("pos" if name == "penstock.ogg" else "ts", own=own)) for name in READY}
+    made = {
+        name: make_merger(name, settings=PayloadSettings("pos" if name == "penstock.ogg" else "ts", own=own))
+        for name in PENSTOCK_PAYLOADS
+    }
     assert made["penstock.aggregate"].columns == (("b", "sum"), ("a", "max"))  # type: ignore[attr-defined]
     assert (made["penstock.keep_history"].column, made["penstock.keep_history"].limit) == ("h", 3)  # type: ignore[attr-defined]
     assert made["penstock.masked"].reads == ("m",)
     assert made["penstock.ogg"].needs == ("pos",)
     for wrong in ({}, {"aggregate": "b"}, {"aggregate": "b:median"}):
         with pytest.raises(OptionError, match=r"aggregate"):
-            merger_of("penstock.aggregate", settings=PayloadSettings(own=wrong))
+            make_merger("penstock.aggregate", settings=PayloadSettings(own=wrong))
     with pytest.raises(OptionError, match=r"history\.limit='0'"):
-        merger_of("penstock.keep_history", settings=PayloadSettings(own={"history.limit": "0"}))
+        make_merger("penstock.keep_history", settings=PayloadSettings(own={"history.limit": "0"}))

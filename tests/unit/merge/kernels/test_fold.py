@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.merge.aggregate import Aggregate, FirstRow, KeepHistory
-from penstock.merge.column_mask import Masked
+from penstock.merge.aggregate import Aggregate
+from penstock.merge.column_mask import MaskedUpdate
 from penstock.merge.deletes import DELETE_FLAG
+from penstock.merge.first_row import FirstRow
+from penstock.merge.history import KeepHistory
 from penstock.merge.kernels.blend import blend, fill_nulls, is_complete
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.ordering import rank_values
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, FirstValue
-from penstock.merge.partial import NonDefaults, PartialUpdate
-from penstock.merge.payloads import merger_of
+from penstock.merge.partial import OverwriteNonDefaults, PartialUpdate
+from penstock.merge.payloads import make_merger
 from tests.unit.merge.meeting import Row, combine, log_of, meet, replay, rows_of
 
 NESTED = pa.struct([("x", pa.int32()), ("l", pa.list_(pa.field("element", pa.string())))])
@@ -100,9 +102,9 @@ def test_partial_updates_meet_storage_as_in_the_model(pairs: list[tuple[Row, Row
 @given(st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=12))
 def test_non_default_values_meet_storage_as_in_the_model(pairs: list[tuple[Row, Row]]) -> None:
     old, new = [e for e, _ in pairs], [i for _, i in pairs]
-    assert meet(NonDefaults(), old, new, SCHEMA) == [None if i[DELETE_FLAG] else filled(i, e) for e, i in pairs]
+    assert meet(OverwriteNonDefaults(), old, new, SCHEMA) == [None if i[DELETE_FLAG] else filled(i, e) for e, i in pairs]
     blank = [None if i[DELETE_FLAG] else {**filled(i, e), "a": e["a"] if i["a"] == "" else i["a"]} for e, i in pairs]
-    assert meet(NonDefaults((("a", ""),)), old, new, SCHEMA) == blank
+    assert meet(OverwriteNonDefaults((("a", ""),)), old, new, SCHEMA) == blank
 
 
 RECORDS = st.lists(
@@ -176,7 +178,7 @@ def test_rows_that_stand_in_another_order_are_folded_by_their_arrival(rows: list
 @settings(deadline=None)
 @given(BATCHES)
 def test_picking_by_folding_is_picking_by_positions(rows: list[Row]) -> None:
-    settings_with_operation = merger_of("org.apache.hudi.common.model.DefaultHoodieRecordPayload", "ts")
+    settings_with_operation = make_merger("org.apache.hudi.common.model.DefaultHoodieRecordPayload", "ts")
     plain = combine(settings_with_operation, rows, SCHEMA)
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     at = pick_newest(table["k"].combine_chunks(), table["ts"], "ts")
@@ -196,7 +198,7 @@ def test_a_batch_of_single_rows_is_left_alone() -> None:
     "merger",
     [
         PartialUpdate("ts"),
-        Masked("ts"),
+        MaskedUpdate("ts"),
         FirstRow("ts"),
         Aggregate((("a", "max"),), "ts"),
         KeepHistory("n", "ts"),

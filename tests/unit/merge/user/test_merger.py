@@ -18,16 +18,16 @@ from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.marks import FRESH, MADE
-from penstock.merge.payloads import PayloadSettings, merger_of
-from penstock.merge.user.merger import Own, own_merger
+from penstock.merge.payloads import PayloadSettings, make_merger
+from penstock.merge.user.merger import UserMerger, make_user_merger
 from penstock.registry import Kind, Registered
 from penstock.schema import META_COLUMNS
 
 Function = Callable[..., Any]
 
 
-def made(function: Function, kind: Kind = Kind.PAYLOAD, timeout_s: float = 0.0, fixed: tuple[str, ...] = ("id",)) -> Own:
-    return own_merger(Registered("mine", kind, function), fixed=fixed, timeout_s=timeout_s)
+def made(function: Function, kind: Kind = Kind.PAYLOAD, timeout_s: float = 0.0, fixed: tuple[str, ...] = ("id",)) -> UserMerger:
+    return make_user_merger(Registered("mine", kind, function), fixed=fixed, timeout_s=timeout_s)
 
 
 def rows(*pairs: tuple[Any, ...], **more: list[Any]) -> pa.Table:
@@ -52,7 +52,7 @@ def add_columns(old: pa.Table, new: pa.Table) -> pa.Table:
 BOTH = pytest.mark.parametrize("merger", [made(add), made(add_columns, Kind.MERGER)], ids=["by-row", "by-column"])
 
 
-def meeting(merger: Own, old: pa.Table, new: pa.Table) -> tuple[list[int], list[dict[str, Any]]]:
+def meeting(merger: UserMerger, old: pa.Table, new: pa.Table) -> tuple[list[int], list[dict[str, Any]]]:
     found = merger.merge(old, np.arange(old.num_rows), new)
     return found.choices.tolist(), found.rows(found.choices).to_pylist()
 
@@ -64,14 +64,14 @@ def nothing_else_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @BOTH
-def test_pairs_become_the_functions_rows(merger: Own) -> None:
+def test_pairs_become_the_functions_rows(merger: UserMerger) -> None:
     choices, found = meeting(merger, rows(("a", 1), ("b", 2), ("c", 3)), rows(("a", 10), ("b", -2), ("c", 30)))
     assert choices == [Choice.BUILD, Choice.DELETE, Choice.BUILD]
     assert found == [{"id": "a", "n": 11}, {"id": "c", "n": 33}]
 
 
 @BOTH
-def test_deletes_do_not_reach_the_function_and_what_follows_one_begins_anew(merger: Own) -> None:
+def test_deletes_do_not_reach_the_function_and_what_follows_one_begins_anew(merger: UserMerger) -> None:
     flags = {DELETE_FLAG: [True, False, None], FRESH: [False, True, False]}
     new = rows(("a", 1), ("b", 2), ("c", 3), **flags)
     choices, found = meeting(merger, rows(("a", 1), ("b", 1), ("c", 1)), new)
@@ -88,7 +88,7 @@ def test_a_new_row_goes_through_a_payload_and_past_a_merger() -> None:
 
 
 @BOTH
-def test_rows_of_a_batch_are_merged_by_ordering_value(merger: Own) -> None:
+def test_rows_of_a_batch_are_merged_by_ordering_value(merger: UserMerger) -> None:
     batch = rows(("a", 1), ("b", 5), ("a", 2), ("a", 4), ("b", -5), ("c", 7))
     folded = fold_batch(merger, batch, batch["id"].combine_chunks(), pa.array([3, 1, 1, 2, 2, 1]), "ts")
     assert [(r["id"], r["n"]) for r in folded.apply(batch).to_pylist()] == [("a", 7), ("b", -5), ("c", 7)]
@@ -152,26 +152,26 @@ def exits(old: Any, new: Any) -> Any:
 WRONG_ROWS = [
     (raises, r"payload 'mine' raised ValueError for key id='a'.*(?s:.*)in raises(?s:.*)no such currency"),
     (exits, "raised SystemExit"),
-    (lambda old, new: [new], "gave back a list, neither a dict nor None"),
-    (lambda old, new: {"id": new["id"]}, r"gave back a row without \['n'\], for key id='a'$"),
-    (lambda old, new: {"id": new["id"], "m": 1}, r"a row without \['n'\] and with \['m'\] beside the table's columns, for key"),
-    (lambda old, new: {**new, "m": 1}, r"with \['m'\] beside the table's columns"),
-    (lambda old, new: {**new, "n": "many"}, "gave back 'many' for column 'n', which is int64, for key id='a'"),
+    (lambda old, new: [new], "returned a list, neither a dict nor None"),
+    (lambda old, new: {"id": new["id"]}, r"returned a row without \['n'\], for key id='a'$"),
+    (lambda old, new: {"id": new["id"], "m": 1}, r"a row without \['n'\] and with \['m'\] besides the table's columns, for key"),
+    (lambda old, new: {**new, "m": 1}, r"with \['m'\] besides the table's columns"),
+    (lambda old, new: {**new, "n": "many"}, "returned 'many' for column 'n', which is int64, for key id='a'"),
     (lambda old, new: {**new, "n": 2**70}, "for column 'n'"),
     (lambda old, new: {**new, "id": "z"}, "changed column 'id', of the record key or the partition path, to 'z' for key id='a'"),
     (lambda old: old, "raised TypeError"),
 ]
 WRONG_COLUMNS = [
     (raises, "merger 'mine' raised ValueError for key id='a'"),
-    (lambda old, new: None, "gave back a NoneType, not a pyarrow.Table"),
-    (lambda old, new: new.slice(1), r"gave back 1 rows for 2 pairs of rows.*(?s:.*)_hoodie_is_deleted"),
-    (lambda old, new: pa.concat_tables([old, new]), "gave back 4 rows for 2 pairs"),
+    (lambda old, new: None, "returned a NoneType, not a pyarrow.Table"),
+    (lambda old, new: new.slice(1), r"returned 1 rows for 2 pairs of rows.*(?s:.*)_hoodie_is_deleted"),
+    (lambda old, new: pa.concat_tables([old, new]), "returned 4 rows for 2 pairs"),
     (lambda old, new: new.take([1, 0]), "changed column 'id'.*for key id='a'"),
     (lambda old, new: new.drop_columns(["n"]), "without column 'n'"),
     (lambda old, new: new.append_column("m", [[1, 2]]), "with a column of its own, 'm'"),
     (lambda old, new: new.append_column("n", [[1, 2]]), "with two columns 'n'"),
-    (lambda old, new: new.set_column(1, "n", [["1", "2"]]), "gave back column 'n' as string; it is int64"),
-    (lambda old, new: new.set_column(1, "n", [[1.5, 2.0]]), "gave back column 'n' as double; it is int64"),
+    (lambda old, new: new.set_column(1, "n", [["1", "2"]]), "returned column 'n' as string; it is int64"),
+    (lambda old, new: new.set_column(1, "n", [[1.5, 2.0]]), "returned column 'n' as double; it is int64"),
     (lambda old, new: new.append_column(DELETE_FLAG, [[1, 0]]), "_hoodie_is_deleted' that is not boolean"),
 ]
 
@@ -238,8 +238,8 @@ def test_a_slow_function_that_comes_on_is_not_given_up() -> None:
 
 def test_a_name_stands_for_its_function_and_others_are_not_known() -> None:
     registry.payload("mine")(add)
-    merger = merger_of("mine", settings=PayloadSettings(fixed=("id",), timeout_s=7))
-    assert isinstance(merger, Own)
-    assert merger.joins.guard.timeout_s == 7
+    merger = make_merger("mine", settings=PayloadSettings(fixed=("id",), timeout_s=7))
+    assert isinstance(merger, UserMerger)
+    assert merger.function.guard.timeout_s == 7
     with pytest.raises(OptionError, match=r"'com.example.Theirs' is not known here: register.*@penstock.payload\('com.example"):
-        merger_of("com.example.Theirs")
+        make_merger("com.example.Theirs")

@@ -1,0 +1,56 @@
+"""`penstock.first_row`: the first row of a key stays until it is deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import delete_flags
+from penstock.merge.kernels.gather import take_rows
+from penstock.merge.kernels.runs import Folded, Runs
+from penstock.merge.ordered import OrderedMerger, drop_before_deletes
+
+
+@dataclass(frozen=True)
+class FirstRow(OrderedMerger):
+    """The first row of a key stays until it is deleted."""
+
+    ordering: str | None = None
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        return self.choose(old, new, Choice.KEEP_OLD)
+
+    def fold(self, runs: Runs) -> Folded:
+        if runs.in_log:
+            # Rows of a log were committed one after another: the first one that came counts, not the least ordering value.
+            return _fold_by_arrival(runs)
+        left, fresh = drop_before_deletes(runs)
+        return Folded(take_rows(left.rows, left.starts), fresh)
+
+
+def _fold_by_arrival(runs: Runs) -> Folded:
+    """Return the row of each run that came first since its key was last deleted; or that delete, if no row came since.
+
+    A delete that is older than the current row does nothing. The loop takes one step per place in a run, over all runs at once.
+    """
+    first = np.full(len(runs), -1)
+    last_delete = np.full(len(runs), -1)
+    active = np.arange(len(runs))
+    deletes = delete_flags(runs.rows)
+    ranks = np.zeros(len(deletes), np.int64) if runs.ranks is None else runs.ranks
+    for place in range(int(runs.lengths.max(initial=0))):
+        active = active[runs.lengths[active] > place]
+        at = runs.starts[active] + place
+        current = first[active]
+        ends = deletes[at] & ((current < 0) | (ranks[at] >= ranks[current]))
+        last_delete[active[ends]] = at[ends]
+        first[active[ends]] = -1
+        begins = ~deletes[at] & (current < 0)
+        first[active[begins]] = at[begins]
+    fresh = (last_delete >= 0) & (first >= 0)
+    if runs.after_delete is not None:
+        fresh |= runs.after_delete & (first >= 0)
+    return Folded(take_rows(runs.rows, np.where(first < 0, last_delete, first)), fresh)

@@ -1,0 +1,75 @@
+"""`penstock.keep_history`: the newest row stays, with its earlier versions in a list column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.merge.kernels.blend import blend, cast_column
+from penstock.merge.kernels.gather import Flags, Positions, find_column, to_array
+from penstock.merge.kernels.lists import concat_lists
+from penstock.merge.kernels.ordering import rank_values
+from penstock.merge.ordered import JoiningMerger
+
+
+@dataclass(frozen=True)
+class KeepHistory(JoiningMerger):
+    """The newest row stays, with its earlier versions in a list column, oldest first.
+
+    The structs of the list hold what is kept of a version: any of the columns, by name. If they hold the ordering column,
+    versions that come late are sorted into their place.
+    """
+
+    column: str
+    ordering: str | None = None
+    #: The most versions that are kept, the newest ones; None: all.
+    limit: int | None = None
+
+    def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
+        kind = self._find_list_type(new.schema)
+        winners = []
+        losers = []
+        for field in new.schema:
+            stored = cast_column(old, field)
+            incoming = new[field.name]
+            winners.append(blend(late, stored, incoming))
+            losers.append(blend(late, incoming, stored))
+        winner = pa.table(winners, schema=new.schema)
+        loser = pa.table(losers, schema=new.schema)
+        # The versions of the older row come before the older row itself, those of the newer row behind it.
+        parts = [loser[self.column], _wrap_in_lists(loser, kind), winner[self.column]]
+        versions = concat_lists(parts, self._make_ranking(kind), self.limit)
+        return winner.set_column(new.schema.get_field_index(self.column), new.schema.field(self.column), versions)
+
+    def _find_list_type(self, schema: pa.Schema) -> pa.ListType:
+        kind = schema.field(self.column).type if self.column in schema.names else None
+        if kind is None or not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+            raise SchemaError(
+                f"column {self.column!r} has to be a list of structs to keep earlier versions of a row; it is {kind}"
+            )
+        return kind
+
+    def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
+        """Return a function that ranks versions by ordering value; None if the structs do not hold the ordering column."""
+        ordering = self.ordering
+        names = [field.name for field in kind.value_type]
+        if ordering is None or ordering.split(".")[0] not in names:
+            return None
+
+        def rank(versions: pa.Array) -> Positions:
+            values = find_column(pa.Table.from_arrays(versions.flatten(), names=names), ordering)
+            return np.zeros(len(versions), np.int64) if values is None else rank_values(values, ordering)
+
+        return rank
+
+
+def _wrap_in_lists(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
+    """Return each row as a list of one struct."""
+    fields = list(kind.value_type)
+    structs = pa.StructArray.from_arrays([to_array(cast_column(rows, field)) for field in fields], fields=fields)
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(rows.num_rows + 1, dtype=np.int32)), structs)
+    return pa.chunked_array([lists.cast(kind)])

@@ -1,0 +1,106 @@
+"""The column `_hoodie_operation`: rows with the operation `D` are deletes, whatever the payload.
+
+`WithOperation` wraps the merger of a table that has the column (`hoodie.allow.operation.metadata.field`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.choice import Choice, Choices
+from penstock.merge.deletes import DELETE_FLAG, check_operations, has_text
+from penstock.merge.kernels.blend import blend
+from penstock.merge.kernels.gather import Flags
+from penstock.merge.kernels.runs import Folded, Runs
+from penstock.merge.merger import Merger
+from penstock.schema import OPERATION_COLUMN
+
+_OPERATIONS = ("I", "-U", "U", "D")
+
+
+@dataclass(frozen=True)
+class WithOperation(Merger):
+    """Any merger, with `_hoodie_operation` as an additional way to say that a row is a delete.
+
+    Penstock's own mergers see these deletes before they decide, because the rows before and behind a delete matter to them.
+    Hudi's payloads do not see them: a row that the payload keeps is not deleted.
+    """
+
+    merger: Merger
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.merger.needs
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.merger.reads, OPERATION_COLUMN)
+
+    @property
+    def ignores_ordering(self) -> bool:
+        return self.merger.ignores_ordering
+
+    @property
+    def logs_deletes_as_rows(self) -> bool:
+        return True
+
+    @property
+    def keeps_partition(self) -> bool:
+        return self.merger.keeps_partition
+
+    @property
+    def builds(self) -> bool:
+        return self.merger.builds
+
+    def is_delete(self, new: pa.Table) -> Flags:
+        return self.merger.is_delete(new) | operation_deletes(new)
+
+    def is_delete_entry(self, new: pa.Table) -> Flags:
+        """Return the delete entries of the wrapped merger. A row with the operation `D` stays a row in a log."""
+        operation_deletes(new)  # raises for an unknown operation, before the row is in a log
+        return self.merger.is_delete_entry(new)
+
+    def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
+        deletes = operation_deletes(new)
+        if self.merger.logs_deletes_as_rows:
+            return self.merger.resolve(old, _set_delete_flags(new, deletes))
+        choices = self.merger.resolve(old, new)
+        return np.where(deletes & (choices != Choice.KEEP_OLD), Choice.DELETE, choices)
+
+    def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        return self.merger.build(old, new)
+
+    def to_stored(self, new: pa.Table) -> pa.Table:
+        return self.merger.to_stored(new)
+
+    def fold(self, runs: Runs) -> Folded:
+        if not self.merger.logs_deletes_as_rows:
+            return self.merger.fold(runs)
+        folded = self.merger.fold(replace(runs, rows=_set_delete_flags(runs.rows, operation_deletes(runs.rows))))
+        return replace(folded, rows=folded.rows.select(runs.rows.column_names))
+
+
+def operation_deletes(rows: pa.Table) -> Flags:
+    """Return which rows have the operation `D`. Writers delete their keys, readers of a log skip them.
+
+    Raises:
+        SchemaError: an operation is none of `I`, `-U`, `U`, `D`.
+    """
+    if OPERATION_COLUMN not in rows.column_names:
+        return np.zeros(rows.num_rows, np.bool_)
+    check_operations(rows[OPERATION_COLUMN], OPERATION_COLUMN, _OPERATIONS)
+    return has_text(rows[OPERATION_COLUMN], "D")
+
+
+def _set_delete_flags(rows: pa.Table, deletes: Flags) -> pa.Table:
+    """Return the rows with a true `_hoodie_is_deleted` in these."""
+    if not deletes.any():
+        return rows
+    if DELETE_FLAG not in rows.column_names:
+        return rows.append_column(DELETE_FLAG, pa.array(deletes))
+    at = rows.schema.get_field_index(DELETE_FLAG)
+    all_true = pa.chunked_array([pa.repeat(True, len(deletes))])
+    return rows.set_column(at, rows.schema.field(at), blend(~deletes, rows[DELETE_FLAG], all_true))

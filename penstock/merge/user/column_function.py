@@ -1,0 +1,45 @@
+"""`@penstock.merger`: a user's function over Arrow tables. Row i of both, and of the table that it returns, has the same key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.deletes import DELETE_FLAG
+from penstock.merge.user.check_rows import check_rows
+from penstock.merge.user.function import JoinedRows
+from penstock.merge.user.guard import CallProgress, Guard
+from penstock.registry import Registered
+
+
+@dataclass(frozen=True)
+class ColumnFunction:
+    """A user's function that takes many pairs of rows at once."""
+
+    registered: Registered
+    guard: Guard
+
+    def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
+        """Call the function, and check what it returns."""
+
+        def call(_: CallProgress) -> Any:
+            return self.registered.function(old, new)
+
+        returned = self.guard.call(call, new)
+        self._check_table(returned, new)
+        return check_rows(self.guard, returned, old, new)
+
+    def begin(self, new: pa.Table) -> JoinedRows:
+        """Return the rows unchanged: the function is called for pairs alone."""
+        return JoinedRows(new, np.zeros(new.num_rows, np.bool_))
+
+    def _check_table(self, returned: Any, new: pa.Table) -> None:
+        if not isinstance(returned, pa.Table):
+            raise self.guard.make_error(f"returned a {type(returned).__name__}, not a pyarrow.Table,", new, 0)
+        if returned.num_rows != new.num_rows:
+            problem = f"returned {returned.num_rows} rows for {new.num_rows} pairs of rows, the first of them"
+            fix = f"Say that a key is gone by a boolean column {DELETE_FLAG!r}, not by leaving it out."
+            raise self.guard.make_error(problem, new, 0, fix)
