@@ -154,7 +154,8 @@ def _sort_by_precedence(runs: Runs) -> Runs:
     if runs.ranks is None:
         return runs
     # A running maximum within each run: an offset per run, greater than any rank, keeps it from reaching into the next run.
-    shifted = runs.ranks + runs.run_of * (int(runs.ranks.max(initial=0)) + 1)
+    ranks = _make_dense(runs.ranks)
+    shifted = ranks + runs.run_of * (int(ranks.max(initial=0)) + 1)
     late = shifted < np.maximum.accumulate(shifted)
     if not late.any():
         return runs
@@ -162,6 +163,16 @@ def _sort_by_precedence(runs: Runs) -> Runs:
     arrival = np.arange(len(late))
     order = np.lexsort((np.where(late, -arrival, arrival), runs.run_of))
     return replace(runs, rows=take_rows(runs.rows, order), ranks=runs.ranks[order])
+
+
+def _make_dense(ranks: Positions) -> Positions:
+    """Return numbers from 0 to the number of rows that compare as the ranks do.
+
+    Ranks of long columns are the values themselves. They may be negative, or so great that a multiple of them overflows.
+    """
+    if ranks.min(initial=0) >= 0 and ranks.max(initial=0) <= len(ranks):
+        return ranks
+    return np.unique(ranks, return_inverse=True)[1]
 
 
 def _read_three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:

@@ -84,6 +84,18 @@ def test_partial_updates_of_a_batch_become_those_of_the_model(rows: list[Row]) -
     assert combine(PartialUpdate("ts"), rows, SCHEMA) == model_batch(rows)
 
 
+@pytest.mark.parametrize("first", [1_700_000_000_000_000, -9], ids=["microseconds", "negative"])
+def test_partial_updates_are_ordered_right_among_many_keys_and_great_or_negative_ordering_values(first: int) -> None:
+    count = 6_000  # that many keys times microseconds since the epoch is more than an int64 holds
+    rows = []
+    for number in range(count):
+        level = 0 if number == 0 else first
+        rows.append({"k": str(number), "ts": level, "a": "older"})
+        rows.append({"k": str(number), "ts": level + 1, "a": "newer"})
+    combined = combine(PartialUpdate("ts"), rows, SCHEMA)
+    assert [row["a"] for row in combined.values()] == ["newer"] * count
+
+
 @settings(deadline=None)
 @given(BATCHES)
 def test_without_ordering_a_batch_is_taken_as_it_came(rows: list[Row]) -> None:
