@@ -1,15 +1,15 @@
-"""Savepoints: a commit whose files stay, so that the table can be restored to it.
+"""Savepoints: the files of a commit are kept, so that the table can be restored to it.
 
-    <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that the commit saw
+    <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that a query as of the commit reads
 
-Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. Where cleaning has taken
-files of a commit already, or is about to, there is no savepoint. A clean may be planned at the same moment: whoever finds the
-other's file on the timeline steps back.
+Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. There is no savepoint of a
+commit that cleaning has deleted files of, or is about to. A clean may be planned at the same moment: the clean and the savepoint
+each look for the other after they are on the timeline, and the one that finds the other steps back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from penstock import clock
@@ -26,63 +26,70 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.savepoint_file import Savepoint, write_savepoint
 from penstock.timeline.store import instant_path, load_timeline, transition
 
+#: Names of files by partition path.
 Files = Mapping[str, tuple[str, ...]]
 
 
 def create_savepoint(table: TableState, time: str | None = None, *, user: str = "", comment: str = "") -> Savepoint:
-    """Make a savepoint of a commit, by default of the newest.
+    """Make a savepoint of a commit.
+
+    Args:
+        time: the commit; the newest one by default.
 
     Raises:
         OptionError: there is no such commit, it has a savepoint, or files of it were cleaned.
-        WriteConflict: a clean that is about to delete files of it was planned meanwhile, or the table is being restored.
-        CorruptFile: a clean cannot be read, so that nobody knows what it took.
+        WriteConflict: a clean that is about to delete files of it was planned concurrently, or the table is being restored.
+        CorruptFile: a clean cannot be read, so that the files it deleted are not known.
     """
     table = reload_timeline(table)
-    time = _checked(table, time)
-    files = _files_at(table, time)
+    time = _choose_commit(table, time)
+    files = _list_files_as_of(table, time)
     cleans = table.timeline.of(Action.CLEAN)
     _check_not_cleaned(table, time, files, cleans)
     savepoint = Savepoint(time, files, user, comment, clock.now_ms())
     inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
-    with suppress(AlreadyExists):  # left by one that died
+    with suppress(AlreadyExists):  # left by a savepoint that died
         table.storage.write_new(instant_path(table.base_path, inflight), b"")
     content = write_savepoint(savepoint)
     try:
         transition(table.storage, table.base_path, inflight, State.COMPLETED, content)
-    except AlreadyExists as e:  # it is ours if the storage repeated a call whose answer was lost
+    except AlreadyExists as e:
+        # The file is this process's own if the storage repeated a call whose answer was lost.
         if table.storage.read(instant_path(table.base_path, inflight.at(State.COMPLETED))) != content:
-            raise _is_there(table, time) from e
+            raise _has_savepoint(table, time) from e
     _step_back_for_cleans(table, savepoint, cleans)
     return savepoint
 
 
 def delete_savepoint(table: TableState, time: str) -> None:
-    """Let go of the files that a savepoint holds.
+    """Delete a savepoint. Cleaning may then delete the files that it held.
 
     Raises:
         OptionError: there is no such savepoint.
     """
     table = reload_timeline(table)
-    if not any(i.time == time for i in table.timeline.of(Action.SAVEPOINT)):
-        raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {_listed(savepoint_times(table))}")
-    _remove(table, time)
+    if not any(savepoint.time == time for savepoint in table.timeline.of(Action.SAVEPOINT)):
+        known = ", ".join(savepoint_times(table)) or "none"
+        raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {known}")
+    _remove_files(table, time)
 
 
-def _remove(table: TableState, time: str) -> None:
+def _remove_files(table: TableState, time: str) -> None:
+    # The completed file first: a crash in between leaves an inflight savepoint, which holds nothing.
     for state in (State.COMPLETED, State.INFLIGHT):
         table.storage.delete(instant_path(table.base_path, Instant(time, Action.SAVEPOINT, state)))
 
 
-def _checked(table: TableState, time: str | None) -> str:
-    """The commit that is meant. Raises OptionError."""
-    if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
+def _choose_commit(table: TableState, time: str | None) -> str:
+    """Return the commit to make a savepoint of: the given one, or the newest. Raises OptionError."""
+    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
         raise WriteConflict(f"{table.base_path} is being restored; finish that with restore(), then make the savepoint")
     newest = table.timeline.last_write
     if newest is None:
         raise OptionError(f"{table.base_path} has no commit that a savepoint could be made of; write to it first")
     time = time or newest.time
     if time in savepoint_times(table):
-        raise _is_there(table, time)
+        raise _has_savepoint(table, time)
     if time not in table.timeline.completed_times:
         first = table.timeline.writes[0].time
         where = "it was archived" if _is_archived(table, time) else "history() lists the commits"
@@ -98,64 +105,80 @@ def _is_archived(table: TableState, time: str) -> bool:
     return any(entry["commitTime"] == time for entry in entries)
 
 
-def _is_there(table: TableState, time: str) -> OptionError:
+def _has_savepoint(table: TableState, time: str) -> OptionError:
     return OptionError(f"commit {time} of {table.base_path} has a savepoint already; delete_savepoint({time!r}) lets go of it")
 
 
-def _listed(times: Iterable[str]) -> str:
-    return ", ".join(times) or "none"
-
-
-def _files_at(table: TableState, time: str) -> Files:
-    """The files of the slices that a reader as of a commit uses, log files with them; every partition is named."""
+def _list_files_as_of(table: TableState, time: str) -> Files:
+    """Return the names of the base and log files that a query as of a commit reads. Every partition is named."""
     seen = visibility(table, time)
-    return {
-        path: tuple(f.name for one in slices for f in (one.base_file, *one.log_files) if f is not None)
-        for path, files in walk_partitions(table.storage, table.base_path)
-        for slices in [latest_merged_slices(group_files(path, files), seen)]
-    }
+    files: dict[str, tuple[str, ...]] = {}
+    for path, listed in walk_partitions(table.storage, table.base_path):
+        names: list[str] = []
+        for file_slice in latest_merged_slices(group_files(path, listed), seen):
+            if file_slice.base_file is not None:
+                names.append(file_slice.base_file.name)
+            names += (log.name for log in file_slice.log_files)
+        files[path] = tuple(names)
+    return files
 
 
 def _check_not_cleaned(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> None:
-    """Refuse a commit that cannot be read in full any more, or soon not."""
+    """Raise OptionError if a clean has deleted files of the commit, or is about to."""
     for instant in cleans:
-        clean = _clean(table, instant)
-        earliest = clean.earliest if isinstance(clean, CleanResult) else clean.earliest.time if clean.earliest else ""
+        earliest = _earliest_kept(_read_clean(table, instant))
         if earliest and time < earliest:
             raise OptionError(
                 f"Could not savepoint commit {time} as this is beyond the lookup window {earliest}: cleaning took files of it. "
                 f"Choose {earliest} or a later commit, and raise hoodie.cleaner.commits.retained to keep more of them"
             )
-    if lost := _first_lost(table, time, files, cleans):
+    lost = _find_lost_file(table, time, files, cleans)
+    if lost is not None:
         raise OptionError(
             f"Could not savepoint commit {time}: {lost}, which that commit needs. Choose a later commit, and raise "
             "hoodie.cleaner.fileversions.retained to keep more versions"
         )
 
 
-def lost_since(table: TableState, time: str) -> str | None:
-    """Which clean took a file that a reader as of a commit needs; None if all of them are there."""
-    return _first_lost(table, time, _files_at(table, time), table.timeline.of(Action.CLEAN))
+def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
+    """Return the earliest commit that a clean keeps readable; an empty text where its policy has none."""
+    if isinstance(clean, CleanResult):
+        return clean.earliest
+    return clean.earliest.time if clean.earliest else ""
 
 
-def _first_lost(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
-    """Which file a clean took that the commit needs. A file group without any file left was replaced, be it by a commit that is
-    archived by now, and so was not seen any more at a commit on the timeline. What a restore undid nobody needs."""
+def find_lost_file(table: TableState, time: str) -> str | None:
+    """Return, as text, which clean deleted which file that a query as of a commit needs; None if all files are there."""
+    return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.of(Action.CLEAN))
+
+
+def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
+    """Return, as text, which clean deleted which file that the commit needs.
+
+    A file group without any file left was replaced, perhaps by a commit that is archived by now, and was not read any more as
+    of a commit on the timeline. Files that a restore has taken back are not needed either.
+
+    Args:
+        files: the files that a query as of the commit finds.
+    """
     seen = visibility(table, time)
-    undone = finished_restores(table)
-    there: dict[str, set[str]] = {}
+    restores = finished_restores(table)
+    present: dict[str, set[str]] = {}  # file ids by partition path
     for instant in cleans:
-        for path, file_id, name in _taken_from(_deleted(_clean(table, instant)), files, time):
-            if any(commit < _slice_of(name)[1] < restored for commit, restored in undone):
+        deleted = _deleted_by(_read_clean(table, instant))
+        for path, file_id, name in _needed_files(deleted, files, time):
+            base_instant = _parse_slice(name)[1]
+            if any(commit < base_instant < restored_at for commit, restored_at in restores):
                 continue
-            if path not in there:
-                there[path] = {_slice_of(f.name)[0] for f in table.storage.list(join(table.base_path, path))}
-            if seen.sees_group(path, file_id) and (file_id in there[path] or (path, file_id) in seen.replaced):
+            if path not in present:
+                present[path] = {_parse_slice(file.name)[0] for file in table.storage.list(join(table.base_path, path))}
+            if seen.sees_group(path, file_id) and (file_id in present[path] or (path, file_id) in seen.replaced):
                 return f"clean {instant.time} took file {name} of partition {path!r}"
     return None
 
 
-def _clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
+def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
+    """Return what a completed clean did, or what a pending one is going to do."""
     path = instant_path(table.base_path, instant)
     try:
         if instant.is_completed:
@@ -163,44 +186,59 @@ def _clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
         path = instant_path(table.base_path, instant.at(State.REQUESTED))
         return read_clean_plan(table.storage.read(path), path)
     except FileNotFoundError:
-        return CleanPlan("")  # finished, or given up, since the timeline was looked at
+        return CleanPlan("")  # completed, or given up, since the timeline was loaded
     except CorruptFile as e:
         raise CorruptFile(f"{e}. Run clean() first, or restore the file from a copy: it may have taken what is needed") from e
 
 
-def _deleted(clean: CleanResult | CleanPlan) -> Files:
-    return clean.files if isinstance(clean, CleanPlan) else {path: one.deleted for path, one in clean.partitions.items()}
+def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
+    if isinstance(clean, CleanPlan):
+        return clean.files
+    return {path: partition.deleted for path, partition in clean.partitions.items()}
 
 
-def _taken_from(deleted: Files, files: Files, time: str) -> Iterable[tuple[str, str, str]]:
-    """Deleted files that are not older than what a commit would be read from: partition path, file id and name."""
-    for path, gone in deleted.items():
-        there: dict[str, str] = {}
-        for name in files.get(path, ()):
-            file_id, base = _slice_of(name)
-            there[file_id] = max(base, there.get(file_id, ""))
-        for name in gone:
-            file_id, base = _slice_of(name)
-            if (file_id and there.get(file_id, "") < base <= time) or name in files.get(path, ()):
+def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the deleted files that a query as of a commit would read, were they there: partition path, file id and name.
+
+    A deleted file is one if it is newer than the slice that the query finds of its file group.
+    """
+    for path, deleted_names in deleted.items():
+        present_names = files.get(path, ())
+        present: dict[str, str] = {}  # newest base instant by file id
+        for name in present_names:
+            file_id, base_instant = _parse_slice(name)
+            present[file_id] = max(base_instant, present.get(file_id, ""))
+        for name in deleted_names:
+            file_id, base_instant = _parse_slice(name)
+            is_newer = bool(file_id) and present.get(file_id, "") < base_instant <= time
+            if is_newer or name in present_names:
                 yield path, file_id, name
 
 
-def _slice_of(name: str) -> tuple[str, str]:
-    """File id and base instant of a data file; empty texts for another file."""
-    if base := parse_base_name(name):
+def _parse_slice(name: str) -> tuple[str, str]:
+    """Return the file id and base instant of a data file; empty texts for another file."""
+    base = parse_base_name(name)
+    if base is not None:
         return base.file_id, base.instant
     log = parse_log_name(name)
-    return (log.file_id, log.base_instant) if log else ("", "")
+    if log is not None:
+        return log.file_id, log.base_instant
+    return "", ""
 
 
 def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterable[Instant]) -> None:
-    """Take the savepoint back if a clean was planned that did not know of it and deletes what it holds."""
-    times = {i.time for i in known}
-    new = [i for i in load_timeline(table.storage, table.base_path).of(Action.CLEAN) if i.time not in times]
-    for instant in new:
-        gone = _deleted(_clean(table, instant))
-        if any(set(names) & set(savepoint.files.get(path, ())) for path, names in gone.items()):
-            _remove(table, savepoint.instant)
+    """Delete the savepoint and raise WriteConflict if a clean that deletes its files was planned without knowing of it.
+
+    Args:
+        known: the cleans that were on the timeline when the savepoint was made.
+    """
+    known_times = {instant.time for instant in known}
+    for instant in load_timeline(table.storage, table.base_path).of(Action.CLEAN):
+        if instant.time in known_times:
+            continue
+        deleted = _deleted_by(_read_clean(table, instant))
+        if any(set(names) & set(savepoint.files.get(path, ())) for path, names in deleted.items()):
+            _remove_files(table, savepoint.instant)
             raise WriteConflict(
                 f"clean {instant.time} of {table.base_path} was planned at the same time and deletes files of commit "
                 f"{savepoint.instant}; make a savepoint of a later commit"

@@ -1,13 +1,13 @@
-"""The lifetime of partitions: which of them are old enough to go. They go by a replace commit, see `write/expire.py`.
+"""Partitions with a time to live: which of them have expired. `door/expire.py` deletes them by a replace commit.
 
-A partition's age counts from the newest file slice in it, or from the write that made it. A slice keeps its time while logs
-are added to it, so partitions with logs are held against the commits on the timeline too: one that was written to lately
-stays, where Hudi would let it go. What a table service is about to rewrite stays for the next run.
+The age of a partition counts from its newest file slice, or from the write that made it. A slice keeps its base instant while
+logs are added to it. So partitions with logs are also compared with the commits on the timeline: a partition that was written
+to lately stays, where Hudi would delete it. A partition that a pending plan is about to rewrite stays until the next run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from penstock import clock
@@ -24,34 +24,46 @@ _BY_CREATION = "KEEP_BY_CREATION_TIME"
 
 
 def expired_partitions(table: TableState, now: datetime | None = None) -> list[str]:
-    """Partitions whose time is over, as many of them as one commit may take out.
+    """Return the partitions that have expired, at most as many as one commit may delete.
 
     Args:
         now: the wall clock in the zone of the timeline.
     """
-    days = table.options[o.TTL_DAYS]
     options = table.options
+    days = options[o.TTL_DAYS]
     if days <= 0 or not table.config.partition_fields:
         return []
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
-    before = format_time(now - timedelta(days=days))
+    cutoff = format_time(now - timedelta(days=days))
     selected = [path for path in options[o.TTL_SELECTED] if is_partition(table, path)]
     slices = merged_slices(table, selected if options[o.TTL_SELECTED] else None)
-    busy = {path for path, _ in pending_groups(table)}
+    pending_paths = {path for path, _ in pending_groups(table)}
     if options[o.TTL_STRATEGY] == _BY_CREATION:
-        old = [path for path in slices if (made := read_creation_instant(table.storage, table.base_path, path)) and made < before]
+        expired = _created_before(table, slices, cutoff)
     else:
-        old = [path for path, its in slices.items() if max(one.base_instant for one in its) < before]
-        old = _without_late_logs(table, old, slices, before)
-    return sorted(path for path in old if path not in busy)[: options[o.TTL_MAX_PARTITIONS]]
+        expired = _written_before(table, slices, cutoff)
+    return sorted(expired - pending_paths)[: options[o.TTL_MAX_PARTITIONS]]
 
 
-def _without_late_logs(table: TableState, paths: Iterable[str], slices: dict[str, list[FileSlice]], since: str) -> list[str]:
-    """Leave out partitions whose logs have been written to since a time; only where there are logs commits are read."""
-    found = set(paths)
-    if not any(one.log_files for path in found for one in slices[path]):
-        return list(found)
-    for instant in table.timeline.writes:
-        if instant.time >= since:
-            found -= set(read_metadata(table.storage, table.base_path, instant).by_partition())
-    return list(found)
+def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: str) -> set[str]:
+    created_before = set()
+    for path in partition_paths:
+        created = read_creation_instant(table.storage, table.base_path, path)
+        if created and created < cutoff:
+            created_before.add(path)
+    return created_before
+
+
+def _written_before(table: TableState, slices: Mapping[str, Sequence[FileSlice]], cutoff: str) -> set[str]:
+    """Return the partitions without a slice or log file since a time. Commits are read only if there are logs."""
+    old = {path for path, file_slices in slices.items() if max(s.base_instant for s in file_slices) < cutoff}
+    if not any(_has_logs(slices[path]) for path in old):
+        return old
+    for write in table.timeline.writes:
+        if write.time >= cutoff:
+            old -= read_metadata(table.storage, table.base_path, write).by_partition().keys()
+    return old
+
+
+def _has_logs(slices: Iterable[FileSlice]) -> bool:
+    return any(file_slice.log_files for file_slice in slices)

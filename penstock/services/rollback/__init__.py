@@ -1,5 +1,5 @@
-"""Rollback: what a failed write left is removed, and the timeline says so.
+"""Rollback: remove what a failed write left, and record it on the timeline.
 
-`failed.py` finds the writes that failed, `asked.py` takes one that a user names; `plan.py` says what goes, `run.py`
-removes it, and `index.py` tells an index that keeps entries.
+`failed_writes.py` finds the writes that failed, `requested.py` takes one that a user names; `plan.py` says what is removed,
+`run.py` removes it, and `index_entries.py` undoes the entries of an index that keeps any. `service.py` is the table service.
 """

@@ -1,4 +1,8 @@
-"""Which writes have failed, and their rollback before a new write begins: at once, or when a writer gives no sign of life."""
+"""Which writes have failed, and their rollback.
+
+Under the eager policy a new write rolls back every pending write before it begins. Under the lazy policy a pending write is
+rolled back when its heartbeat is too old.
+"""
 
 from __future__ import annotations
 
@@ -19,45 +23,46 @@ from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path
 
-#: After this long nobody is at work any more in a folder for temporary files that belongs to no instant.
+#: A temporary file or folder of no instant is a leftover when it was not modified for this long.
 _ABANDONED_MS = 24 * 60 * 60 * 1000
 
 
 def roll_back_failed(table: TableState) -> TableState:
-    """Undo every write that did not finish, as far as the policy for failed writes lets a new write do so.
+    """Roll back every pending write, if the policy for failed writes is eager, and delete temporary files of no pending write.
 
     Returns:
         The table with its timeline as it is afterwards. The rollbacks' instants are earlier than any taken from then on.
     """
-    temporary = table.storage.list(
-        join(table.base_path, FOLDER, TEMP)
-    )  # before the timeline: an instant is older than its folder
+    # Listed before the timeline is loaded. An instant is on the timeline before its temporary folder is made, so a folder that
+    # is listed here and whose instant is not pending below belongs to a write that is over.
+    temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
     table = reload_timeline(table)
-    if any(not i.is_completed for i in table.timeline.of(Action.RESTORE)):
-        return table  # what it takes back looks unfinished, and is the restore's own business; nobody writes before it is done
+    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
+        return table  # what a restore takes back looks pending, and only the restore may remove it
     if _policy(table) == "EAGER" and table.timeline.pending:
         resume_rollbacks(table)
         for instant in reversed(failed_writes(reload_timeline(table))):
             roll_back(table, instant)
         table = reload_timeline(table)
-    _clear(table.storage, [f for f in temporary if _is_leftover(f, table)])
+    _delete_all(table.storage, [entry for entry in temporary_files if _is_leftover(entry, table)])
     return table
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
-    """Whether a temporary file or folder belongs to a write that is over, one way or the other."""
+    """Whether a temporary file or folder belongs to a write that is completed or was rolled back."""
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
     if entry.name.endswith(REPLACED_SUFFIX):
         return True
-    if entry.name.lstrip(".").startswith(OVERWRITE):  # a new table that is written aside, or the note which one is next
-        aside = replace(table, base_path=entry.path)
-        return not (is_alive(aside, OVERWRITE) if entry.is_dir else is_recent(table, entry))
+    if entry.name.lstrip(".").startswith(OVERWRITE):
+        # A folder is a new table that is written aside, and has a heartbeat. A file is the note which table is next.
+        new_table = replace(table, base_path=entry.path)
+        return not (is_alive(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
     return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
 
 
-def _clear(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
+def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
     for entry in leftovers:
         if entry.is_dir:
             storage.delete_tree(entry.path)
@@ -66,33 +71,37 @@ def _clear(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
 
 
 def roll_back_expired(table: TableState) -> None:
-    """Under the lazy policy: undo writes whose writer has not given a sign of life for too long."""
-    silent = [i for i in failed_writes(table) if not is_alive(table, i.time)]
-    table = reload_timeline(table)  # after the look at heartbeats: a writer that has just finished has none any more either
+    """Roll back writes whose heartbeat is too old. For the lazy policy."""
+    dead = [write for write in failed_writes(table) if not is_alive(table, write.time)]
+    # Loaded after the heartbeats were read: a writer that has just completed deletes its heartbeat too, and is not dead.
+    table = reload_timeline(table)
     resume_rollbacks(table)
     pending = set(failed_writes(reload_timeline(table)))
-    for instant in reversed(silent):
+    for instant in reversed(dead):
         if instant in pending:
             roll_back(table, instant)
 
 
 def failed_writes(table: TableState) -> list[Instant]:
-    """Pending commits, delta commits and replace commits; plans of table services wait for their own run."""
-    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and not is_service(table, i)]
+    """Return the pending writes. Plans of table services are none: they are pending until they are run."""
+    return [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS and not runs_a_plan(table, instant)]
 
 
-def is_service(table: TableState, instant: Instant) -> bool:
-    """Whether an instant carries out a plan of a table service: a compaction, or a clustering."""
+def runs_a_plan(table: TableState, instant: Instant) -> bool:
+    """Whether an instant carries out a plan of a table service: a compaction, log compaction or clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
         return instant.action not in WRITE_ACTIONS
     return clustering_of(table, instant) is not None
 
 
 def resume_rollbacks(table: TableState) -> None:
-    """Finish rollbacks that died; a plan that cannot be read was never begun and goes.
+    """Finish rollbacks that died.
 
-    Those of table services' plans are left to the services, which wait for them. Once the service is done, one that was not
-    begun goes: it was for a run before. One that was begun undoes what was done.
+    A requested rollback whose plan cannot be read was never begun, and is deleted.
+
+    The rollback of a table service's run is left to the service, which resumes it before it runs the plan again. If the service
+    has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is finished: it
+    has begun to delete files of what completed.
     """
     for rollback in table.timeline.of(Action.ROLLBACK):
         if rollback.is_completed:
@@ -106,12 +115,13 @@ def resume_rollbacks(table: TableState) -> None:
                 raise CorruptFile(f"rollback {rollback.file_name} was begun, but its plan {path} cannot be read: {e}") from e
             table.storage.delete(path)
             continue
-        is_done = failed.time in table.timeline.completed_times
-        if is_service(table, failed) and not (is_done and rollback.state is State.INFLIGHT):
-            if is_done:
+        if not runs_a_plan(table, failed):
+            run_rollback(table, rollback, plan)
+        elif failed.time in table.timeline.completed_times:
+            if rollback.state is State.INFLIGHT:
+                run_rollback(table, rollback, plan)
+            else:
                 table.storage.delete(path)
-            continue
-        run_rollback(table, rollback, plan)
 
 
 def _policy(table: TableState) -> str:

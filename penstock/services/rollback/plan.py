@@ -1,6 +1,7 @@
-"""What a rollback is to remove: known from the write's markers, or by listing.
+"""What a rollback removes: read from the write's markers, or found by listing.
 
-A completed write has no markers any more; the option `hoodie.rollback.using.markers` may say that others are listed too.
+A completed write has no markers any more. With `hoodie.rollback.using.markers=false` pending writes are found by listing too.
+A plan is Hudi's `HoodieRollbackPlan`: one request per file, or per slice whose log needs a rollback block.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from penstock.timeline.store import instant_path
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
-    """What undoing a write removes, and what it takes back in logs."""
+    """Plan which files the rollback of a write deletes, and to which logs it adds a rollback block."""
     if instant.state is State.REQUESTED:
-        requests: list[dict[str, Any]] = []
-    elif instant.state is State.INFLIGHT and (table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION):
-        # a log compaction says nowhere else which logs it has added to
-        requests = _announced(table, read_markers(table.storage, table.base_path, instant.time))
+        requests: list[dict[str, Any]] = []  # data files are written from inflight on
+    elif instant.state is State.INFLIGHT and _uses_markers(table, instant):
+        requests = _requests_by_markers(table, read_markers(table.storage, table.base_path, instant.time))
     else:
-        requests = _listed(table, instant)
+        requests = _requests_by_listing(table, instant)
     return {
         "instantToRollback": {"commitTime": instant.time, "action": instant.action.value},
         "RollbackRequests": requests,
@@ -35,30 +35,39 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
     }
 
 
-def _announced(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
-    """A request for each marker that names a data file."""
+def _uses_markers(table: TableState, instant: Instant) -> bool:
+    # Of a log compaction only the markers say to which logs it has added files.
+    return table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION
+
+
+def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
+    """Return a request for each marker that names a data file."""
     requests = []
-    for marker in sorted(markers, key=lambda m: m.file_path):
-        path, _, file = marker.file_path.rpartition("/")
-        if (log := parse_log_name(file)) is not None:
-            requests.append(_taking_back(table, path, log.file_id, log.base_instant, {file: 1}))
-        elif (base := parse_base_name(file)) is None:
+    for marker in sorted(markers, key=lambda marker: marker.file_path):
+        path, _, file_name = marker.file_path.rpartition("/")
+        log = parse_log_name(file_name)
+        if log is not None:
+            requests.append(_add_block_request(table, path, log.file_id, log.base_instant, {file_name: 1}))
             continue
-        elif marker.kind is MarkerType.APPEND:  # as Hudi wrote it once: the name stands for the slice's log, whichever file
-            requests.append(_taking_back(table, path, base.file_id, base.instant, {}))
+        base = parse_base_name(file_name)
+        if base is None:
+            continue
+        if marker.kind is MarkerType.APPEND:
+            # As older releases of Hudi write it: the name of the base file stands for the log of its slice, whichever file.
+            requests.append(_add_block_request(table, path, base.file_id, base.instant, {}))
         else:
-            requests.append(_deleting(path, base.file_id, base.instant, join(table.base_path, path, file)))
+            requests.append(_delete_request(path, base.file_id, base.instant, join(table.base_path, path, file_name)))
     return requests
 
 
-def _deleting(path: str, file_id: str, base_instant: str, file: str) -> dict[str, Any]:
+def _delete_request(path: str, file_id: str, base_instant: str, file: str) -> dict[str, Any]:
     return _request(path, file_id, base_instant) | {"filesToBeDeleted": [file]}
 
 
-def _taking_back(table: TableState, path: str, file_id: str, base_instant: str, logs: Mapping[str, int]) -> dict[str, Any]:
-    """A request to add a rollback block to a slice's log. Where no log file is known it names the folder, as Hudi does."""
-    unnamed = {join(table.base_path, path): 1}
-    return _request(path, file_id, base_instant) | {"logBlocksToBeDeleted": dict(logs) or unnamed}
+def _add_block_request(table: TableState, path: str, file_id: str, base_instant: str, logs: Mapping[str, int]) -> dict[str, Any]:
+    """Return a request to add a rollback block to a slice's log. Without a known log file it names the folder, as Hudi does."""
+    folder = {join(table.base_path, path): 1}
+    return _request(path, file_id, base_instant) | {"logBlocksToBeDeleted": dict(logs) or folder}
 
 
 def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
@@ -71,56 +80,60 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
     }
 
 
-def _listed(table: TableState, instant: Instant) -> list[dict[str, Any]]:
-    """Requests for what a listing shows of a write: files with its time as their base instant, and logs it has added to.
+def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, Any]]:
+    """Return requests for the files that have the write's time as their base instant, and for the logs that it has added to.
 
-    Which slices that were may stand in what the write says about itself; our log files tell it by their names. Two attempts of a
-    task may have made the same file group. A compaction did not write the logs that have its time.
+    The commit metadata or workload profile of the write names those logs; log files of Penstock also name the write. Files of
+    one file group may come twice, from two attempts of a task. Log files with the time of a compaction are not its own:
+    later writes have put them on top of its base files.
     """
     is_delta = instant.action.family is Action.DELTA_COMMIT
-    stats: dict[str, list[WriteStat]] = written_by(table, instant).by_partition() if is_delta else {}
+    stats: dict[str, list[WriteStat]] = read_written(table, instant).by_partition() if is_delta else {}
     requests: list[dict[str, Any]] = []
     for path, files in walk_partitions(table.storage, table.base_path):
-        newest: dict[str, str] = {}
-        named: dict[str, dict[str, int]] = {}
+        newest: dict[str, str] = {}  # base instant by file id, up to the write's time
+        own_logs: dict[str, dict[str, int]] = {}  # log files by file id whose names say that the write made them
         for file in files:
             name: BaseName | LogName | None = parse_base_name(file.name) or parse_log_name(file.name)
             if name is None:
                 continue
             base_instant = name.instant if isinstance(name, BaseName) else name.base_instant
             if base_instant == instant.time and (is_delta or isinstance(name, BaseName)):
-                requests.append(_deleting(path, name.file_id, base_instant, join(table.base_path, path, file.name)))
+                requests.append(_delete_request(path, name.file_id, base_instant, join(table.base_path, path, file.name)))
             if base_instant <= instant.time:
                 newest[name.file_id] = max(newest.get(name.file_id, ""), base_instant)
             if is_delta and isinstance(name, LogName) and is_log_token_of(name.write_token, instant.time):
-                named.setdefault(name.file_id, {})[file.name] = 1
-        requests += _added_to(table, path, stats.get(path, []), newest, instant.time, named)
+                own_logs.setdefault(name.file_id, {})[file.name] = 1
+        requests += _requests_for_logs(table, path, stats.get(path, []), newest, instant.time, own_logs)
     return requests
 
 
-def _added_to(
+def _requests_for_logs(
     table: TableState,
     path: str,
     stats: Sequence[WriteStat],
     newest: Mapping[str, str],
     time: str,
-    named: Mapping[str, Mapping[str, int]],
+    own_logs: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
-    """A request for each file group that the write may have added log files to; new ones went with their files.
+    """Return a request for each older slice that the write may have added log files to. Its own slices are deleted as a whole.
 
     Args:
-        named: log files by file id whose names say that the write made them.
+        newest: the newest base instant of each file group, up to the write's time.
+        own_logs: log files by file id whose names say that the write made them.
     """
-    logs = {file_id: dict(its) for file_id, its in named.items() if newest[file_id] < time}
+    logs = {file_id: dict(names) for file_id, names in own_logs.items() if newest[file_id] < time}
     for stat in stats:
         if stat.prev_commit != "null" and newest.get(stat.file_id, time) < time:
-            name = (stat.path or "").rpartition("/")[2]
-            logs.setdefault(stat.file_id, {}).update({name: max(1, stat.total_write_bytes)} if parse_log_name(name) else {})
-    return [_taking_back(table, path, file_id, newest[file_id], named) for file_id, named in sorted(logs.items())]
+            names = logs.setdefault(stat.file_id, {})
+            file_name = (stat.path or "").rpartition("/")[2]
+            if parse_log_name(file_name):
+                names[file_name] = max(1, stat.total_write_bytes)
+    return [_add_block_request(table, path, file_id, newest[file_id], names) for file_id, names in sorted(logs.items())]
 
 
-def written_by(table: TableState, instant: Instant) -> CommitMetadata:
-    """What a write says it did, or was about to do; nothing where it says nothing."""
+def read_written(table: TableState, instant: Instant) -> CommitMetadata:
+    """Return what a write has written, or was about to write, as its file says; empty metadata if the file says nothing."""
     try:
         content = table.storage.read(instant_path(table.base_path, instant))
     except FileNotFoundError:

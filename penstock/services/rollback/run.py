@@ -1,12 +1,11 @@
-"""Runs a rollback: the plan goes onto the timeline, files go, the timeline says so.
+"""Running a rollback: put its plan on the timeline, remove files, record it on the timeline.
 
     <r>.rollback.requested (the plan) → inflight → files removed → the failed instant's files removed → <r>.rollback
 
-The plan is written before anything is touched, so a rollback that dies is taken up again under the same instant. What to
-remove is known from the write's markers, or, for a completed write and where the option says so, by listing.
+The plan is written before anything is removed, so a rollback that died is resumed under the same instant.
 
 Base files are deleted. A log file that was added to an existing slice stays, as with Hudi, and a log file behind it says that
-the failed write's blocks do not count; readers that come later, when the timeline no longer knows that write, need to be told.
+the blocks of the failed write do not count. Later readers need that, when the timeline no longer knows the write.
 """
 
 from __future__ import annotations
@@ -36,11 +35,17 @@ _PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) -> str:
-    """Undo one write, finished or not; gives the rollback's own instant.
+    """Roll back one write, completed or pending.
 
     Args:
-        keeps_plan: whether only the run of a clustering is undone, and its plan stays. That of a compaction always does.
+        keeps_plan: whether only the run of a clustering is rolled back, and its plan stays. The plan of a compaction always
+            stays.
+
+    Returns:
+        The instant of the rollback.
     """
+    # Sealed before the plan is made: no task can announce a file that the plan misses. A writer that is alive after all finds
+    # its write sealed and does not publish it.
     seal(table.storage, table.base_path, instant.time)
     plan = plan_rollback(table, instant)
     content = write_container("HoodieRollbackPlan", plan)
@@ -55,17 +60,21 @@ def run_rollback(
     """Carry out a rollback plan, from wherever an earlier attempt stopped.
 
     Args:
-        was_published: whether what is undone may have been a part of the table.
-        keeps_plan: whether the plan of what is undone stays, to be run again.
+        was_published: whether the failed write may have been part of the table.
+        keeps_plan: whether the plan of the failed run stays, to be run again.
+
+    Returns:
+        The instant of the rollback.
     """
     started = clock.monotonic_s()
     storage = table.storage
     base_path = table.base_path
     failed = target_of(plan)
     if rollback.state is State.REQUESTED:
-        with suppress(AlreadyExists):  # somebody else takes it up at the same time
+        with suppress(AlreadyExists):  # another process resumes it at the same time
             transition(storage, base_path, rollback, State.INFLIGHT)
-    storage.delete(instant_path(base_path, failed))  # un-published first: nobody may see half of it
+    # The completed file goes first, so that no reader sees a part of the write.
+    storage.delete(instant_path(base_path, failed))
     partitions = _remove_files(table, plan["RollbackRequests"] or [], rollback.time, failed.time)
     if not is_lazy(table):
         for path in sorted(partitions, reverse=True):
@@ -73,8 +82,10 @@ def run_rollback(
     sync_index(table, failed.time, plan["RollbackRequests"] or [], was_published=was_published)
     if failed.action is Action.REPLACE_COMMIT:
         drop_changed(table, failed.time)
-    for state in (State.INFLIGHT,) if keeps_plan or failed.action in _PLANNED else (State.INFLIGHT, State.REQUESTED):
-        storage.delete(instant_path(base_path, failed.at(state)))
+    # Only when nothing of the write is left, its pending files go: until then another process can roll it back again.
+    storage.delete(instant_path(base_path, failed.at(State.INFLIGHT)))
+    if not keeps_plan and failed.action not in _PLANNED:
+        storage.delete(instant_path(base_path, failed.at(State.REQUESTED)))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
     metadata = {
@@ -92,7 +103,7 @@ def run_rollback(
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
-    """The write that a plan undoes, as if it had been completed. Raises CorruptFile."""
+    """Return the write that a plan rolls back, in the completed state. Raises CorruptFile."""
     try:
         target = plan["instantToRollback"]
         return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
@@ -101,14 +112,15 @@ def target_of(plan: Mapping[str, Any]) -> Instant:
 
 
 def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
-    """Delete what the plan names, or add rollback blocks; a file that is not there was never made, or is already gone.
+    """Delete the files that a plan names, or add rollback blocks. Return what was done, by partition path.
 
-    Plans name files in full, with or without a scheme, and the table may have been moved: the last part counts.
+    A file that is not there was never made, or is deleted already. Plans name files in full, with or without a scheme, and the
+    table may have been moved since: the last part of the name counts.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for one in requests:
-        path = one["partitionPath"]
-        partition = found.setdefault(
+    partitions: dict[str, dict[str, Any]] = {}
+    for rollback_request in requests:
+        path = rollback_request["partitionPath"]
+        partition = partitions.setdefault(
             path,
             {
                 "partitionPath": path,
@@ -118,28 +130,32 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time
                 "logFilesFromFailedCommit": {},
             },
         )
-        for file in one["filesToBeDeleted"]:
-            here = join(table.base_path, path, file.rsplit("/", 1)[-1])
-            if table.storage.delete(here):
-                partition["successDeleteFiles"].append(here)
-        logs = one["logBlocksToBeDeleted"]
-        if logs and not one["filesToBeDeleted"] and _may_be_there(table, path, logs):
-            folder = join(table.base_path, path)
-            slice_ = (one["fileId"], one["latestBaseInstant"])
-            added, size = add_rollback_block(table.storage, folder, *slice_, time=time, target=target)
+        folder = join(table.base_path, path)
+        for planned_path in rollback_request["filesToBeDeleted"]:
+            file = join(folder, planned_path.rsplit("/", 1)[-1])
+            if table.storage.delete(file):
+                partition["successDeleteFiles"].append(file)
+        logs = rollback_request["logBlocksToBeDeleted"]
+        if logs and not rollback_request["filesToBeDeleted"] and _may_exist(table, path, logs):
+            added, size = add_rollback_block(
+                table.storage, folder, rollback_request["fileId"], rollback_request["latestBaseInstant"], time=time, target=target
+            )
             partition["rollbackLogFiles"][added] = size
-            partition["logFilesFromFailedCommit"] |= {name: n for name, n in logs.items() if _log_named(name)}
-    return found
+            partition["logFilesFromFailedCommit"] |= {name: size for name, size in logs.items() if _log_file_name(name)}
+    return partitions
 
 
-def _may_be_there(table: TableState, path: str, logs: Iterable[str]) -> bool:
-    """Whether a log file that a plan names was made; where it names none, there may be one."""
-    names = [_log_named(text) for text in logs]
-    return any(name is None or table.storage.stat(join(table.base_path, path, name)) is not None for name in names)
+def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
+    """Whether one of the log files that a plan names exists. A plan that names a folder does not know its log file."""
+    for text in logs:
+        name = _log_file_name(text)
+        if name is None or table.storage.stat(join(table.base_path, path, name)) is not None:
+            return True
+    return False
 
 
-def _log_named(text: str) -> str | None:
-    """The log file that a plan names, in full or not."""
+def _log_file_name(text: str) -> str | None:
+    """Return the name of the log file that a plan names, in full or not; None if the text is not a log file."""
     name = text.rsplit("/", 1)[-1]
     return name if parse_log_name(name) else None
 
@@ -147,12 +163,12 @@ def _log_named(text: str) -> str | None:
 def add_rollback_block(
     storage: Storage, folder: str, file_id: str, base_instant: str, *, time: str, target: str
 ) -> tuple[str, int]:
-    """A log file behind the others of a slice, which takes back what a write put into them; gives its path and size."""
+    """Add a log file to a slice whose only block takes back the blocks of a write. Return its path and size."""
     block = encode_rollback_block(instant=time, target_instant=target)
     while True:
         names = [name for file in storage.list(folder) if (name := parse_log_name(file.name)) is not None]
         version = next_log_version(names, file_id, base_instant)
         path = join(folder, log_file_name(file_id, base_instant, version, UNKNOWN_WRITE_TOKEN))
-        with suppress(AlreadyExists):  # somebody else rolls back as well: two blocks that say the same do no harm
+        with suppress(AlreadyExists):  # another process rolls back too: two blocks that say the same do no harm
             storage.write_new(path, block)
             return path, len(block)

@@ -18,7 +18,7 @@ from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
 from penstock.services.rollback.requested import roll_back_to
-from penstock.services.savepoint import create_savepoint, delete_savepoint, lost_since
+from penstock.services.savepoint import create_savepoint, delete_savepoint, find_lost_file
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, write_restore_plan
@@ -177,7 +177,7 @@ def test_a_commit_is_savepointed_although_a_group_was_cleaned_that_an_archived_c
     assert clean(None, history.table(**keep), Stages("", "off"))
     assert archive(history.table(**keep)) is not None
     assert not any(name.startswith(at(2)) for name in history.instants())
-    assert lost_since(history.table(), at(4)) is None
+    assert find_lost_file(history.table(), at(4)) is None
     assert create_savepoint(history.table()).files == {"p": (base("c-0", 2),), "q": (base("b-0", 5),)}
 
 
@@ -190,7 +190,7 @@ def test_what_was_cleaned_before_a_restore_undid_it_is_not_missed_by_later_commi
     assert base(G, 4) in taken
     go_back(history.table(), 2)
     history.commits((20, 21), f"b/{H}")  # the newest version in a is the savepoint's, older than what was cleaned
-    assert lost_since(history.table(), at(20)) is None
+    assert find_lost_file(history.table(), at(20)) is None
     assert create_savepoint(history.table(), at(20)).files["a"] == (base(G, 2),)
     assert roll_back_to(history.table(), at(21))
 
