@@ -1,6 +1,6 @@
-"""How a table is doing: a few numbers, each with what to do where one is bad. Nothing is written, no data file is opened.
+"""The health of a table: a few numbers, each with a suggestion where it is bad.
 
-The listing, the timeline and the commits that wrote the current files are all that is looked at.
+Reads the listing, the timeline and the commits that wrote the current files. Opens no data file, writes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from penstock import clock
 from penstock import options as o
@@ -22,11 +23,14 @@ from penstock.timeline.archive import archive_files
 from penstock.timeline.instant import Action, Instant, State, parse_time
 from penstock.timeline.store import read_metadata
 
-#: Where a number begins to be bad.
-_SMALL_SHARE = 0.5
-_LOG_RATIO = 0.5
-_FEW_ROWS = 10_000
-_DAYS_WITHOUT_CLEAN = 7
+# Where a number begins to be bad. Rules of thumb.
+#: Share of base files that are small.
+_SMALL_SHARE_MAX = 0.5
+#: Bytes of logs to bytes of base files.
+_LOG_RATIO_MAX = 0.5
+_ROWS_PER_FILE_MIN = 10_000
+_DAYS_WITHOUT_CLEAN_MAX = 7
+#: With fewer files than this, their size does not matter.
 _FILES_TO_MATTER = 10
 
 
@@ -36,19 +40,24 @@ class Finding:
 
     measure: str
     value: str
-    #: What to do about it; empty where all is well.
+    #: What to do about it; empty where the number is good.
     suggestion: str = ""
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is to be done."""
+        """Whether the number is good."""
         return not self.suggestion
 
 
 def check_health(table: TableState, now: datetime | None = None) -> list[Finding]:
-    """The findings, in the order they are shown in. The table's timeline was loaded just now."""
+    """Return the findings, in the order they are shown in.
+
+    Args:
+        table: with its timeline just loaded.
+        now: the wall clock in the zone of the timeline.
+    """
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
-    slices = [one for its in merged_slices(table).values() for one in its]
+    slices = list(chain.from_iterable(merged_slices(table).values()))
     return [
         _small_files(table, slices),
         _rows_per_file(table, slices),
@@ -61,60 +70,64 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
 
 def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     limit = table.options[o.SMALL_FILE_LIMIT]
-    sizes = [one.base_file.size_bytes for one in slices if one.base_file is not None]
+    sizes = [file_slice.base_file.size_bytes for file_slice in slices if file_slice.base_file is not None]
     small = sum(size < limit for size in sizes)
     count = len(sizes)
-    is_bad = count >= _FILES_TO_MATTER and small > count * _SMALL_SHARE
+    is_bad = count >= _FILES_TO_MATTER and small > count * _SMALL_SHARE_MAX
     text = (
-        f"run cluster(), write more rows at once, or choose coarser partitions: files below {format_bytes(limit)} cost a read "
-        "more than they give"
+        f"run cluster(), write more rows at once, or choose coarser partitions: files below {format_bytes(limit)} take longer "
+        "to open than to read"
     )
     return Finding("small files", f"{small:,} of {count:,}", text if is_bad else "")
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """From the commits that wrote the files; those of archived ones are not known."""
-    times = {one.base_instant for one in slices if one.base_file is not None}
-    commits = [read_metadata(table.storage, table.base_path, i) for i in table.timeline.writes if i.time in times]
-    rows = {(s.path or "").rpartition("/")[2]: s.num_writes for commit in commits for s in commit.stats}
-    known = [rows[name] for one in slices if one.base_file and (name := one.base_file.path.rpartition("/")[2]) in rows]
+    """Count the rows of the current base files, as their commits say. Those of archived commits are not known."""
+    base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
+    times = {base_file.instant for base_file in base_files}
+    rows_by_name: dict[str, int] = {}
+    for write in table.timeline.writes:
+        if write.time in times:
+            for stat in read_metadata(table.storage, table.base_path, write).stats:
+                rows_by_name[(stat.path or "").rpartition("/")[2]] = stat.num_writes
+    known = [rows_by_name[base_file.name] for base_file in base_files if base_file.name in rows_by_name]
     if not known:
         return Finding("rows per file", "not known")
     mean = sum(known) // len(known)
-    is_bad = len(known) >= _FILES_TO_MATTER and mean < _FEW_ROWS
+    is_bad = len(known) >= _FILES_TO_MATTER and mean < _ROWS_PER_FILE_MIN
     return Finding("rows per file", f"{mean:,}", "few rows lie in many files: use fewer partitions" if is_bad else "")
 
 
 def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
     if not table.is_merge_on_read:
         return Finding("log to base size", "no logs: a copy-on-write table")
-    logs = sum(one.log_bytes for one in slices)
-    bases = sum(one.base_bytes for one in slices)
-    share = f" ({logs / bases:.0%})" if bases else ""
-    is_bad = logs > bases * _LOG_RATIO and logs > 0
-    text = f"{format_bytes(logs)} to {format_bytes(bases)}{share}"
+    log_bytes = sum(file_slice.log_bytes for file_slice in slices)
+    base_bytes = sum(file_slice.base_bytes for file_slice in slices)
+    share = f" ({log_bytes / base_bytes:.0%})" if base_bytes else ""
+    is_bad = log_bytes > base_bytes * _LOG_RATIO_MAX and log_bytes > 0
+    text = f"{format_bytes(log_bytes)} to {format_bytes(base_bytes)}{share}"
     return Finding("log to base size", text, "run compact(): every read merges these logs" if is_bad else "")
 
 
 def _pending(table: TableState) -> Finding:
     clusterings = set(pending_clusterings(table).values())
-    kinds = Counter(_kind(i, clusterings) for i in table.timeline.pending)
+    kinds = Counter(_kind_of(instant, clusterings) for instant in table.timeline.pending)
     fixes = [_FIXES[kind] for kind in _FIXES if kind in kinds]
     shown = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     return Finding("pending", shown or "nothing", "; ".join(fixes))
 
 
-def _kind(instant: Instant, clusterings: set[str]) -> str:
+def _kind_of(instant: Instant, clusterings: set[str]) -> str:
     if instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
         return "clustering" if instant.time in clusterings else "write"
     return "log compaction" if instant.action is Action.LOG_COMPACTION else instant.action.value
 
 
 _FIXES = {
-    "restore": "finish the restore with restore(): nobody can write before that",
+    "restore": "finish the restore with restore(): no write can begin before that",
     "compaction": "run compact()",
     "log compaction": "run compact_logs()",
-    "clustering": "run cluster(): until then nobody can change the rows that it moves",
+    "clustering": "run cluster(): until then no write can change the rows that it moves",
     "clean": "run clean()",
     "savepoint": "make the savepoint again with savepoint(), or let go of it with delete_savepoint()",
     "write": "a write is under way, or died: the next write rolls it back",
@@ -130,8 +143,8 @@ def _last_clean(table: TableState, now: datetime) -> Finding:
         has_many = len(table.timeline.writes) > table.options[o.CLEANER_COMMITS_RETAINED] + 1
         return Finding(name, "never cleaned", f"run clean(): it keeps what {policy.value} says" if has_many else "")
     days = (now - parse_time(cleans[-1].time)).days
-    newer = sum(i.time > cleans[-1].time for i in table.timeline.writes)
-    is_bad = days > _DAYS_WITHOUT_CLEAN and newer > table.options[o.CLEANER_COMMITS_RETAINED]
+    newer = sum(write.time > cleans[-1].time for write in table.timeline.writes)
+    is_bad = days > _DAYS_WITHOUT_CLEAN_MAX and newer > table.options[o.CLEANER_COMMITS_RETAINED]
     return Finding(name, f"{days:,}", f"run clean(): {newer:,} commits were made since" if is_bad else "")
 
 
@@ -140,7 +153,7 @@ def _timeline(table: TableState) -> Finding:
     files = archive_files(table.storage, table.base_path, table.config.archive_folder)
     archived = f"{len(files):,} archive files, {format_bytes(sum(f.size_bytes for f in files))}" if files else "nothing archived"
     is_bad = len(table.timeline.writes) > 2 * table.options[o.KEEP_MAX_COMMITS]
-    held = "; delete savepoints that nobody needs" if table.timeline.of(Action.SAVEPOINT) else ""
+    held = "; delete savepoints that are not needed" if table.timeline.of(Action.SAVEPOINT) else ""
     return Finding(
         "timeline", f"{active:,} instant{'' if active == 1 else 's'}; {archived}", f"run archive(){held}" if is_bad else ""
     )

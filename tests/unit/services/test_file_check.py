@@ -91,7 +91,9 @@ def test_log_files_are_explained_by_commits_or_by_their_blocks(tmp_path: Path) -
     assert wrong(made) == {}
     third = log_file_name("x-0", made_at(1), 2, "0-0-0")
     made.log(1, "x", 2, made.rows(3, "x", ("a", "x", 3, 3.0)))
-    assert wrong(made) == {third: f"instant {made_at(3)}, which wrote to it, is not on the timeline, and nobody took it back"}
+    assert wrong(made) == {
+        third: f"instant {made_at(3)}, which wrote to it, is not on the timeline, and no rollback took it back"
+    }
     made.log(1, "x", 3, encode_rollback_block(instant=made_at(4), target_instant=made_at(3)))
     assert wrong(made) == {}
     made.log(5, "x", 1, made.rows(2, "x", ("a", "x", 3, 3.0)))

@@ -164,7 +164,7 @@ def test_a_write_that_begins_while_the_plan_is_made_keeps_the_restore_from_begin
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     monkeypatch.setattr("penstock.services.restore.plan_restore", lambda table, to: RestorePlan(to))
-    with pytest.raises(WriteConflict, match="began meanwhile"):
+    with pytest.raises(WriteConflict, match="began at the same time"):
         go_back(history.table(), 1)
     assert not load_timeline(history.storage, "/t").pending
     assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
