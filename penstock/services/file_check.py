@@ -105,7 +105,7 @@ class _FileCheck:
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
         """Whether a log file is on top of the newest base file."""
-        # When a compaction is unscheduled, the log files on top of it are renamed to the slice before. A commit keeps the old name.
+        # Unscheduling a compaction renames the log files on top of it to the slice before. A commit keeps the old name.
         if log.base_instant < newest or not self._is_known(log.base_instant):
             return False
         timeline = self.table.timeline
