@@ -1,8 +1,8 @@
-"""The content of a log's delete blocks: keys that were deleted, each with the ordering value of its delete.
+"""The content of a log's delete blocks: deleted keys, each with its partition path and the ordering value of the delete.
 
-Kernel: content bytes to Arrow arrays and back. On disk it is one Avro list, whose ordering values are records wrapped
-around one value of eleven types. A delete without an ordering value holds the int 0, which means that it always applies;
-null is never written, since Hudi fails on it.
+Kernel: content bytes to Arrow arrays and back. The content is one Avro list of records. The ordering value is a union of null and
+eleven wrapper records (`orderingVal` of Hudi's `HoodieDeleteRecord`), each around one value of a different type. A delete without
+an ordering value holds the int 0, which means that it always applies. Null is never written: Hudi fails on it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -32,39 +33,63 @@ from penstock.formats.avro.layout import (
 )
 
 CONTENT_VERSION = 3
-ALWAYS = 2  # the branch of the int, whose 0 stands for no ordering value
 
-_LEAST_BYTES = 3  # of a delete: three branches
-_HEAD = struct.Struct(">ii")
+
+class Branch(int, Enum):
+    """The branch of the union that an ordering value takes, which says its type. Branch 0 is null."""
+
+    BOOLEAN = 1
+    INT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    BYTES = 6
+    STRING = 7
+    DATE = 8
+    DECIMAL = 9
+    TIME_MICROS = 10
+    TIMESTAMP_MICROS = 11
+
+
+#: The branch of deletes without an ordering value: the int 0.
+ALWAYS = Branch.INT
+
+#: A delete has at least one byte for each of its three unions.
+_LEAST_BYTES = 3
+_HEAD = struct.Struct(">ii")  # version, size of the list
 _TEXT = UnionNode(pa.string(), SizedNode(pa.string()), 0, 1)
-_MOMENT = pa.timestamp("us", "UTC")
 
-#: What each branch of the union wraps: boolean, int, long, float, double, bytes, string, date, decimal, time, timestamp.
-WRAPPED: dict[int, Node] = {
-    1: BooleanNode(pa.bool_()),
-    2: IntegerNode(pa.int32(), 32),
-    3: IntegerNode(pa.int64(), 64),
-    4: FixedNode(pa.float32(), 4),
-    5: FixedNode(pa.float64(), 8),
-    6: SizedNode(pa.binary()),
-    7: SizedNode(pa.string()),
-    8: IntegerNode(pa.date32(), 32),
-    9: DecimalNode(pa.decimal128(30, 15), None),
-    10: IntegerNode(pa.time64("us"), 64),
-    11: IntegerNode(_MOMENT, 64),
+#: The encoding of the value of each branch.
+_NODES: dict[Branch, Node] = {
+    Branch.BOOLEAN: BooleanNode(pa.bool_()),
+    Branch.INT: IntegerNode(pa.int32(), 32),
+    Branch.LONG: IntegerNode(pa.int64(), 64),
+    Branch.FLOAT: FixedNode(pa.float32(), 4),
+    Branch.DOUBLE: FixedNode(pa.float64(), 8),
+    Branch.BYTES: SizedNode(pa.binary()),
+    Branch.STRING: SizedNode(pa.string()),
+    Branch.DATE: IntegerNode(pa.date32(), 32),
+    Branch.DECIMAL: DecimalNode(pa.decimal128(30, 15), None),
+    Branch.TIME_MICROS: IntegerNode(pa.time64("us"), 64),
+    Branch.TIMESTAMP_MICROS: IntegerNode(pa.timestamp("us", "UTC"), 64),
 }
-_BRANCH_OF = {node.arrow: branch for branch, node in WRAPPED.items() if branch not in (9, 11)}
+#: The branch of a column's type. Decimals and timestamps have several types and are handled in `_choose_branch`.
+_BRANCH_OF = {node.arrow: branch for branch, node in _NODES.items() if branch not in (Branch.DECIMAL, Branch.TIMESTAMP_MICROS)}
 
 
 @dataclass(frozen=True)
 class Deletes:
-    """Deleted keys. `branches` has the type of each ordering value, `values` for each type that occurs the values.
+    """Deleted keys.
 
-    An array in `values` is as long as `keys`, and null where the value is of another type.
+    Attributes:
+        keys: record keys, an array of strings.
+        partitions: partition paths, an array of strings.
+        branches: the branch of each ordering value; 0 for null.
+        values: for each branch that occurs an array as long as `keys`, with null where the value has another branch.
     """
 
-    keys: Any  # strings
-    partitions: Any  # strings
+    keys: Any
+    partitions: Any
     branches: npt.NDArray[np.int8]
     values: Mapping[int, Any]
 
@@ -72,67 +97,72 @@ class Deletes:
         return len(self.keys)
 
     def ordering(self, kind: Any) -> Any:
-        """The ordering values as they compare with a column of this Arrow type; null where the delete always applies.
+        """Return the ordering values as a column of this Arrow type, with null where the delete always applies.
 
-        It does where it has no ordering value, and where its value is of a type that Hudi does not compare with the column's.
+        A delete always applies if it has no ordering value, or one of a type that Hudi does not compare with the column's type.
 
         Raises:
             CorruptFile: a decimal has more digits than the column.
         """
-        found = pa.nulls(len(self), kind)
-        for branch in _comparable(kind):
+        ordering = pa.nulls(len(self), kind)
+        for branch in _comparable_branches(kind):
             if branch in self.values:
-                found = pc.coalesce(found, _as_column(self.values[branch], branch, kind))
-        return found
+                ordering = pc.coalesce(ordering, _cast_ordering(self.values[branch], branch, kind))
+        return ordering
 
 
 def build_deletes(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
-    """Deletes to be written: all always apply without `ordering`, and those whose ordering value is null.
-
-    Moments are written as the long they are in Avro: that is the class that Hudi compares them by.
+    """Return deletes to be written. A delete always applies if `ordering` is None, or if its ordering value is null.
 
     Raises:
         SchemaError: the columns differ in length, a key is null, or the ordering field has a type that a delete cannot hold.
     """
-    keys, partitions = _one(keys, pa.string()), _one(partitions, pa.string())
+    keys = _to_string_array(keys)
+    partitions = _to_string_array(partitions)
     if len(keys) != len(partitions) or (ordering is not None and len(ordering) != len(keys)):
         raise SchemaError("deletes need as many partition paths and ordering values as keys")
     if keys.null_count or partitions.null_count:
         raise SchemaError("a delete needs a record key and a partition path; there is a null among them")
-    branches, values = np.full(len(keys), ALWAYS, np.int8), {}
+    branches = np.full(len(keys), ALWAYS, np.int8)
+    values: dict[int, Any] = {}
     if ordering is not None:
-        branch, ordering = _wrapped(ordering.combine_chunks() if isinstance(ordering, pa.ChunkedArray) else ordering)
-        filled = pc.is_valid(ordering).to_numpy(zero_copy_only=False)
-        branches[filled], values[branch] = branch, ordering
+        array = ordering.combine_chunks() if isinstance(ordering, pa.ChunkedArray) else ordering
+        branch, array = _choose_branch(array)
+        branches[pc.is_valid(array).to_numpy(zero_copy_only=False)] = branch
+        values[branch] = array
     if (branches == ALWAYS).any():
-        zeros = pa.array(np.zeros(len(keys), np.int32), mask=branches != ALWAYS)
-        values[ALWAYS] = pc.coalesce(values[ALWAYS], pa.scalar(0, pa.int32())) if ALWAYS in values else zeros
+        if ALWAYS in values:
+            values[ALWAYS] = pc.coalesce(values[ALWAYS], pa.scalar(0, pa.int32()))
+        else:
+            values[ALWAYS] = pa.array(np.zeros(len(keys), np.int32), mask=branches != ALWAYS)
     return Deletes(keys, partitions, branches, values)
 
 
 def encode_deletes(deletes: Deletes) -> bytes:
-    """The content of a delete block."""
+    """Return the content of a delete block."""
     count = len(deletes)
-    segments = [*encode_values(_TEXT, deletes.keys, "record key"), *encode_values(_TEXT, deletes.partitions, "partition path")]
-    segments.append(ShortSegment((deletes.branches[:, None] * 2).astype(np.uint8), np.ones((count, 1), bool)))
+    segments = encode_values(_TEXT, deletes.keys, "record key")
+    segments += encode_values(_TEXT, deletes.partitions, "partition path")
+    zigzag_branches = (deletes.branches[:, None] * 2).astype(np.uint8)
+    segments.append(ShortSegment(zigzag_branches, np.ones((count, 1), bool)))
     for branch, values in deletes.values.items():
-        has = deletes.branches == branch
-        segments += [
-            scatter_segment(segment, has)
-            for segment in encode_values(WRAPPED[branch], values.filter(pa.array(has)), "ordering value")
-        ]
+        has_branch = deletes.branches == branch
+        dense = values.filter(pa.array(has_branch))
+        for segment in encode_values(_NODES[Branch(branch)], dense, "ordering value"):
+            segments.append(scatter_segment(segment, has_branch))
     items = value_bytes(join_segments(fuse_segments(segments), count))
-    head = _varint(count) if count else b""
-    size = len(head) + items.size + 1
-    return b"".join([_HEAD.pack(CONTENT_VERSION, size), head, items, b"\0"])
+    head = _encode_count(count) if count else b""
+    end = b"\0"
+    size = len(head) + items.size + len(end)
+    return b"".join([_HEAD.pack(CONTENT_VERSION, size), head, items, end])
 
 
 def decode_deletes(content: Any) -> Deletes:
-    """The deletes of a block's content.
+    """Return the deletes of a block's content.
 
     Raises:
-        CorruptFile: the bytes are no list of deletes.
-        Unsupported: they were serialised by Java, as before Hudi 0.13.
+        CorruptFile: the bytes are not a list of deletes.
+        Unsupported: the content was serialised by Java, as before Hudi 0.13.
     """
     buffer = pa.py_buffer(content)
     if buffer.size < _HEAD.size:
@@ -145,63 +175,79 @@ def decode_deletes(content: Any) -> Deletes:
     if version != CONTENT_VERSION or size != buffer.size - _HEAD.size:
         raise CorruptFile(f"a delete block of content version {version} with {size} of {buffer.size - _HEAD.size} bytes")
     data = buffer.slice(_HEAD.size)
-    return _evenly_decoded(data) or _decoded(data, *_record_places(data))
+    deletes = _decode_equal_sizes(data)
+    if deletes is None:
+        starts, ends = _find_deletes(data)
+        deletes = _decode_between(data, starts, ends)
+    return deletes
 
 
-def _evenly_decoded(data: pa.Buffer) -> Deletes | None:
-    """The deletes if all are of one size, as with keys of one form: decoding proves it, since the end of each one fits."""
+def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
+    """Return the deletes if all have the same size, as deletes with keys of one form do, or None.
+
+    The attempt is safe: decoding fails if one delete does not end where the next one begins. It spares the loop of
+    `_find_deletes`.
+    """
     if not data.size:
         return None
-    count, at = _count_at(data)
-    room = data.size - at - 1
+    count, first = _read_count(data)
+    room = data.size - first - 1
     if count <= 0 or room % count or room // count < _LEAST_BYTES or memoryview(data)[data.size - 1] != 0:
         return None
-    starts = np.arange(count, dtype=np.int64) * (room // count) + at
+    size = room // count
+    starts = np.arange(count, dtype=np.int64) * size + first
     try:
-        return _decoded(data, starts, starts + room // count)
+        return _decode_between(data, starts, starts + size)
     except CorruptFile:
         return None
 
 
-def _decoded(data: pa.Buffer, at: Offsets, ends: Offsets) -> Deletes:
-    """The deletes at these places, each of which must end where the next begins."""
-    reader = ColumnDecoder(data, allow_uneven=True)
-    keys, at = reader.decode_values(_TEXT, at, ends)
-    partitions, at = reader.decode_values(_TEXT, at, ends)
+def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
+    """Return the deletes between these offsets. Each must end exactly at its end."""
+    decoder = ColumnDecoder(data, allow_uneven=True)
+    keys, at = decoder.decode_values(_TEXT, starts, ends)
+    partitions, at = decoder.decode_values(_TEXT, at, ends)
     if (at >= ends).any():
         raise CorruptFile("a delete reaches past its end")
-    marks = np.frombuffer(data, np.uint8)[at]
+    zigzag_branches = np.frombuffer(data, np.uint8)[at]
     at = at + 1
-    values = {}
-    for mark in np.unique(marks).tolist():
-        has = marks == mark
-        if mark == 0:
-            continue  # no ordering value at all
-        if mark % 2 or mark // 2 not in WRAPPED:
-            raise CorruptFile(f"a delete has an ordering value of type {mark / 2:g}, which there is not")
-        dense, at[has] = reader.decode_values(WRAPPED[mark // 2], at[has], ends[has])
-        values[mark // 2] = dense if has.all() else dense.take(pa.array(np.cumsum(has) - 1, mask=~has))
+    values: dict[int, Any] = {}
+    for zigzag in np.unique(zigzag_branches).tolist():
+        if zigzag == 0:
+            continue  # null: no ordering value
+        branch = _branch_of(zigzag)
+        has_branch = zigzag_branches == zigzag
+        dense, at[has_branch] = decoder.decode_values(_NODES[branch], at[has_branch], ends[has_branch])
+        values[branch] = dense if has_branch.all() else dense.take(pa.array(np.cumsum(has_branch) - 1, mask=~has_branch))
     if not np.array_equal(at, ends):
         raise CorruptFile("a delete does not end where the next one begins")
-    return Deletes(keys, partitions, (marks // 2).astype(np.int8), values)
+    return Deletes(keys, partitions, (zigzag_branches // 2).astype(np.int8), values)
 
 
-def _record_places(data: pa.Buffer) -> tuple[Offsets, Offsets]:
-    """Where each delete begins and ends."""
+def _branch_of(zigzag: int) -> Branch:
+    if zigzag % 2 or zigzag // 2 > max(Branch):
+        raise CorruptFile(f"a delete has an ordering value of type {zigzag / 2:g}, which there is not")
+    return Branch(zigzag // 2)
+
+
+def _find_deletes(data: pa.Buffer) -> tuple[Offsets, Offsets]:
+    """Return the offsets at which the deletes of a list begin and end."""
     view = data.to_pybytes()
+    starts = []
+    ends = []
     try:
-        count, at = _signed_at(view, 0)
-        starts, ends = [], []
+        count, at = _read_long(view, 0)
         while count:
-            if count < 0:
-                count, at = -count, _signed_at(view, at)[1]
+            if count < 0:  # Avro: a negative count is followed by the size of the run in bytes
+                count = -count
+                _, at = _read_long(view, at)
             if count > len(view):
                 raise CorruptFile(f"a delete block of {len(view)} bytes claims {count} deletes")
-            for _ in range(count):  # one list: only the end of a delete tells where the next one is
+            for _ in range(count):  # a loop over deletes: only the end of a delete says where the next one begins
                 starts.append(at)
-                at = _behind(view, at)
+                at = _skip_delete(view, at)
                 ends.append(at)
-            count, at = _signed_at(view, at)
+            count, at = _read_long(view, at)
     except IndexError:
         raise CorruptFile("a delete block ends inside a delete") from None
     if at != len(view):
@@ -209,120 +255,135 @@ def _record_places(data: pa.Buffer) -> tuple[Offsets, Offsets]:
     return np.array(starts, np.int64), np.array(ends, np.int64)
 
 
-def _count_at(data: pa.Buffer) -> tuple[int, int]:
-    """How many deletes the list begins with, and where the first one is."""
+def _read_count(data: pa.Buffer) -> tuple[int, int]:
+    """Return the number of deletes in the list's first run, and the offset of the first delete."""
     try:
-        return _signed_at(memoryview(data).cast("B"), 0)
+        return _read_long(memoryview(data).cast("B"), 0)
     except IndexError:
         raise CorruptFile("a delete block ends inside its first number") from None
 
 
-def _behind(view: bytes, at: int) -> int:
-    """Where the delete that begins here ends. What is wrong inside of it is found when it is decoded."""
+def _skip_delete(view: bytes, at: int) -> int:
+    """Return the offset behind the delete at an offset. Damage inside of it is found when it is decoded.
+
+    Tries the form of nearly all deletes first: two texts of less than 64 bytes, and an int or a long.
+    """
     if view[at] == 2 and view[at + 1] < 0x80:
         path_at = at + 2 + (view[at + 1] >> 1)
         if view[path_at] == 2 and view[path_at + 1] < 0x80:
             value_at = path_at + 2 + (view[path_at + 1] >> 1)
-            if view[value_at] in (4, 6):  # short texts, and an int or a long: nearly all there are
+            if view[value_at] in (2 * Branch.INT, 2 * Branch.LONG):
                 value_at += 1
                 while view[value_at] >= 0x80:
                     value_at += 1
                 return value_at + 1
-    return _behind_any(view, at)
+    return _skip_any_delete(view, at)
 
 
-def _behind_any(view: bytes, at: int) -> int:
-    for _ in range(2):
-        branch, at = view[at], at + 1
-        if branch == 2:
-            length, at = _signed_at(view, at)
+def _skip_any_delete(view: bytes, at: int) -> int:
+    for _ in range(2):  # the key and the partition path
+        zigzag = view[at]
+        at += 1
+        if zigzag == 2:
+            length, at = _read_long(view, at)
             at += max(0, length)
-        elif branch:
-            raise CorruptFile(f"a delete has a text of type {branch / 2:g}, which there is not")
-    branch, at = view[at], at + 1
-    if not branch:
+        elif zigzag:
+            raise CorruptFile(f"a delete has a text of type {zigzag / 2:g}, which there is not")
+    zigzag = view[at]
+    at += 1
+    if not zigzag:
         return at
-    node = WRAPPED.get(branch // 2) if branch % 2 == 0 else None
-    if node is None:
-        raise CorruptFile(f"a delete has an ordering value of type {branch / 2:g}, which there is not")
-    if (size := constant_size(node)) is not None:
+    node = _NODES[_branch_of(zigzag)]
+    size = constant_size(node)
+    if size is not None:
         return at + size
-    number, at = _signed_at(view, at)
+    number, at = _read_long(view, at)
     return at if isinstance(node, IntegerNode) else at + max(0, number)
 
 
-def _signed_at(view: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at a place, and where it ends."""
-    raw = shift = 0
+def _read_long(view: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the Avro long at an offset, and the offset behind it."""
+    zigzag = 0
+    shift = 0
     while True:
         byte = view[at]
-        raw |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        zigzag |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
         if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), at
+            return (zigzag >> 1) ^ -(zigzag & 1), at
         if shift > 63:
             raise CorruptFile("a number of more than 64 bits")
 
 
-def _varint(number: int) -> bytes:
-    raw, out = number << 1, bytearray()
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
+def _encode_count(count: int) -> bytes:
+    """Return a number that is not negative as an Avro long."""
+    rest = count << 1
+    encoded = bytearray()
+    while rest >= 0x80:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
 
 
-def _one(column: Any, kind: Any) -> Any:
+def _to_string_array(column: Any) -> Any:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array if array.type.equals(kind) else array.cast(kind)
+    return array if array.type.equals(pa.string()) else array.cast(pa.string())
 
 
-def _wrapped(ordering: Any) -> tuple[int, Any]:
-    """The branch for a column, and the column as that branch holds it."""
+def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
+    """Return the branch of an ordering column, and the column with the branch's type.
+
+    Timestamps and milliseconds of a day are written as the number that Avro stores: Hudi compares ordering values by their Java
+    class, and the ordering value of a row is a Long or an Integer.
+    """
     kind = ordering.type
     if pa.types.is_decimal(kind):
         try:
-            return 9, ordering.cast(WRAPPED[9].arrow)
+            return Branch.DECIMAL, ordering.cast(_NODES[Branch.DECIMAL].arrow)
         except pa.ArrowInvalid as cause:
             raise SchemaError(
                 f"an ordering value of type {kind} does not fit decimal(30,15), which deletes hold: {cause}"
             ) from cause
     if pa.types.is_timestamp(kind):
-        return 3, ordering.view(pa.int64())
+        return Branch.LONG, ordering.view(pa.int64())
     if pa.types.is_time32(kind):
-        return 2, ordering.view(pa.int32())
+        return Branch.INT, ordering.view(pa.int32())
     if kind not in _BRANCH_OF:
         raise SchemaError(f"the ordering field has the type {kind}, which a delete cannot hold: choose another ordering field")
     return _BRANCH_OF[kind], ordering
 
 
-def _comparable(kind: Any) -> tuple[int, ...]:
-    """The types of ordering values that compare with a column."""
+def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
+    """Return the branches whose values compare with a column of this type."""
     if pa.types.is_decimal(kind):
-        return (9,)
+        return (Branch.DECIMAL,)
     if pa.types.is_timestamp(kind):
-        return (3, 11)
+        return (Branch.LONG, Branch.TIMESTAMP_MICROS)
     if pa.types.is_time32(kind):
-        return (2,)
+        return (Branch.INT,)
     if pa.types.is_time64(kind):
-        return (10, 3)
+        return (Branch.TIME_MICROS, Branch.LONG)
     if pa.types.is_date(kind):
-        return (8, 2)
+        return (Branch.DATE, Branch.INT)
     return (_BRANCH_OF[kind],) if kind in _BRANCH_OF else ()
 
 
-def _as_column(values: Any, branch: int, kind: Any) -> Any:
-    if branch == ALWAYS:
+def _cast_ordering(values: Any, branch: Branch, kind: Any) -> Any:
+    """Return ordering values of a branch as a column of this type, with null for the int 0, which always applies."""
+    if branch is ALWAYS:
         values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
     if values.type.equals(kind):
         return values
-    if branch in (2, 3):
+    if branch in (Branch.INT, Branch.LONG):
         return values.view(kind)
-    if branch == 11 and kind.tz is None:
-        kind_utc = pa.timestamp(kind.unit, "UTC")
-        return pc.cast(values, kind_utc, safe=False).view(pa.int64()).view(kind)
+    is_timestamp = branch is Branch.TIMESTAMP_MICROS
+    if is_timestamp and kind.tz is None:
+        # The stored number is kept: both count from the epoch in UTC.
+        in_utc = pc.cast(values, pa.timestamp(kind.unit, "UTC"), safe=False)
+        return in_utc.view(pa.int64()).view(kind)
     try:
-        return pc.cast(values, kind, safe=branch != 11)
+        return pc.cast(values, kind, safe=not is_timestamp)
     except pa.ArrowInvalid as cause:
         raise CorruptFile(f"an ordering value of a delete does not fit {kind}: {cause}") from cause
