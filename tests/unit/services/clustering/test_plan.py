@@ -31,7 +31,7 @@ REAL = Path(__file__).parents[3] / "data" / "timeline" / "20260307162454799.clus
 PATHS = ["2026/01/01", "2026/01/02", "2026/01/03", "2026/01/04", "other"]
 SIZE, MODE, SINGLE = (list(STRATEGIES)[0], "hoodie.clustering.plan.partition.filter.mode", list(STRATEGIES)[3])
 MIB = 1024 * 1024
-BOUNDS = ClusteringLimits(300, 100, 200, 30, single=True, max_file_bytes=120)
+LIMITS = ClusteringLimits(300, 100, 200, 30, single=True, max_file_bytes=120)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_every_twenty_fourth_partition_has_its_hour() -> None:
     assert choose_partitions(paths, Selection("DAY_ROLLING", hour=1)) == ["p01", "p25", "p49"]
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(OptionError, match=r"partition.regex.pattern='\(' is no regular expression"):
         choose_partitions(PATHS, Selection(pattern="("))
 
@@ -78,8 +78,8 @@ def slice_(name: str, size: int | None, log_bytes: int = 0, path: str = "p") -> 
     return FileSlice(path, name, "1", found, logs)
 
 
-def grouped(*slices: FileSlice, bounds: ClusteringLimits = BOUNDS, strategy: str = SIZE) -> list[tuple[list[str], int]]:
-    groups = group_slices([slices], STRATEGIES[strategy], bounds)
+def grouped(*slices: FileSlice, limits: ClusteringLimits = LIMITS, strategy: str = SIZE) -> list[tuple[list[str], int]]:
+    groups = group_slices([slices], STRATEGIES[strategy], limits)
     return [([one.file_id for one in group.slices], group.outputs) for group in groups]
 
 
@@ -95,14 +95,14 @@ def test_a_slice_of_logs_alone_counts_as_a_whole_file() -> None:
 
 def test_a_lone_file_is_left_alone_if_the_options_say_so() -> None:
     options = read_options({"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "false"})
-    assert grouped(slice_("a", 10), bounds=clustering_limits(options)) == []
-    assert len(grouped(slice_("a", 10), slice_("b", 10), bounds=clustering_limits(options))) == 1
+    assert grouped(slice_("a", 10), limits=clustering_limits(options)) == []
+    assert len(grouped(slice_("a", 10), slice_("b", 10), limits=clustering_limits(options))) == 1
 
 
-def test_there_are_no_more_groups_than_asked_for() -> None:
+def test_a_plan_has_no_more_groups_than_the_limit() -> None:
     partitions = [[slice_(f"{p}{n}", 150, path=p) for n in range(3)] for p in "abc"]
-    bounds = ClusteringLimits(300, 100, 200, 4, single=True, max_file_bytes=120)
-    found = group_slices(partitions, STRATEGIES[SIZE], bounds)
+    limits = ClusteringLimits(300, 100, 200, 4, single=True, max_file_bytes=120)
+    found = group_slices(partitions, STRATEGIES[SIZE], limits)
     assert [group.slices[0].file_id for group in found] == ["a0", "a1", "a2", "b0"]
 
 

@@ -82,7 +82,7 @@ def test_a_field_inside_a_struct_is_sorted_by() -> None:
     assert [row["s"] and row["s"]["a"] for row in sorted_by(rows, "s.a")] == [None, None, 1, 2]
 
 
-def test_no_rows_have_no_order() -> None:
+def test_an_empty_table_has_no_order() -> None:
     rows = pa.schema([("a", pa.string()), ("b", pa.int64())]).empty_table()
     for kind, sample in itertools.product(RowOrderKind, (None, 5)):
         assert sorted_by(rows, "a", "b", kind=kind, sample=sample) == []

@@ -229,13 +229,13 @@ def test_a_compaction_that_runs_is_not_unscheduled() -> None:
         unschedule(state, time)
 
 
-def test_a_plan_that_is_not_there_is_not_unscheduled() -> None:
+def test_unscheduling_an_unknown_plan_is_an_error() -> None:
     state, time = planned()
     with pytest.raises(OptionError, match=f"no pending compaction at 7 .* pending: {time}"):
         unschedule(state, "7")
 
 
-def test_nothing_is_unscheduled_under_a_write() -> None:
+def test_nothing_is_unscheduled_while_a_write_is_under_way() -> None:
     state, time = planned()
     add_instant(state.storage, "99990101000000000.deltacommit.requested")  # type: ignore[arg-type]
     with pytest.raises(WriteConflict, match="may count on compaction"):

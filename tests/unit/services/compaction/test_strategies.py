@@ -15,7 +15,7 @@ from penstock.timeline.compaction_plan import CompactionOperation
 PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 STRATEGY = "hoodie.compaction.strategy"
 TODAY = date(2026, 3, 10)
-BOUNDS = CompactionLimits(io_mb=100, log_bytes=0, log_files=0, day_partitions=2, today=TODAY)
+LIMITS = CompactionLimits(io_mb=100, log_bytes=0, log_files=0, day_partitions=2, today=TODAY)
 
 
 def operation(file_id: str, path: str = "", *, size: int = 1, files: int = 1, io: int = 1) -> CompactionOperation:
@@ -23,34 +23,34 @@ def operation(file_id: str, path: str = "", *, size: int = 1, files: int = 1, io
     return CompactionOperation(path, file_id, "1", None, (), metrics)
 
 
-def chosen(name: str, operations: list[CompactionOperation], bounds: CompactionLimits = BOUNDS) -> list[str]:
-    return [one.file_id for one in STRATEGIES[PACKAGE + name].choose(operations, bounds)]
+def chosen(name: str, operations: list[CompactionOperation], limits: CompactionLimits = LIMITS) -> list[str]:
+    return [one.file_id for one in STRATEGIES[PACKAGE + name].choose(operations, limits)]
 
 
-def looked_at(name: str, paths: list[str], bounds: CompactionLimits = BOUNDS) -> list[str]:
-    return STRATEGIES[PACKAGE + name].choose_partitions(paths, bounds)
+def looked_at(name: str, paths: list[str], limits: CompactionLimits = LIMITS) -> list[str]:
+    return STRATEGIES[PACKAGE + name].choose_partitions(paths, limits)
 
 
 def test_the_default_takes_the_largest_logs_first() -> None:
-    strategy, bounds = strategy_of(read_options({}))
-    found = strategy.choose([operation("a", size=1), operation("b", size=3), operation("c", size=2)], bounds)
+    strategy, limits = strategy_of(read_options({}))
+    found = strategy.choose([operation("a", size=1), operation("b", size=3), operation("c", size=2)], limits)
     assert [one.file_id for one in found] == ["b", "c", "a"]
 
 
 def test_logs_below_the_threshold_are_left() -> None:
-    bounds = CompactionLimits(100, log_bytes=2, log_files=3, day_partitions=1, today=TODAY)
+    limits = CompactionLimits(100, log_bytes=2, log_files=3, day_partitions=1, today=TODAY)
     operations = [operation("a", size=1, files=9), operation("b", size=2, files=2), operation("c", size=3, files=3)]
-    assert chosen("LogFileSizeBasedCompactionStrategy", operations, bounds) == ["c", "b"]
-    assert chosen("LogFileNumBasedCompactionStrategy", operations, bounds) == ["a", "c"]
+    assert chosen("LogFileSizeBasedCompactionStrategy", operations, limits) == ["c", "b"]
+    assert chosen("LogFileNumBasedCompactionStrategy", operations, limits) == ["a", "c"]
 
 
 @pytest.mark.parametrize(("target", "expected"), [(0, "a"), (10, "a"), (11, "ab"), (20, "ab"), (21, "abc"), (999, "abc")])
 def test_the_operation_that_uses_up_the_target_is_the_last_one_taken(target: int, expected: str) -> None:
-    bounds = CompactionLimits(target, 0, 0, 1, TODAY)
+    limits = CompactionLimits(target, 0, 0, 1, TODAY)
     operations = [operation(name, io=10) for name in "abc"]
-    assert chosen("BoundedIOCompactionStrategy", operations, bounds) == list(expected)
-    assert chosen("LogFileSizeBasedCompactionStrategy", operations, bounds) == list(expected)
-    assert chosen("UnBoundedCompactionStrategy", operations, bounds) == ["a", "b", "c"]
+    assert chosen("BoundedIOCompactionStrategy", operations, limits) == list(expected)
+    assert chosen("LogFileSizeBasedCompactionStrategy", operations, limits) == list(expected)
+    assert chosen("UnBoundedCompactionStrategy", operations, limits) == ["a", "b", "c"]
 
 
 PATHS = ["2026/03/07", "2026/03/12", "2026/03/08", "2025/12/31", "2026/03/10"]

@@ -271,7 +271,7 @@ def test_a_write_that_replaced_a_file_group_of_the_plan_makes_it_void(made: Hand
 # --- bad input ---
 
 
-def test_a_file_that_a_plan_names_and_that_is_missing_is_told(made: HandMade) -> None:
+def test_a_file_a_plan_names_that_is_missing_is_an_error(made: HandMade) -> None:
     instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     (gone,) = (made.path / "paris").glob("*.parquet")
@@ -281,7 +281,7 @@ def test_a_file_that_a_plan_names_and_that_is_missing_is_told(made: HandMade) ->
     assert pending(made.path) == [f"{instant.time}.replacecommit.requested"]
 
 
-def test_a_torn_plan_is_told_by_whoever_meets_it(made: HandMade) -> None:
+def test_a_torn_plan_is_an_error_for_every_caller_until_it_is_unscheduled(made: HandMade) -> None:
     instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     file = made.path / ".hoodie" / instant.file_name
@@ -299,7 +299,7 @@ def test_a_torn_plan_is_told_by_whoever_meets_it(made: HandMade) -> None:
     assert len(run(opened(made))) == 1
 
 
-def test_a_plan_that_only_hudi_can_run_is_refused_and_stays(made: HandMade) -> None:
+def test_a_plan_that_only_hudi_can_run_is_refused_and_stays_on_the_timeline(made: HandMade) -> None:
     java = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
     plan = replace(make_plan(opened(made)), runner=java)
     (made.path / ".hoodie" / f"{at(9)}.replacecommit.requested").write_bytes(write_clustering(plan, str(made.path)))
@@ -316,7 +316,7 @@ def test_a_plan_that_sorts_by_a_column_which_is_gone_is_refused(made: HandMade) 
     assert plain_rows(made.path) == ROWS
 
 
-def test_damaged_files_are_told_and_nothing_is_left_behind(made: HandMade) -> None:
+def test_a_damaged_file_is_an_error_and_leaves_nothing_behind(made: HandMade) -> None:
     (file,) = (made.path / "paris").glob("*.parquet")
     file.write_bytes(b"garbage")
     with pytest.raises(CorruptFile, match="cannot be read as Parquet"):

@@ -59,7 +59,7 @@ def changed() -> Slice:
 @pytest.mark.parametrize(
     "merger", [OverwriteWithLatest(), EventTimeOrdering("ts"), PartialUpdate("ts")], ids=lambda m: type(m).__name__
 )
-def test_a_joined_log_says_the_same(merger: Merger) -> None:
+def test_a_joined_log_yields_the_same_rows(merger: Merger) -> None:
     of = changed()
     before = of.merged(rules_of(merger)).to_pylist()
     join(of, merger=merger)
@@ -75,7 +75,7 @@ def test_a_joined_log_has_the_kind_of_blocks_that_is_asked_for() -> None:
     assert of.merged().to_pylist() == before
 
 
-def test_a_reader_that_takes_no_notice_of_it_reads_the_same() -> None:
+def test_a_reader_that_does_not_know_joined_logs_still_reads_the_same_rows() -> None:
     of = changed()
     before = of.merged().to_pylist()
     join(of)
