@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.api.report import Column, Report, number
 from penstock.table import TableState
 from penstock.timeline.store import read_metadata
-from penstock.write.locate.upsert import INDEX_FIGURES
+from penstock.write.locate.task_plan import INDEX_FIGURES
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ from penstock.write.checks import (
     check_ordering_column,
 )
 from penstock.write.context import WriteContext
-from penstock.write.locate.assign import assign_inserts, profile_inserts, sizing_of
-from penstock.write.locate.buckets import check_rings_stand, plan_buckets, run_bucket
+from penstock.write.file_sizing import read_sizing
+from penstock.write.locate.assign import assign_pieces, profile_inserts
+from penstock.write.locate.buckets import check_rings_stand, plan_buckets
 from penstock.write.locate.plan import plan, plan_inserts
-from penstock.write.locate.upsert import run_task
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
 from penstock.write.replaced_partitions import partitions_to_delete, partitions_to_overwrite, renew_rings
@@ -44,7 +44,9 @@ from penstock.write.rows.sort_modes import sort_rows
 from penstock.write.rows.staging import StagedRows, make_runner, stage_rows
 from penstock.write.store import store_incoming, store_tasks
 from penstock.write.task_settings import build_file_settings, build_insert_tasks, build_merger, build_upsert_rules
-from penstock.write.tasks.insert import StoreTask, store_bucket, write_rows
+from penstock.write.tasks.insert import bulk_insert_rows, insert_bucket
+from penstock.write.tasks.run import run_task
+from penstock.write.tasks.task import InsertTask
 
 
 def upsert(write: WriteContext) -> PublishedCommit:
@@ -74,7 +76,7 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
         combined = combine_rows(write.prepared, write.settings, build_merger(write))
         sorted_rows, is_grouped = sort_rows(combined, write.settings)
         change.start()
-        kernel = partial(write_rows, write.prepared.crossing, build_file_settings(write, change), is_grouped)
+        kernel = partial(bulk_insert_rows, write.prepared.crossing, build_file_settings(write, change), is_grouped)
         stats = store_incoming(write, sorted_rows, kernel, "writing new file groups")
         return publish(write, change, stats)
 
@@ -148,9 +150,8 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
             save_rings(write.table, rules.index.buckets, staged.partition_paths)
         resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
     change.start(task_plan.profile)
-    kernel = run_task if rules.index.buckets is None else run_bucket
     activity = f"{'merging into' if rules.logs is None else 'appending to'} {len(task_plan.tasks)} file groups"
-    stats = store_tasks(write, change, runner, kernel, task_plan.tasks, activity)
+    stats = store_tasks(write, change, runner, run_task, task_plan.tasks, activity)
     return publish(write, change, stats, index_figures=task_plan.figures())
 
 
@@ -187,7 +188,7 @@ def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitio
 def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
     """Write all rows to base files of new file groups."""
     with write.stages.run("assign", "opening new file groups"):
-        buckets = assign_inserts(staged.pieces, {}, sizing_of(write.table, write.options))
+        buckets = assign_pieces(staged.pieces, {}, read_sizing(write.table, write.options))
     change.start(profile_inserts(write.settings.operation, buckets))
     tasks = build_insert_tasks(write, change, staged.staging, buckets, base_files_only=True)
     return _store_inserts(write, change, staged, tasks)
@@ -201,9 +202,9 @@ def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) 
     task_plan = plan_buckets(rules, staged.pieces, {}, write.settings.operation, checks_keys=False)
     change.start(task_plan.profile)
     runner = make_runner(write, staged.pieces)
-    return store_tasks(write, change, runner, run_bucket, task_plan.tasks, f"writing {len(task_plan.tasks)} buckets")
+    return store_tasks(write, change, runner, run_task, task_plan.tasks, f"writing {len(task_plan.tasks)} buckets")
 
 
-def _store_inserts(write: WriteContext, change: Change, staged: StagedRows, tasks: Sequence[StoreTask]) -> list[WriteStat]:
+def _store_inserts(write: WriteContext, change: Change, staged: StagedRows, tasks: Sequence[InsertTask]) -> list[WriteStat]:
     runner = make_runner(write, staged.pieces)
-    return store_tasks(write, change, runner, store_bucket, tasks, f"writing {len(tasks)} file groups")
+    return store_tasks(write, change, runner, insert_bucket, tasks, f"writing {len(tasks)} file groups")

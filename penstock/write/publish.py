@@ -13,7 +13,7 @@ from penstock.index.in_memory import remember
 from penstock.options import Options
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.write.context import WriteContext
-from penstock.write.locate.upsert import INDEX_FIGURES
+from penstock.write.locate.task_plan import INDEX_FIGURES
 from penstock.write.tell import Telling
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock import options as o
 from penstock.catalog.merge_rules import build_merge_rules, event_time_column, ordering_field
 from penstock.commit.change import Change
-from penstock.commit.file_settings import base_file_settings
+from penstock.commit.file_settings import base_file_settings, log_block_format
 from penstock.filegroup.key_changes import key_changes_folder
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
@@ -25,6 +25,7 @@ from penstock.merge.payloads import (
     read_payload_options,
     unknown_payload,
 )
+from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.registry import find_registered
 from penstock.schema import column_defaults, has_operation_column
@@ -32,12 +33,10 @@ from penstock.storage import temporary_folder
 from penstock.table import TableState
 from penstock.write.checks import check_merger_can_move_rows, check_payload_of_logs
 from penstock.write.context import WriteContext
-from penstock.write.locate.assign import InsertBucket, insert_ratio, sizing_of
-from penstock.write.locate.upsert import UpsertRules
+from penstock.write.file_sizing import insert_ratio, read_sizing
 from penstock.write.rows.staging import Staging
 from penstock.write.rows.task_rows import TaskRowsSettings
-from penstock.write.tasks.insert import StoreTask
-from penstock.write.tasks.log_file import log_settings
+from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules
 
 
 def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:
@@ -53,10 +52,10 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
         # A merger that folds has one row per key already when tasks load the rows (combine_staged.py).
         loading=build_task_rows_settings(write, staging, None if merger.folds else ordering),
         merger=merger,
-        sizing=sizing_of(table, write.options),
+        sizing=read_sizing(table, write.options),
         index=write.index,
         ordering=ordering,
-        logs=log_settings(table, write.options, _ordering_in_logs(table, merging)),
+        logs=_log_settings(table, write.options, _ordering_in_logs(table, merging)),
         merging=merging,
         drops_unknown=settings.operation is Operation.DELETE,
         drops_known=settings.operation is Operation.INSERT and write.options[o.INSERT_DROP_DUPLICATES],
@@ -67,7 +66,7 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
 
 def build_insert_tasks(
     write: WriteContext, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_only: bool = False
-) -> list[StoreTask]:
+) -> list[InsertTask]:
     """Return the tasks of an insert, one per file group that gets rows.
 
     Args:
@@ -78,7 +77,7 @@ def build_insert_tasks(
     keeps_duplicates = write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS] or write.settings.auto_keys
     loading = None if keeps_duplicates else build_task_rows_settings(write, staging, None)
     logs = None if base_files_only else _insert_log_settings(write)
-    return [StoreTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
+    return [InsertTask(bucket, settings, staging, merger, loading, logs) for bucket in buckets]
 
 
 def _insert_log_settings(write: WriteContext) -> LogSettings | None:
@@ -86,7 +85,24 @@ def _insert_log_settings(write: WriteContext) -> LogSettings | None:
     if insert_ratio(write.table, write.options) is None:
         return None
     merging = build_merge_rules(write.table, write.prepared.avro_schema)
-    return log_settings(write.table, write.options, _ordering_in_logs(write.table, merging))
+    return _log_settings(write.table, write.options, _ordering_in_logs(write.table, merging))
+
+
+def _log_settings(table: TableState, options: Options, compared: str | None) -> LogSettings | None:
+    """Return how log files are written; None for a copy-on-write table.
+
+    Args:
+        compared: the column by which rows of the log are compared with stored rows.
+    """
+    if not table.is_merge_on_read:
+        return None
+    return LogSettings(
+        block_format=log_block_format(options),
+        max_block_bytes=options[o.LOG_BLOCK_MAX_SIZE],
+        max_file_bytes=options[o.LOG_FILE_MAX_SIZE],
+        insert_ratio=insert_ratio(table, options),
+        compared=compared,
+    )
 
 
 def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:

@@ -181,7 +181,7 @@ def test_the_guard_notices_when_tagging_is_no_longer_done_with_the_merge(
     spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD)
-    monkeypatch.setattr("penstock.write.locate.upsert._SHARE_BYTES_PER_TASK", 0)
+    monkeypatch.setattr("penstock.write.locate.file_group_tasks._INCOMING_BYTES_PER_TASK", 0)
     apart = write("upsert", trips(spark, 0, 1_000, ts=3), **SPREAD)
     assert apart.jobs > usual.jobs
     assert apart.opened == 2 * usual.opened

@@ -66,7 +66,7 @@ for name in {kernels!r}:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "penstock.write.locate.upsert" in kernels
+    assert "penstock.write.tasks.run" in kernels
 
 
 def _modules_with_kernels() -> list[str]:

@@ -35,8 +35,8 @@ from penstock.write.checks import check_keys_are_stored, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.explain.write_plan import dry_run
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.locate.tag import Places
 from penstock.write.rows.crossing import KEY
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage_pieces
 from penstock.write.rows.task_rows import ordering_values
@@ -122,9 +122,9 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
     if not pieces:
         return None
     tables = list(read_pieces(staging, pieces))
-    staged, places = pa.concat_tables(tables), Places(pieces)
+    staged, places = pa.concat_tables(tables), RowPartitions(pieces)
     rows, arrival, keys = staged.drop_columns([KEY, ARRIVAL]), np.asarray(staged[ARRIVAL]), to_array(staged[KEY])
-    paths = pa.array(places.paths).take(pa.array(places.of(np.arange(len(keys)))))
+    paths = pa.array(places.paths).take(pa.array(places.path_numbers_of(np.arange(len(keys)))))
     whole = keys if index_of(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
     ordered = write.settings.picks_newest and not (merger.ignores_ordering and not merger.folds)

@@ -26,14 +26,14 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.context import WriteContext
 from penstock.write.create_table import state_of_new
-from penstock.write.locate.assign import InsertBucket, insert_ratio
-from penstock.write.locate.buckets import BucketTask
+from penstock.write.file_sizing import insert_ratio
 from penstock.write.locate.plan import plan, plan_inserts
-from penstock.write.locate.upsert import GroupTask, TaskPlan
+from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.schema import prepare_rows
 from penstock.write.rows.staging import Piece, Staging, make_runner, stage_pieces
 from penstock.write.settings import check_against_table, resolve
 from penstock.write.task_settings import build_upsert_rules
+from penstock.write.tasks.task import BucketTask, GroupTask, InsertBucket
 
 #: The time of a write that will not happen: behind all that did.
 _LAST = "9" * 17
@@ -153,15 +153,15 @@ def _explain(write: WriteContext, staging: Staging) -> WritePlan:
     runner = make_runner(write, pieces)
     work = plan(write, rules, pieces, write.settings.operation, runner, apart=True)
     if buckets is not None:
-        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks], work)
+        return _plan(write, pieces, [_of_bucket_task(task) for task in work.tasks if isinstance(task, BucketTask)], work)
     changed = {(s.partition_path, s.file_id): s.num_update_writes for s in work.profile.stats if s.file_id}
     groups = [
         GroupPlan(
-            partition_path=task.path,
+            partition_path=task.partition_path,
             file_id=task.file_id,
-            rows_changed=changed.get((task.path, task.file_id or ""), 0),
-            rows_new=task.inserts[2] if task.inserts else 0,
-            bytes_rewritten=task.base.size_bytes if task.base and task.log is None else 0,
+            rows_changed=changed.get((task.partition_path, task.file_id or ""), 0),
+            rows_new=task.new_rows.rows if task.new_rows else 0,
+            bytes_rewritten=task.base_file.size_bytes if task.base_file and not task.appends else 0,
         )
         for task in work.tasks
         if isinstance(task, GroupTask)
@@ -172,17 +172,18 @@ def _explain(write: WriteContext, staging: Staging) -> WritePlan:
 def _of_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
     target = bucket.target
     size = target.base_file.size_bytes if rewrites and target and target.base_file else 0
-    return GroupPlan(bucket.path, target.file_id if target else None, 0, bucket.rows, size)
+    return GroupPlan(bucket.partition_path, target.file_id if target else None, 0, bucket.rows, size)
 
 
 def _of_bucket_task(task: BucketTask) -> GroupPlan:
     """Which rows of a bucket are known is not looked for: all rows that come to one with rows count as changes."""
-    known, rewritten = task.rows if task.slice_ else 0, task.base if task.rules.logs is None else None
+    known = task.incoming_rows if task.file_slice else 0
+    rewritten = task.base_file if task.rules.logs is None else None
     return GroupPlan(
-        partition_path=task.path,
-        file_id=task.file_id if task.slice_ else None,
+        partition_path=task.partition_path,
+        file_id=task.file_id if task.file_slice else None,
         rows_changed=known,
-        rows_new=task.rows - known,
+        rows_new=task.incoming_rows - known,
         bytes_rewritten=rewritten.size_bytes if rewritten else 0,
     )
 
@@ -194,6 +195,6 @@ def _plan(write: WriteContext, pieces: Sequence[Piece], groups: Sequence[GroupPl
         rows_incoming=sum(p.rows for p in pieces),
         bytes_incoming=sum(p.size_bytes for p in pieces),
         groups=tuple(sorted(groups, key=lambda g: (g.partition_path, g.file_id or "~"))),
-        files_opened=work.tagging.get("opened", 0) if work else 0,
+        files_opened=work.index_counts.get("opened", 0) if work else 0,
         index_why=work.why if work else "",
     )

@@ -36,9 +36,11 @@ from penstock.table import TableState
 from penstock.timeline.instant import Action, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
-from penstock.write.locate.tag import PAIRS, Places, own_name
+from penstock.write.locate.tag import TagResult
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
+from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
 
 #: Keys that one task asks for.
 _KEYS_PER_TASK = 20_000
@@ -89,7 +91,7 @@ class SortTask:
     storage: Storage
     asked: Asked
     pieces: tuple[Piece, ...]
-    files: tuple[FileSlice, ...]
+    slices: tuple[FileSlice, ...]
     out: str
 
 
@@ -115,9 +117,9 @@ def ask_index(
         AskTask(settings, timeline, tuple(pieces), loading, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
         for part in range(parts)
     ]
-    heard = runner.run(ask_for_keys, tasks, dict[str, Any])
-    places = tuple(tuple((path, file_id) for path, file_id in each["places"]) for each in heard)
-    return Asked(tuple(each["out"] for each in heard), places, sum(each["rows"] for each in heard))
+    heard = runner.run(ask_for_keys, tasks, AskResult)
+    places = tuple(tuple((path, file_id) for path, file_id in result.groups) for result in heard)
+    return Asked(tuple(result.file for result in heard), places, sum(result.rows for result in heard))
 
 
 def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Sequence[FileSlice]]) -> None:
@@ -141,8 +143,17 @@ def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Se
             )
 
 
-def ask_for_keys(task: AskTask) -> dict[str, Any]:
-    """Kernel: where a part of the keys is, to a file; gives the file groups that it numbers."""
+@dataclass(frozen=True)
+class AskResult:
+    """A file of answers, and the (partition path, file id) of the file groups that its answers number."""
+
+    file: str
+    groups: list[tuple[str, ...]]
+    rows: int
+
+
+def ask_for_keys(task: AskTask) -> AskResult:
+    """Kernel: Ask where a part of the keys is, and write the answers to a file."""
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
     mine = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
@@ -152,48 +163,47 @@ def ask_for_keys(task: AskTask) -> dict[str, Any]:
     numbers: dict[tuple[str, str], int] = {}
     at = [-1 if e is None else numbers.setdefault((e.partition_path, e.file_id), len(numbers)) for e in heard]
     rows, place = incoming.rows[mine], np.array(at, np.int32)
-    out, storage = own_name(task.out), task.loading.staging.storage
+    out, storage = name_of_attempt(task.out), task.loading.staging.storage
     fates = _fates(task, incoming, rows, place, list(numbers)) if task.moves else np.full(len(rows), Fate.MERGE, np.int8)
     with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
         writer.write_batch(pa.record_batch([pa.array(rows), pa.array(place), pa.array(fates)], schema=_ANSWERS))
-    return {"out": out, "places": list(numbers), "rows": len(rows)}
+    return AskResult(out, list(numbers), len(rows))
 
 
 def _fates(task: AskTask, incoming: TaskRows, rows: Positions, place: Any, groups: Sequence[tuple[str, str]]) -> Fates:
     """Which rows leave for another partition: all that are known elsewhere, but a delete finds its row where it is."""
     fates = np.full(len(rows), Fate.MERGE, np.int8)
     known = np.flatnonzero(place >= 0)
-    places = Places(task.pieces)
-    stored = np.array([places.number(path) for path, _ in groups], np.int64)
-    away = known[places.of(rows[known]) != stored[place[known]]] if len(known) else known
+    places = RowPartitions(task.pieces)
+    stored = np.array([places.path_number(path) for path, _ in groups], np.int64)
+    away = known[places.path_numbers_of(rows[known]) != stored[place[known]]] if len(known) else known
     if len(away):
         fates[away] = np.where(task.merger.is_delete(incoming.take(rows[away])), Fate.MERGE, Fate.MOVE)
     return fates
 
 
-def sort_answers(task: SortTask) -> dict[str, Any]:
-    """Kernel: answers of all tasks as hits of each file group, a batch each, and the rows that count; as `tag_files` gives them.
+def sort_answers(task: SortTask) -> TagResult:
+    """Kernel: Write the answers of all tasks as hits of each file slice, in the form of `tag_slices`.
 
     A file group that is not among the table's any more holds no row.
     """
     new, group, fates = _answers(task)
     order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(task.files) + 1))
-    out = own_name(task.out)
-    with convert_os_errors(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
+    bounds = np.searchsorted(group[order], np.arange(len(task.slices) + 1))
+    hit_file = name_of_attempt(task.out)
+    with create_hit_file(task.storage, hit_file) as file:
         for first, last in pairwise(bounds):
-            its = order[first:last]
-            its = its[np.argsort(new[its], kind="stable")]
-            writer.write_batch(_pairs(np.full(len(its), -1), new[its], fates[its]))
-        rows = np.sort(new)
-        writer.write_batch(_pairs(np.zeros(len(rows), np.int64), rows, np.zeros(len(rows), np.int8)))
+            rows = order[first:last]
+            rows = rows[np.argsort(new[rows], kind="stable")]
+            file.write_hits(Hits(np.full(len(rows), -1), new[rows], fates[rows]))
+        file.write_rows(np.sort(new))
     counts = np.diff(bounds).tolist()
-    return {"out": out, "counts": counts, "rows": len(new), "opened": 0, "candidates": int(sum(counts))}
+    return TagResult(hit_file, counts, rows=len(new), candidates=sum(counts))
 
 
 def _answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
     """Rows, the number of their file group among the task's files (-1 if none), and their fates."""
-    numbers: Mapping[tuple[str, str], int] = {(s.partition_path, s.file_id): i for i, s in enumerate(task.files)}
+    numbers: Mapping[tuple[str, str], int] = {(s.partition_path, s.file_id): i for i, s in enumerate(task.slices)}
     new, group, fates = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int8)]
     for name, places in zip(task.asked.answers, task.asked.places, strict=True):
         batch = pa.ipc.open_file(task.storage.map(name)).get_batch(0)
@@ -202,10 +212,6 @@ def _answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
         group.append(here[np.asarray(batch.column("place"))])
         fates.append(np.asarray(batch.column("fate")))
     return np.concatenate(new), np.concatenate(group), np.concatenate(fates)
-
-
-def _pairs(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=PAIRS)
 
 
 def sort_task(

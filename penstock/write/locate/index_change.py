@@ -21,7 +21,7 @@ from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
-from penstock.write.locate.upsert import INDEX_FIGURES
+from penstock.write.locate.task_plan import INDEX_FIGURES
 
 
 def check_index(table: TableState, options: Options) -> None:

@@ -1,13 +1,19 @@
-"""Stage 4, before keys are located, where rows move to other partitions and the payload makes a row of the stored and the new.
+"""Stages rows again that move to another partition, where the row that is written there depends on the stored row.
 
-Such a row goes to its new partition as what was made of both, so what is stored must be known before the row is written
-elsewhere. Rows that are going to move are looked for first (`find_moves`), and the batch is staged again with what they
-become (`stage_moves`). With Hudi's payloads the row always goes where the incoming one says. With ours and the user's own it
-stays where it has the partition columns of the stored one, because the incoming row came late or does not supply them: its
-partition path is the stored row's from here on, and it is merged there. So is a row that a function makes nothing of.
+A global index may find the key of an incoming row in another partition than the row's own. If the merger builds a row out of
+both, the stored row must be read before the built row can be written to its partition. `relocate_rows` runs two jobs before
+keys are located:
 
-An index that is asked for keys never sees a stored row, and a payload that needs no column of it is not asked when keys are
-located. Then a row that the payload keeps or deletes where it is has to be found here too.
+1. `find_moves` reads the stored rows of keys that are in another partition, merges, and writes the results to files.
+2. `stage_moves` stages the batch again, with what the moving rows become.
+
+With Hudi's payloads the row always goes to the partition of the incoming row. With Penstock's mergers and with functions of the
+user it stays if it has the partition columns of the stored row, because the incoming row came late or does not supply them.
+Then the incoming row is staged for the stored row's partition and merged there. The same holds for a row that a function
+deletes.
+
+An index that keeps entries never reads a stored row, and a merger that needs no stored column is not called while keys are
+located (`tag.py`). In both cases the rows that the merger keeps or deletes in place are found here too (`MoveTask.decides`).
 """
 
 from __future__ import annotations
@@ -24,32 +30,35 @@ from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import Found, Keys, look_up
 from penstock.merge.choice import Choice
-from penstock.merge.kernels.gather import Positions, have_same_values, take_rows
+from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
-from penstock.spread.run import this_task
 from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.locate.tag import Places, TagTask
-from penstock.write.locate.upsert import UpsertRules, tag_tasks
+from penstock.write.locate.tag import TagTask, plan_tag_tasks
 from penstock.write.rows.crossing import KEY
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
-from penstock.write.rows.task_rows import TaskRows, load_task_rows
-from penstock.write.tasks.base_file import row_group_parts
+from penstock.write.rows.task_rows import TaskRows, load_task_rows, split_row_numbers
+from penstock.write.tasks.located_rows import name_of_attempt
+from penstock.write.tasks.task import UpsertRules
 
-_NUMBER, _STAYS, _PATH = "_penstock_number", "_penstock_stays", "_penstock_stored_path"
+#: Columns of a file of moves: the number of the incoming row, whether it stays in the stored row's partition, and that partition.
+_NUMBER = "_penstock_number"
+_STAYS = "_penstock_stays"
+_STORED_PATH = "_penstock_stored_path"
 
 
 @dataclass(frozen=True)
 class MoveTask:
-    """Some base files, and the incoming rows of other partitions whose keys are looked for in them."""
+    """Some file slices, and the incoming rows of other partitions whose keys are looked for in them."""
 
     tag: TagTask
     partition_columns: tuple[str, ...]
-    #: Rows that the merger keeps or deletes are found out here, not when keys are located.
+    #: Whether rows that the merger keeps or deletes are found here, because locating does not call the merger.
     decides: bool = False
-    #: Keys may be in log files alone.
+    #: Whether keys may be in log files alone.
     in_logs: bool = False
 
 
@@ -59,33 +68,37 @@ class StageTask:
 
     staging: Staging
     pieces: tuple[Piece, ...]
-    moves: tuple[str, ...]
-    #: Rows that move say so (`MADE`), for a merger that would begin them anew.
-    marks: bool = False
+    move_files: tuple[str, ...]
+    #: Whether built rows are marked (`MADE`), for a merger that would build them from scratch again when they are inserted.
+    marks_built: bool = False
 
 
-def relocate(
-    rules: UpsertRules, pieces: Sequence[Piece], slices: Mapping[str, Sequence[FileSlice]], columns: Sequence[str], runner: Runner
+def relocate_rows(
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    slices: Mapping[str, Sequence[FileSlice]],
+    partition_columns: Sequence[str],
+    runner: Runner,
 ) -> list[Piece]:
-    """The staged rows with those that move as what they become.
+    """Return the pieces of the batch, staged again if rows move and depend on the stored ones.
 
     Args:
-        columns: those that the partition path is made of.
+        partition_columns: the columns that the partition path is made of.
     """
-    if not pieces or not _looks_at_stored(rules):
+    if not pieces or not _needs_stored_rows(rules):
         return list(pieces)
-    in_logs, decides = rules.index.sees_logs, _decides(rules)
-    tags = tag_tasks(rules, tuple(pieces), slices, 0, logs_alone=in_logs)
-    tasks = [MoveTask(tag, tuple(columns), decides, in_logs) for tag in tags]
-    moves = tuple(name for name in runner.run(find_moves, tasks, str) if name)
-    if not moves:
+    in_logs = rules.index.sees_logs
+    tags = plan_tag_tasks(rules, tuple(pieces), slices, 0, with_logs_alone=in_logs)
+    tasks = [MoveTask(tag, tuple(partition_columns), _decides(rules), in_logs) for tag in tags]
+    move_files = tuple(file for file in runner.run(find_moves, tasks, str) if file)
+    if not move_files:
         return list(pieces)
-    task = StageTask(rules.loading.staging, tuple(pieces), moves, rules.merger.is_user_function)
+    task = StageTask(rules.loading.staging, tuple(pieces), move_files, rules.merger.is_user_function)
     return runner.collect(stage_moves, [task], Piece)
 
 
-def _looks_at_stored(rules: UpsertRules) -> bool:
-    """Whether a row that moves meets the stored one first. With Hudi's payloads that choose, entries of an index are enough."""
+def _needs_stored_rows(rules: UpsertRules) -> bool:
+    """Whether moving rows depend on stored ones. A payload of Hudi that picks one of two rows needs none of this."""
     if not rules.index.moves:
         return False
     merger = rules.merger
@@ -97,116 +110,153 @@ def _decides(rules: UpsertRules) -> bool:
 
 
 def find_moves(task: MoveTask) -> str:
-    """Kernel: what becomes of incoming rows whose stored version is in another partition, to a file; gives its name, or none."""
-    tag, storage = task.tag, task.tag.loading.staging.storage
-    incoming, places = load_task_rows(tag.loading, tag.pieces), Places(tag.pieces)
-    found = zip(tag.files, _found(task, incoming), strict=True)
-    moves = [one for slice_, hits in found if (one := _moves_from(task, slice_, hits, incoming, places)) is not None]
+    """Kernel: Write what becomes of incoming rows whose stored version is in another partition. Return the file; "" if none."""
+    tag = task.tag
+    incoming = load_task_rows(tag.loading, tag.pieces)
+    partitions = RowPartitions(tag.pieces)
+    moves = []
+    for file_slice, found in zip(tag.slices, _find_candidates(task, incoming), strict=True):
+        rows = _merge_moving(task, file_slice, found, incoming, partitions)
+        if rows is not None:
+            moves.append(rows)
     if not moves:
         return ""
-    name = f"{tag.out}-moves-{this_task().write_token}.arrow"
-    with convert_os_errors(name), storage.create(name) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
-        for table in moves:
-            writer.write_table(table)
-    return name
+    path = name_of_attempt(f"{tag.hit_file_prefix}-moves")
+    storage = tag.loading.staging.storage
+    with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
+        for rows in moves:
+            writer.write_table(rows)
+    return path
 
 
-def _found(task: MoveTask, incoming: TaskRows) -> list[Found]:
-    """The keys that each file group may hold a row of: those in its base file or, where a log may hold others, all."""
-    files, count = task.tag.files, len(incoming.keys)
-    has_more = [task.in_logs and bool(one.log_files) for one in files]
-    bases = [one.base_file for one, more in zip(files, has_more, strict=True) if one.base_file and not more]
-    answers = iter(look_up(task.tag.loading.staging.storage, bases, Keys(incoming.keys), task.tag.pruning))
-    any_key = Found(np.full(count, -1), np.arange(count), count, True)
-    return [any_key if more else next(answers) for more in has_more]
+def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[Found]:
+    """Return the keys that each slice may hold: those in its base file, or all keys where a log may hold more."""
+    keys = len(incoming.keys)
+    all_keys = Found(np.full(keys, -1), np.arange(keys), keys, True)
+    slices = task.tag.slices
+    may_log_hold_more = [task.in_logs and bool(file_slice.log_files) for file_slice in slices]
+    base_files = []
+    for file_slice, holds_more in zip(slices, may_log_hold_more, strict=True):
+        if file_slice.base_file and not holds_more:
+            base_files.append(file_slice.base_file)
+    in_base_files = iter(look_up(task.tag.loading.staging.storage, base_files, Keys(incoming.keys), task.tag.pruning))
+    return [all_keys if holds_more else next(in_base_files) for holds_more in may_log_hold_more]
 
 
-def _moves_from(task: MoveTask, slice_: FileSlice, found: Found, incoming: TaskRows, places: Places) -> pa.Table | None:
-    """What becomes of rows that were found in one file, if any of them comes for another partition."""
-    away = np.flatnonzero(places.of(incoming.rows[found.key]) != places.number(slice_.partition_path))
+def _merge_moving(
+    task: MoveTask, file_slice: FileSlice, found: Found, incoming: TaskRows, partitions: RowPartitions
+) -> pa.Table | None:
+    """Merge the incoming rows of other partitions that were found in one slice; None if none is staged again."""
+    is_away = partitions.path_numbers_of(incoming.rows[found.key]) != partitions.path_number(file_slice.partition_path)
+    away = np.flatnonzero(is_away)
     if not len(away):
         return None
-    keys, old = _stored(task.tag, slice_, incoming, found, away)
-    new = incoming.take(incoming.rows[keys]).drop_columns([KEY])
     merger = task.tag.merger
-    meeting = merger.merge(old, np.arange(old.num_rows), new)
-    is_built = meeting.choices == Choice.BUILD
-    is_met = (meeting.choices == Choice.DELETE) & (merger.is_user_function or task.decides)
+    keys, stored = _read_stored(task.tag, file_slice, incoming, found, away)
+    new = incoming.take(incoming.rows[keys]).drop_columns([KEY])
+    merged = merger.merge(stored, np.arange(stored.num_rows), new)
+    is_built = merged.choices == Choice.BUILD
+    is_in_place = (merged.choices == Choice.DELETE) & (merger.is_user_function or task.decides)
     if task.decides:
-        is_met |= meeting.choices == Choice.KEEP_OLD
-    built = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_met)])
-    if not len(built):
+        is_in_place |= merged.choices == Choice.KEEP_OLD
+    chosen = np.concatenate([np.flatnonzero(is_built), np.flatnonzero(is_in_place)])
+    if not len(chosen):
         return None
-    rows = meeting.rows(np.where(is_built, Choice.BUILD, Choice.KEEP_OLD))
-    old, new = take_rows(old, built), drop_marks(take_rows(new, built))
-    nothing = np.arange(len(built)) >= rows.num_rows  # the stored row says where it is met
-    rows = pa.concat_tables([rows, old.filter(pa.array(nothing))])
-    stays = (~have_same_values(rows, new, task.partition_columns) & merger.keeps_partition) | nothing
-    if (stays & ~have_same_values(rows, old, task.partition_columns)).any():
-        raise Unsupported(
-            f"a row of {slice_.partition_path!r} takes some of its partition columns ({', '.join(task.partition_columns)}) from "
-            "the stored row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"
-        )
-    more = {
-        _NUMBER: pa.array(incoming.rows[keys[built]]),
+    built = merged.rows(np.where(is_built, Choice.BUILD, Choice.KEEP_OLD))
+    stored = take_rows(stored, chosen)
+    new = drop_marks(take_rows(new, chosen))
+    # Built rows come first. A row that is merged in place has no built row: the stored one stands for it, and says where it is.
+    in_place = np.arange(len(chosen)) >= built.num_rows
+    rows = pa.concat_tables([built, stored.filter(pa.array(in_place))])
+    stays = _find_staying(task, file_slice, rows, stored, new) | in_place
+    added = {
+        _NUMBER: pa.array(incoming.rows[keys[chosen]]),
         _STAYS: pa.array(stays),
-        _PATH: pa.repeat(slice_.partition_path, len(built)),
+        _STORED_PATH: pa.repeat(file_slice.partition_path, len(chosen)),
     }
-    for name, values in more.items():
+    for name, values in added.items():
         rows = rows.append_column(name, values)
     return rows
 
 
-def _stored(tag: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, away: Positions) -> tuple[Positions, pa.Table]:
-    """Which keys of the share have a living row here, and these rows, with the columns of the incoming ones."""
+def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored: pa.Table, new: pa.Table) -> Flags:
+    """Return the rows that stay in the partition of the stored row.
+
+    Raises:
+        Unsupported: a row has partition columns of both, and so belongs to the partition of neither.
+    """
+    columns = task.partition_columns
+    stays = ~have_same_values(rows, new, columns) & task.tag.merger.keeps_partition
+    if (stays & ~have_same_values(rows, stored, columns)).any():
+        raise Unsupported(
+            f"a row of {file_slice.partition_path!r} takes some of its partition columns ({', '.join(columns)}) from the stored "
+            "row and some from the incoming one, so that it belongs to neither's partition; supply all, or none"
+        )
+    return stays
+
+
+def _read_stored(
+    tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: Found, away: Positions
+) -> tuple[Positions, pa.Table]:
+    """Return which keys have a living row in the slice, and these rows, with the columns of the incoming ones."""
     storage = tag.loading.staging.storage
     schema = pa.schema([field for field in incoming.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
-    if tag.merging is not None and slice_.log_files:
+    if tag.merging is not None and file_slice.log_files:
         keys = np.unique(found.key[away])
-        living = look_up_merged(storage, slice_, tag.merging, incoming.keys.take(pa.array(keys)), schema.names)
+        living = look_up_merged(storage, file_slice, tag.merging, incoming.keys.take(pa.array(keys)), schema.names)
         return keys[living.key], living.rows.select(schema.names).cast(schema)
-    assert slice_.base_file is not None
-    groups = read_row_groups(open_base_file(storage, slice_.base_file.path), slice_.base_file.path, schema)
+    assert file_slice.base_file is not None
+    path = file_slice.base_file.path
+    row_groups = read_row_groups(open_base_file(storage, path), path, schema)
     keys, first = np.unique(found.key[away], return_index=True)
-    return keys, take_rows(pa.concat_tables([schema.empty_table(), *groups]), found.old[away][first])
+    return keys, take_rows(pa.concat_tables([schema.empty_table(), *row_groups]), found.old[away][first])
 
 
 def stage_moves(task: StageTask) -> list[Piece]:
-    """Kernel: the batch into one staged file, batches of one partition path each; gives its pieces."""
+    """Kernel: Write the batch to one staged file, in record batches of one partition path each."""
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
-    moves = pa.concat_tables([pa.ipc.open_file(storage.map(name)).read_all() for name in task.moves])
+    moves = pa.concat_tables([pa.ipc.open_file(storage.map(file)).read_all() for file in task.move_files])
     numbers, first = np.unique(np.asarray(moves[_NUMBER]), return_index=True)
     moves = take_rows(moves, first)
     stays = np.asarray(moves[_STAYS], dtype=np.bool_)
-    places = Places(task.pieces)
-    paths = sorted({*places.paths, *moves[_PATH].unique().to_pylist()})
-    path_of = np.array([paths.index(path) for path in places.paths])[places.of(np.arange(rows.num_rows))]
-    stored_in = pc.index_in(moves[_PATH], value_set=pa.array(paths))
-    path_of[numbers[stays]] = np.asarray(stored_in, dtype=np.int64)[stays]
-    gone = numbers[~stays]
+    partitions = RowPartitions(task.pieces)
+    paths = sorted({*partitions.paths, *moves[_STORED_PATH].unique().to_pylist()})
+    # Rows that stay keep their values and change their path; rows that move change their values and keep their path.
+    path_of_row = np.array([paths.index(path) for path in partitions.paths])[partitions.path_numbers_of(np.arange(rows.num_rows))]
+    stored_paths = pc.index_in(moves[_STORED_PATH], value_set=pa.array(paths))
+    path_of_row[numbers[stays]] = np.asarray(stored_paths, dtype=np.int64)[stays]
+    moving = numbers[~stays]
+    moved = _replace_values(take_rows(rows, moving), moves.filter(pa.array(~stays)))
+    if task.marks_built:
+        rows = rows.append_column(MADE, pa.repeat(False, rows.num_rows))
+        moved = moved.append_column(MADE, pa.repeat(True, moved.num_rows))
     source = np.arange(rows.num_rows)
-    source[gone] = rows.num_rows + np.arange(len(gone))
-    moved = _beside(take_rows(rows, gone), moves.filter(pa.array(~stays)))
-    if task.marks:
-        rows, moved = (one.append_column(MADE, pa.repeat(made, one.num_rows)) for one, made in ((rows, False), (moved, True)))
-    both = pa.concat_tables([rows, moved])
-    return _write(task, both, source, path_of, paths)
+    source[moving] = rows.num_rows + np.arange(len(moving))
+    return _write_by_path(task.staging, pa.concat_tables([rows, moved]), source, path_of_row, paths)
 
 
-def _beside(rows: pa.Table, merged: pa.Table) -> pa.Table:
-    """Rows with the values they become; key and order of arrival are theirs."""
-    columns = [merged[n] if n in merged.column_names else rows[n] for n in rows.column_names]
+def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
+    """Return rows with other values. Key and order of arrival stay, because `values` has no columns for them."""
+    columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 
 
-def _write(task: StageTask, rows: pa.Table, source: Positions, path_of: Positions, paths: Sequence[str]) -> list[Piece]:
-    name = join(task.staging.folder, f"relocated-{this_task().write_token}.arrow")
+def _write_by_path(
+    staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
+) -> list[Piece]:
+    """Write the rows of one partition path after the other, and return them as pieces.
+
+    Args:
+        source: where in `rows` each row of the batch is.
+        path_of_row: the number of each row's path among `paths`.
+    """
+    file = name_of_attempt(join(staging.folder, "relocated"))
     pieces: list[Piece] = []
-    with convert_os_errors(name), task.staging.storage.create(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        for i, path in enumerate(paths):
-            for part in row_group_parts(np.flatnonzero(path_of == i)):
-                for one in take_rows(rows, source[part]).combine_chunks().to_batches():
-                    pieces.append(Piece(path, name, len(pieces), one.num_rows, one.nbytes))
-                    writer.write_batch(one)
+    with convert_os_errors(file), staging.storage.create(file) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        for number, path in enumerate(paths):
+            for part in split_row_numbers(np.flatnonzero(path_of_row == number)):
+                for batch in take_rows(rows, source[part]).combine_chunks().to_batches():
+                    pieces.append(Piece(path, file, len(pieces), batch.num_rows, batch.nbytes))
+                    writer.write_batch(batch)
     return pieces

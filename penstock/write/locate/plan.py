@@ -16,15 +16,18 @@ from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.write.context import WriteContext
-from penstock.write.locate.assign import InsertBucket, assign_inserts, sizing_of
+from penstock.write.file_sizing import read_sizing
+from penstock.write.locate.assign import assign_pieces
 from penstock.write.locate.buckets import plan_buckets
 from penstock.write.locate.choose_index import choose_index, kept_index
 from penstock.write.locate.entries import ask_index, check_not_clustered
+from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.file_slices import list_appendable_slices
 from penstock.write.locate.index_change import logs_with_new_rows
-from penstock.write.locate.moves import relocate
-from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work
+from penstock.write.locate.moves import relocate_rows
+from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
-from penstock.write.tasks.log_file import appendable_slices
+from penstock.write.tasks.task import InsertBucket, UpsertRules
 
 
 def plan(
@@ -51,7 +54,7 @@ def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> 
     """Assign the rows of an insert to small files of their partitions, and the rest to new file groups."""
     partitions = sorted({piece.path for piece in pieces})
     slices = slices_of(write.table, partitions, instant=instant, logs_alone=write.index.sees_logs)
-    return assign_inserts(pieces, slices, sizing_of(write.table, write.options))
+    return assign_pieces(pieces, slices, read_sizing(write.table, write.options))
 
 
 def rows_by_path(pieces: Sequence[Piece]) -> dict[str, int]:
@@ -94,8 +97,8 @@ def _plan_located(
     apart: bool,
 ) -> TaskPlan:
     """The same by looking into files."""
-    pieces = pieces if apart else relocate(rules, pieces, slices, write.partition_columns, runner)
-    return plan_work(rules, pieces, slices, operation, runner, apart=apart)
+    pieces = pieces if apart else relocate_rows(rules, pieces, slices, write.partition_columns, runner)
+    return plan_file_group_tasks(rules, pieces, slices, operation, runner, locates_all=apart)
 
 
 def _plan_asked(
@@ -125,10 +128,10 @@ def _plan_asked(
     slices = slices_of(write.table, paths, instant=rules.settings.instant, logs_alone=index.sees_logs)
     check_not_clustered(write.table, asked, slices)
     if moves and not apart:
-        relocated = relocate(rules, pieces, asked.among(slices), write.partition_columns, runner)
+        relocated = relocate_rows(rules, pieces, asked.among(slices), write.partition_columns, runner)
         if relocated != list(pieces):
             pieces, asked = relocated, ask(relocated, time=1)  # rows have other numbers there
-    return plan_work(rules, pieces, slices, operation, runner, apart=apart, asked=asked)
+    return plan_file_group_tasks(rules, pieces, slices, operation, runner, locates_all=apart, answers=asked)
 
 
 def located_slices(write: WriteContext, rules: UpsertRules, pieces: Sequence[Piece]) -> dict[str, list[FileSlice]]:
@@ -167,5 +170,5 @@ def slices_of(
         logs_alone: slices without a base file as well.
     """
     if table.is_merge_on_read:
-        return appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
+        return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
     return latest_slices(table, partitions)

@@ -1,14 +1,18 @@
-"""Stage 4: every known key carries its location. Kernels, and the small Arrow files they hand over to the merge.
+"""Locating by base files: finds the stored rows whose keys incoming rows have, and decides what becomes of each (its `Fate`).
 
-Tagging is a job of its own only where a partition has more file groups than one task should open, or where keys are
-looked for in all partitions. Its tasks give back row numbers, so that the merge needs no hash any more.
+This is a Spark job of its own, before the tasks that write. Each of its tasks reads the keys of some base files
+(`index/lookup.py`), except the files that footers rule out, and writes the pairs of row numbers to a hit file. The tasks that
+write need no keys then.
+
+A key may also be in a base file and deleted by a log on top of it (`live_rows.py`). Such a row is `Fate.DEAD`; `new_rows.py`
+decides about it when the hits of all files are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,207 +25,182 @@ from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
-from penstock.spread.run import this_task
-from penstock.storage import Storage
-from penstock.storage.os_errors import convert_os_errors
+from penstock.storage import join
 from penstock.write.locate.live_rows import are_dead, look_up_merged
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
 from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
-from penstock.write.tasks.base_file import Hits
+from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
+from penstock.write.tasks.task import UpsertRules
 
-#: Hits as they are written down: old rows, incoming ones, and what becomes of them.
-PAIRS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
+#: Base files that one tagging task reads. Each task loads all incoming keys, so it should read several files.
+_FILES_PER_TASK = 10
 
 
 @dataclass(frozen=True)
 class TagTask:
-    """Some base files, and the incoming rows whose keys are looked for in them."""
+    """Some file slices, and the incoming rows whose keys are looked for in their base files."""
 
     pieces: tuple[Piece, ...]
-    files: tuple[FileSlice, ...]
+    slices: tuple[FileSlice, ...]
     loading: TaskRowsSettings
     pruning: Pruning
     merger: Merger
+    #: Whether a row whose partition changed moves to its new partition.
     moves: bool
-    #: How the name of the file begins that the hits are written to; the result says how it ends.
-    out: str
-    #: Also write down which rows count, one per key; one task of a share does.
+    #: The first part of the name of the hit file. The result holds the whole name.
+    hit_file_prefix: str
+    #: Whether the hit file lists the rows that count. One task of a set of incoming rows does that.
     lists_rows: bool
-    #: How base files and logs become rows, in a merge-on-read table.
+    #: How base files and logs are merged to rows, in a merge-on-read table.
     merging: MergeRules | None = None
 
 
-def tag_files(task: TagTask) -> dict[str, Any]:
-    """Kernel: hits of each file to a file of its own, one batch a file; gives how many rows each file will see changed."""
-    storage, out = task.loading.staging.storage, own_name(task.out)
+@dataclass(frozen=True)
+class TagResult:
+    """What one locating task found."""
+
+    hit_file: str
+    #: Hits of each slice of the task.
+    hits: list[int]
+    #: Incoming rows that count, one per key.
+    rows: int
+    #: Base files whose key column was read, and keys that were compared with it.
+    files_opened: int = 0
+    candidates: int = 0
+
+
+def plan_tag_tasks(
+    rules: UpsertRules,
+    pieces: tuple[Piece, ...],
+    slices: Mapping[str, Sequence[FileSlice]],
+    number: int,
+    *,
+    with_logs_alone: bool = False,
+) -> list[TagTask]:
+    """Plan the tasks that look for the keys of some pieces: several base files each, at least one task.
+
+    Args:
+        number: the number of this set of pieces, for names of files.
+        with_logs_alone: whether slices without a base file are looked into too.
+    """
+    paths = list(slices) if rules.index.is_global else sorted({piece.path for piece in pieces})
+    candidates: list[FileSlice] = []
+    for path in paths:
+        candidates += [file_slice for file_slice in slices.get(path, ()) if file_slice.base_file or with_logs_alone]
+    tasks: list[TagTask] = []
+    for first in range(0, max(1, len(candidates)), _FILES_PER_TASK):
+        task = TagTask(
+            pieces=pieces,
+            slices=tuple(candidates[first : first + _FILES_PER_TASK]),
+            loading=rules.loading,
+            pruning=rules.index.pruning,
+            merger=rules.merger,
+            moves=rules.index.moves and not rules.drops_known,
+            hit_file_prefix=join(rules.loading.staging.folder, f"tagged-{number}-{len(tasks)}"),
+            lists_rows=first == 0,
+            merging=rules.merging,
+        )
+        tasks.append(task)
+    return tasks
+
+
+def tag_slices(task: TagTask) -> TagResult:
+    """Kernel: Write the hits of each slice to a hit file."""
+    storage = task.loading.staging.storage
+    hit_file = name_of_attempt(task.hit_file_prefix)
     incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
-    keys, places = Keys(incoming.keys), Places(task.pieces)
-    counts, opened, candidates = [], 0, 0
-    with convert_os_errors(out), storage.create(out) as sink, pa.ipc.new_file(sink, PAIRS) as writer:
-        bases = [slice_.base_file for slice_ in task.files if slice_.base_file]
-        answers = look_up(storage, bases, keys, task.pruning)
-        for slice_, found in zip(task.files, answers, strict=True):
-            hits = _hits(task, slice_, incoming, found, places)
-            writer.write_batch(_batch(hits.old, hits.new, hits.fates))
-            counts.append(len(hits.fates))
-            opened, candidates = opened + found.opened, candidates + found.candidates
+    partitions = RowPartitions(task.pieces)
+    base_files = [file_slice.base_file for file_slice in task.slices if file_slice.base_file]
+    found_by_slice = look_up(storage, base_files, Keys(incoming.keys), task.pruning)
+    hits_by_slice = []
+    with create_hit_file(storage, hit_file) as file:
+        for file_slice, found in zip(task.slices, found_by_slice, strict=True):
+            hits = _find_hits(task, file_slice, incoming, found, partitions)
+            file.write_hits(hits)
+            hits_by_slice.append(len(hits.fates))
         if task.lists_rows:
-            nothing = np.zeros(len(incoming.rows), np.int64)
-            writer.write_batch(_batch(nothing, incoming.rows, nothing.astype(np.int8)))
-    return {"out": out, "counts": counts, "rows": len(incoming.rows), "opened": opened, "candidates": candidates}
+            file.write_rows(incoming.rows)
+    return TagResult(
+        hit_file=hit_file,
+        hits=hits_by_slice,
+        rows=len(incoming.rows),
+        files_opened=sum(found.opened for found in found_by_slice),
+        candidates=sum(found.candidates for found in found_by_slice),
+    )
 
 
-def own_name(out: str) -> str:
-    """A name that no other attempt of this task takes: one that was killed may have left its own file."""
-    return f"{out}-{this_task().write_token}.arrow"
+def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: Found, partitions: RowPartitions) -> Hits:
+    """Return the hits of the rows that were found in a base file, with the fate of each."""
+    new = incoming.rows[found.key]
+    storage = task.loading.staging.storage
+    if task.merging is None or not file_slice.log_files or not len(new):
+        read_stored = partial(_read_from_base_file, task, file_slice, incoming, found.old)
+        return Hits(found.old, new, _decide_fates(task, file_slice, incoming, new, partitions, read_stored))
+    if not task.moves:
+        is_dead = are_dead(storage, file_slice, task.merging, incoming.keys.take(pa.array(found.key)))
+        return Hits(found.old, new, np.where(is_dead, Fate.DEAD, Fate.MERGE).astype(np.int8))
+    # A row that moves leaves the slice for good, so it must be known whether it is alive and what it holds now.
+    columns = [find_top_column(path, task.merging.arrow.names) for path in task.merger.needs]
+    keys, old = _positions_by_key(found)
+    living = look_up_merged(storage, file_slice, task.merging, incoming.keys.take(pa.array(keys)), columns)
+    old = old[living.key]
+    new = incoming.rows[keys][living.key]
+    order = np.argsort(old, kind="stable")
+    read_stored = partial(_take_in_order, living.rows, order)
+    fates = _decide_fates(task, file_slice, incoming, new[order], partitions, read_stored)
+    return Hits(old[order], new[order], fates)
 
 
-def _batch(old: Positions, new: Positions, fates: Fates) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=PAIRS)
-
-
-def _hits(task: TagTask, slice_: FileSlice, incoming: TaskRows, found: Found, places: Places) -> Hits:
-    """What becomes of the rows that were found in a base file, if they are still there."""
-    new, storage = incoming.rows[found.key], task.loading.staging.storage
-    if task.merging is None or not slice_.log_files or not len(new):
-        fates = _fates(task, slice_, incoming, new, places, lambda at: _old_values(task, slice_, incoming, found.old[at]))
-        return Hits(found.old, new, fates)
-    if task.moves:
-        columns = [find_top_column(path, task.merging.arrow.names) for path in task.merger.needs]
-        keys, old = _places_of_keys(found)
-        living = look_up_merged(storage, slice_, task.merging, incoming.keys.take(pa.array(keys)), columns)
-        order = np.argsort(old[living.key], kind="stable")
-        old, new = old[living.key][order], incoming.rows[keys][living.key][order]
-        fates = _fates(task, slice_, incoming, new, places, lambda at: take_rows(living.rows, order[at]))
-        return Hits(old, new, fates)
-    dead = are_dead(storage, slice_, task.merging, incoming.keys.take(pa.array(found.key)))
-    return Hits(found.old, new, np.where(dead, Fate.DEAD, Fate.MERGE).astype(np.int8))
-
-
-def _places_of_keys(found: Found) -> tuple[Positions, Positions]:
-    """The keys that were found in a base file, each once, and where; -1 if a key is there several times."""
+def _positions_by_key(found: Found) -> tuple[Positions, Positions]:
+    """Return the keys that were found in a base file, each once, and their positions; -1 if a key is there several times."""
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)
 
 
-def _fates(
+def _decide_fates(
     task: TagTask,
-    slice_: FileSlice,
+    file_slice: FileSlice,
     incoming: TaskRows,
     new: Positions,
-    places: Places,
-    old_values: Callable[[Positions], pa.Table],
+    partitions: RowPartitions,
+    read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """What each hit is: a merge in place, or a row that goes to the partition of the incoming one.
+    """Return the fate of each hit: the merger decides in place, or the row goes to the partition of the incoming row.
 
-    A delete finds its row wherever that is. A stored row that the merger would keep stays, and counts as written anew.
+    A delete applies wherever the stored row is. A stored row that the merger would keep stays, and counts as written again.
 
     Args:
-        old_values: gives what the merger needs of the stored rows of some hits.
+        new: the incoming row of each hit.
+        read_stored: returns the columns that the merger needs, of the stored rows of some hits.
     """
     fates = np.full(len(new), Fate.MERGE, np.int8)
-    is_away = places.of(new) != places.number(slice_.partition_path) if task.moves else np.zeros(len(new), np.bool_)
+    if not task.moves:
+        return fates
+    is_away = partitions.path_numbers_of(new) != partitions.path_number(file_slice.partition_path)
     away = np.flatnonzero(is_away)
     if len(away) == 0:
         return fates
     rows = incoming.take(new[away])
     choices = np.full(len(away), Choice.TAKE_NEW, np.int8)
     if task.merger.needs:
-        choices = task.merger.resolve(old_values(away), rows)
-    gone = task.merger.is_delete(rows) | (choices == Choice.DELETE)
-    fates[away] = np.where(gone, Fate.MERGE, np.where(choices == Choice.KEEP_OLD, Fate.TOUCH, Fate.MOVE))
+        choices = task.merger.resolve(read_stored(away), rows)
+    is_deleted = task.merger.is_delete(rows) | (choices == Choice.DELETE)
+    fate_of_living = np.where(choices == Choice.KEEP_OLD, Fate.TOUCH, Fate.MOVE)
+    fates[away] = np.where(is_deleted, Fate.MERGE, fate_of_living)
     return fates
 
 
-def _old_values(task: TagTask, slice_: FileSlice, incoming: TaskRows, rows: Positions) -> pa.Table:
-    """What the merger needs of some rows of a base file."""
-    assert slice_.base_file is not None
-    schema, path = incoming.schema, slice_.base_file.path
+def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRows, old: Positions, hits: Positions) -> pa.Table:
+    """Return the columns that the merger needs, of the stored rows of some hits."""
+    assert file_slice.base_file is not None
+    schema = incoming.schema
+    path = file_slice.base_file.path
     names = dict.fromkeys(find_top_column(name, schema.names) for name in task.merger.needs)
     wanted = pa.schema([schema.field(name) for name in names if name in schema.names])
-    groups = read_row_groups(open_base_file(task.loading.staging.storage, path), path, wanted)
-    return take_rows(pa.concat_tables([wanted.empty_table(), *groups]), rows)
+    row_groups = read_row_groups(open_base_file(task.loading.staging.storage, path), path, wanted)
+    return take_rows(pa.concat_tables([wanted.empty_table(), *row_groups]), old[hits])
 
 
-class Places:
-    """From an incoming row's number to its partition path."""
-
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.paths = sorted({p.path for p in pieces})
-        self._numbers = {path: i for i, path in enumerate(self.paths)}
-        self._ends = np.cumsum([p.rows for p in pieces])
-        self._of_piece = np.array([self._numbers[p.path] for p in pieces], np.int64)
-
-    def number(self, path: str) -> int:
-        """The number of a path; -1 if no row has it."""
-        return self._numbers.get(path, -1)
-
-    def of(self, rows: Positions) -> Positions:
-        """The path's number of each row."""
-        return self._of_piece[np.searchsorted(self._ends, rows, side="right")]
-
-
-@dataclass(frozen=True)
-class InsertsTask:
-    """The tagging results of one share."""
-
-    storage: Storage
-    pieces: tuple[Piece, ...]
-    tagged: tuple[str, ...]
-    out: str
-    #: A row whose only stored version is dead comes alive where that was, which is in its own partition; otherwise it is new.
-    revives: bool = True
-
-
-def find_inserts(task: InsertsTask) -> dict[str, Any]:
-    """Kernel: rows that met nobody, or that move, to a file, ordered by partition path; gives the count of each path.
-
-    In a second batch the rows that must not be appended where they are dead, since they live elsewhere or will; gives whether
-    there are any.
-    """
-    total = sum(p.rows for p in task.pieces)
-    counts, met, dead = np.zeros(total, np.bool_), np.zeros(total, np.bool_), np.zeros(total, np.int64)
-    for i, name in enumerate(task.tagged):
-        reader = pa.ipc.open_file(task.storage.map(name))
-        batches = [reader.get_batch(b) for b in range(reader.num_record_batches)]
-        if i == 0:
-            counts[np.asarray(batches.pop().column("new"))] = True
-        for batch in batches:
-            rows, fates = np.asarray(batch.column("new")), np.asarray(batch.column("fate"))
-            met[rows[(fates == Fate.MERGE) | (fates == Fate.TOUCH)]] = True
-            dead[np.unique(rows[fates == Fate.DEAD])] += 1
-    revived = counts & ~met & (dead == 1) & task.revives
-    places = Places(task.pieces)
-    inserts, settled = np.flatnonzero(counts & ~met & ~revived), np.flatnonzero((dead > 0) & ~revived)
-    of = places.of(inserts)
-    inserts = inserts[np.argsort(of, kind="stable")]
-    out = own_name(task.out)
-    schema = pa.schema([("new", pa.int64())])
-    with convert_os_errors(out), task.storage.create(out) as sink, pa.ipc.new_file(sink, schema) as writer:
-        for rows in (inserts, settled):
-            writer.write_batch(pa.record_batch([pa.array(rows)], names=["new"]))
-    found = [[path, int((of == i).sum())] for i, path in enumerate(places.paths)]
-    return {"out": out, "counts": found, "settled": len(settled) > 0}
-
-
-def read_hits(storage: Storage, name: str, batch: int, settled: str | None = None) -> Hits:
-    """One file's hits, as the merge takes them: dead rows come alive, but for those that live elsewhere.
-
-    Args:
-        settled: the file that lists these.
-    """
-    pairs = pa.ipc.open_file(storage.map(name)).get_batch(batch)
-    old, new, fates = (np.asarray(pairs.column(field)) for field in PAIRS.names)
-    if (fates != Fate.DEAD).all():
-        return Hits(old, new, fates)
-    elsewhere = np.empty(0, np.int64)
-    if settled is not None:
-        elsewhere = np.asarray(pa.ipc.open_file(storage.map(settled)).get_batch(1).column("new"))
-    kept = (fates != Fate.DEAD) | ~np.isin(new, elsewhere)
-    return Hits(old[kept], new[kept], np.where(fates == Fate.DEAD, Fate.MERGE, fates)[kept])
-
-
-def read_inserts(storage: Storage, name: str, offset: int, count: int) -> Positions:
-    """Some of the rows that are new."""
-    batch = pa.ipc.open_file(storage.map(name)).get_batch(0)
-    return np.asarray(batch.column("new").slice(offset, count))
+def _take_in_order(rows: pa.Table, order: Positions, hits: Positions) -> pa.Table:
+    return take_rows(rows, order[hits])

@@ -24,12 +24,11 @@ from penstock.merge.merger import Merger
 from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
-from penstock.write.locate.tag import Places
 from penstock.write.rows.combine import combine_rows, wants_one_row_per_key
 from penstock.write.rows.crossing import KEY
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, StagedRows, Staging, make_runner, read_pieces, stage_rows
-from penstock.write.rows.task_rows import ordering_values
-from penstock.write.tasks.base_file import row_group_parts
+from penstock.write.rows.task_rows import ordering_values, split_row_numbers
 
 if TYPE_CHECKING:
     from penstock.commit.change import Change
@@ -135,8 +134,8 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
     """Write one row per key to a new staged file, the rows of one row group at a time, and return the pieces."""
-    places = Places(task.pieces)
-    path_of = places.of(batch.rows)
+    places = RowPartitions(task.pieces)
+    path_of = places.path_numbers_of(batch.rows)
     file_name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
     marks = _mark_columns(batch, rows.num_rows)
     key_table = pa.table([keys], names=[KEY])
@@ -144,7 +143,7 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
     writer: pa.ipc.RecordBatchFileWriter | None = None
     with convert_os_errors(file_name), task.staging.storage.create(file_name) as sink:
         for number, path in enumerate(places.paths):
-            for part in row_group_parts(batch.rows[path_of == number]):
+            for part in split_row_numbers(batch.rows[path_of == number]):
                 table = batch.values_of(rows, part)
                 for name, flags in marks.items():
                     table = table.append_column(name, pa.array(flags[part]))

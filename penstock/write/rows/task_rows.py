@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError
+from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.gather import Positions, find_column, find_top_column, take_from_tables, take_rows, to_array
 from penstock.merge.kernels.ordering import check_ordering_values
@@ -185,3 +186,9 @@ def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
     """Yield the tables and drop the reference to each, so that its memory is free as soon as it is spilled."""
     while tables:
         yield tables.pop(0)
+
+
+def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
+    """Yield row numbers in parts of one row group, whose rows a task holds in memory at once."""
+    for start in range(0, len(numbers), ROW_GROUP_ROWS):
+        yield numbers[start : start + ROW_GROUP_ROWS]

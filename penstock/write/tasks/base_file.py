@@ -1,16 +1,17 @@
-"""A new version of a file group: its old rows merged with a share of the incoming ones, one row group at a time.
+"""Writes the next version of a base file: the stored rows merged with incoming rows, one row group at a time.
 
-1. Each row group of the old base file is read once; its keys are looked up in the share.
-2. The merger decides for every pair; rows that are not touched are copied as they are, but for the file's name.
-3. Incoming rows that met nobody, and are meant for this file, are added at the end.
+1. Each row group of the old base file is read once. Its rows are matched with incoming rows by the hits of locating, or by key.
+2. The merger decides for every pair. Rows that meet no incoming row are copied; only the file name in them changes.
+3. Incoming rows that are new to the file are added at the end.
 
-Counts are Hudi's: a row that the merger keeps is neither update nor write error; a delete that met nobody but came to this
-file counts as delete and as insert. Memory is the share, two row groups, and the rows that wait to become one.
+Counts are Hudi's: a row that the merger keeps is neither an update nor a write error; a delete whose key is not in the file
+counts as a delete and as an insert. Memory is the incoming rows of the task, two row groups, and the rows that wait to become
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,14 +24,14 @@ from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
-from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.choice import Choice, Fate, Fates, is_changed
+from penstock.merge.choice import Choice, Choices, Fate, is_changed
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.crossing import KEY
-from penstock.write.rows.task_rows import TaskRows
+from penstock.write.rows.crossing import KEY, PartitionRows
+from penstock.write.rows.task_rows import TaskRows, split_row_numbers
+from penstock.write.tasks.located_rows import NO_ROWS, Hits, make_merge_hits
 
 
 @dataclass
@@ -41,155 +42,178 @@ class _Counts:
 
 
 @dataclass(frozen=True)
-class Hits:
-    """Which old rows of a file meet which incoming ones: pairs of row numbers."""
-
-    #: -1 where an index names the file alone: then the row is looked for by its key, and is a new one if it is not there.
-    old: Positions
-    new: Positions
-    fates: Fates
-
-    @property
-    def are_placed(self) -> bool:
-        """Whether it is known where the old rows stand."""
-        return bool((self.old >= 0).all())
-
-
-NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
-
-
-@dataclass(frozen=True)
 class FileMerge:
-    """What is done to one file group."""
+    """The base file that is rewritten, and how its rows are merged."""
 
-    path: str
-    base: BaseFile
+    partition_path: str
+    base_file: BaseFile
     merger: Merger
-    #: None: to be found by key.
+    #: The pairs of stored and incoming rows; None: they are found by key.
     hits: Hits | None = None
 
 
-@dataclass
-class Merged:
-    """A finished merge: its write stat, and the numbers of incoming rows that met an old one."""
+@dataclass(frozen=True)
+class MergedFile:
+    """The write stat of a finished merge, and the numbers of the incoming rows that met a stored row."""
 
     stat: WriteStat
-    met: Positions = field(repr=False)
+    matched: Positions = field(repr=False)
 
 
-def merge_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, inserts: Positions | int = 0) -> Merged:
+def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, new_rows: Positions | int = 0) -> MergedFile:
     """Write the next version of a file group.
 
     Args:
-        inserts: numbers of incoming rows that are added to this file; or how many of those that meet nobody, from the front.
+        new_rows: the numbers of incoming rows that are added to the file; or how many of the rows that meet no stored row.
     """
-    file = open_base_file(output.settings.storage, merge.base.path)
-    writer = BaseFileWriter(output, merge.path, merge.base.file_id, MarkerType.MERGE, old=file)
-    counts, met = _Counts(), [np.empty(0, np.int64)]
-    for old, hits in _old_rows(file, merge, incoming, output.settings.schema):
-        _write_group(writer, merge.merger, incoming, old, hits, counts)
-        met.append(hits.new)
-        del old  # before the next row group is read
-    known = np.unique(np.concatenate(met))
-    chosen = np.setdiff1d(incoming.rows, known, assume_unique=True)[:inserts] if isinstance(inserts, int) else inserts
-    if merge.hits is not None and not merge.hits.are_placed:
-        chosen = np.concatenate([np.setdiff1d(merge.hits.new[merge.hits.fates == Fate.MERGE], known), chosen])
-    _write_inserts(writer, merge.merger, incoming, chosen, counts)
+    file = open_base_file(output.settings.storage, merge.base_file.path)
+    writer = BaseFileWriter(output, merge.partition_path, merge.base_file.file_id, MarkerType.MERGE, old=file)
+    counts = _Counts()
+    matched_parts = [NO_ROWS]
+    for stored, hits in _read_with_hits(file, merge, incoming, output.settings.schema):
+        _write_row_group(writer, merge.merger, incoming, stored, hits, counts)
+        matched_parts.append(hits.new)
+        del stored  # frees the row group before the next one is read
+    matched = np.unique(np.concatenate(matched_parts))
+    if isinstance(new_rows, int):
+        added = np.setdiff1d(incoming.rows, matched, assume_unique=True)[:new_rows]
+    else:
+        added = new_rows
+    if merge.hits is not None and not merge.hits.have_positions:
+        # An index named the file group of these rows, but their keys are not in the base file: they are new after all.
+        missing = np.setdiff1d(merge.hits.new[merge.hits.fates == Fate.MERGE], matched)
+        added = np.concatenate([missing, added])
+    _write_new_rows(writer, merge.merger, incoming, added, counts)
     stat = writer.stat(
         writer.close(),
-        prev_commit=merge.base.instant,
+        prev_commit=merge.base_file.instant,
         num_update_writes=counts.updates,
         num_deletes=counts.deletes,
         num_inserts=counts.inserts,
     )
-    output.take_rows(writer.rows)  # rows that this task writes elsewhere are numbered from there on
-    return Merged(stat, known)
+    output.take_rows(writer.rows)  # rows that this task writes to other files are numbered behind those of this file
+    return MergedFile(stat, matched)
 
 
-def find_hits(incoming: TaskRows, keys: pa.ChunkedArray, first: int = 0) -> Hits:
-    """Old rows, numbered from `first`, whose key is in the share."""
-    at = find_positions(keys, incoming.keys)
-    old = np.flatnonzero(at >= 0)
-    return Hits(old + first, incoming.rows[at[old]], np.full(len(old), Fate.MERGE, np.int8))
+def add_to_base_file(
+    output: TaskOutput, partition_path: str, base_file: BaseFile, merger: Merger, new_rows: Iterable[PartitionRows]
+) -> WriteStat:
+    """Write the next version of a file group with its stored rows unchanged and new rows behind them.
+
+    Keys are not looked for. A delete counts as a delete and as an insert, and is not stored.
+    """
+    settings = output.settings
+    counts = _Counts()
+    file = open_base_file(settings.storage, base_file.path)
+    writer = BaseFileWriter(output, partition_path, base_file.file_id, MarkerType.MERGE, old=file)
+    for stored in read_row_groups(file, base_file.path, body_schema(settings.schema)):
+        writer.keep(stored)
+        del stored  # frees the row group before the next one is read
+    for rows in new_rows:
+        stored_rows = drop_deletes(rows, merger)
+        counts.inserts += rows.table.num_rows
+        counts.deletes += rows.table.num_rows - stored_rows.table.num_rows
+        numbers = writer.rows + np.arange(stored_rows.table.num_rows)
+        writer.add(stored_rows.table, get_or_make_keys(stored_rows, output), numbers)
+    return writer.stat(writer.close(), num_inserts=counts.inserts, num_deletes=counts.deletes, prev_commit=base_file.instant)
 
 
-def _old_rows(file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema) -> Iterator[tuple[pa.Table, Hits]]:
-    """Row groups of the old file with their hits; old rows are numbered within the row group."""
-    first, wanted = 0, _wanted_keys(merge, incoming)
-    for old in read_ahead(read_row_groups(file, merge.base.path, body_schema(schema))):
-        if merge.hits is None:
-            hits = find_hits(incoming, old[KEY_COLUMN])
-        elif wanted is not None:
-            at = find_positions(old[KEY_COLUMN], wanted)
-            rows = np.flatnonzero(at >= 0)
-            hits = Hits(rows, merge.hits.new[at[rows]], merge.hits.fates[at[rows]])
+def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
+    """Return the rows that are stored, without deletes."""
+    is_kept, stored = merger.insert(rows.table)
+    keys = rows.keys
+    if keys is not None and not is_kept.all():
+        keys = keys.filter(pa.array(is_kept))
+    return PartitionRows(rows.path, stored, keys)
+
+
+def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
+    """Return the keys of the rows; new keys if the table generates them."""
+    return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
+
+
+def _read_with_hits(
+    file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema
+) -> Iterator[tuple[pa.Table, Hits]]:
+    """Yield the row groups of the old file, each with its hits. Hits number stored rows within the row group."""
+    hits = merge.hits
+    wanted_keys = None
+    if hits is not None and not hits.have_positions:
+        wanted_keys = to_array(incoming.take(hits.new, [KEY])[KEY])
+    first_row = 0
+    for stored in read_ahead(read_row_groups(file, merge.base_file.path, body_schema(schema))):
+        if hits is None:
+            yield stored, _find_by_key(stored, incoming)
+        elif wanted_keys is not None:
+            positions = find_positions(stored[KEY_COLUMN], wanted_keys)
+            rows = np.flatnonzero(positions >= 0)
+            yield stored, Hits(rows, hits.new[positions[rows]], hits.fates[positions[rows]])
         else:
-            start, end = np.searchsorted(merge.hits.old, [first, first + old.num_rows])
-            part = slice(int(start), int(end))
-            hits = Hits(merge.hits.old[part] - first, merge.hits.new[part], merge.hits.fates[part])
-        first += old.num_rows
-        yield old, hits
-        del old
+            # Hits with positions are sorted by them, so those of a row group are one slice.
+            start, end = np.searchsorted(hits.old, [first_row, first_row + stored.num_rows])
+            yield stored, Hits(hits.old[start:end] - first_row, hits.new[start:end], hits.fates[start:end])
+        first_row += stored.num_rows
+        del stored
 
 
-def _wanted_keys(merge: FileMerge, incoming: TaskRows) -> pa.Array | None:
-    """Keys of the hits, where their places are not known."""
-    if merge.hits is None or merge.hits.are_placed:
-        return None
-    return to_array(incoming.take(merge.hits.new, [KEY])[KEY])
+def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
+    """Return the stored rows whose key an incoming row has."""
+    positions = find_positions(stored[KEY_COLUMN], incoming.keys)
+    rows = np.flatnonzero(positions >= 0)
+    return make_merge_hits(rows, incoming.rows[positions[rows]])
 
 
-def _write_group(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, old: pa.Table, hits: Hits, counts: _Counts) -> None:
-    """One row group: rows that meet nobody are copied, the merger decides about the others."""
+def _write_row_group(
+    writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
+) -> None:
+    """Write one row group: rows without a hit unchanged, the others as the merger or their fate decides."""
     if len(hits.old) == 0:
-        writer.keep(old)
+        writer.keep(stored)
         return
     new = incoming.take(hits.new).drop_columns([KEY])
-    asked = hits.fates == Fate.MERGE
-    meeting = merger.merge(old, hits.old[asked], new if asked.all() else new.filter(pa.array(asked)))
-    choices = _choices(meeting.choices, hits)
-    gone = hits.old[choices == Choice.DELETE]
-    kept = np.ones(old.num_rows, np.bool_)
-    kept[gone] = False
-    taken = is_changed(choices)
-    writer.note_times(new.filter(pa.array((taken | (choices == Choice.DELETE)) & asked)))
-    changed = np.concatenate([hits.old[taken], hits.old[choices == Choice.TOUCH]])
+    is_asked = hits.fates == Fate.MERGE
+    merged = merger.merge(stored, hits.old[is_asked], new if is_asked.all() else new.filter(pa.array(is_asked)))
+    choices = _combine_choices(merged.choices, hits)
+    is_deleted = choices == Choice.DELETE
+    is_touched = choices == Choice.TOUCH
+    is_taken = is_changed(choices)
+    is_kept = np.ones(stored.num_rows, np.bool_)
+    is_kept[hits.old[is_deleted]] = False
+    writer.note_times(new.filter(pa.array((is_taken | is_deleted) & is_asked)))
+    changed = np.concatenate([hits.old[is_taken], hits.old[is_touched]])
     counts.updates += len(changed)
-    counts.deletes += len(gone)
-    writer.note_removed(old[KEY_COLUMN].take(pa.array(hits.old[(choices == Choice.DELETE) & (hits.fates != Fate.MOVE)])))
-    if len(changed):
-        rows = meeting.rows(meeting.choices)
-        if (choices == Choice.TOUCH).any():
-            rows = pa.concat_tables([rows, take_rows(old.select(rows.column_names), hits.old[choices == Choice.TOUCH])])
-        numbers = writer.rows + np.cumsum(kept)[changed] - 1
-        updates = writer.stamp(rows, old[KEY_COLUMN].take(pa.array(changed)), numbers)
-        order = np.arange(old.num_rows)
-        order[changed] = old.num_rows + np.arange(len(changed))
-        writer.keep(take_rows(pa.concat_tables([old, updates]), order[kept]))
-    else:
-        writer.keep(old.filter(pa.array(kept)))
+    counts.deletes += int(is_deleted.sum())
+    # A row that moves to another partition keeps its key, so an index must not remove the key's entry.
+    removed = hits.old[is_deleted & (hits.fates != Fate.MOVE)]
+    writer.note_removed(stored[KEY_COLUMN].take(pa.array(removed)))
+    if not len(changed):
+        writer.keep(stored.filter(pa.array(is_kept)))
+        return
+    rows = merged.rows(merged.choices)
+    if is_touched.any():
+        rows = pa.concat_tables([rows, take_rows(stored.select(rows.column_names), hits.old[is_touched])])
+    # Changed rows stay at their place: each gets the number that it has in the new file, behind what is kept before it.
+    numbers = writer.rows + np.cumsum(is_kept)[changed] - 1
+    updates = writer.stamp(rows, stored[KEY_COLUMN].take(pa.array(changed)), numbers)
+    order = np.arange(stored.num_rows)
+    order[changed] = stored.num_rows + np.arange(len(changed))
+    writer.keep(take_rows(pa.concat_tables([stored, updates]), order[is_kept]))
 
 
-def _choices(of_merger: Fates, hits: Hits) -> Fates:
-    """What happens to each old row that is met: its fate says it, or else the merger."""
+def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
+    """Return what happens to each stored row with a hit: what its fate says, or else the merger's choice."""
     choices = np.where(hits.fates == Fate.MOVE, Choice.DELETE, Choice.TOUCH).astype(np.int8)
     choices[hits.fates == Fate.MERGE] = of_merger
     return choices
 
 
-def _write_inserts(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, chosen: Positions, counts: _Counts) -> None:
-    """Rows that met nobody, behind the others."""
-    for part in row_group_parts(chosen):
+def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
+    """Add incoming rows at the end of the file."""
+    for part in split_row_numbers(numbers):
         rows = incoming.take(part)
-        kept, stored = merger.insert(rows.drop_columns([KEY]))
+        is_kept, stored = merger.insert(rows.drop_columns([KEY]))
         counts.inserts += len(part)
         counts.deletes += len(part) - stored.num_rows
-        if not kept.all():
-            writer.note_removed(rows[KEY].filter(pa.array(~kept)))
-        writer.add(stored, rows[KEY].filter(pa.array(kept)), writer.rows + np.arange(stored.num_rows))
-
-
-def row_group_parts(numbers: Positions) -> Iterator[Positions]:
-    """Row numbers in parts that are held in memory at once."""
-    for start in range(0, len(numbers), ROW_GROUP_ROWS):
-        yield numbers[start : start + ROW_GROUP_ROWS]
+        if not is_kept.all():
+            writer.note_removed(rows[KEY].filter(pa.array(~is_kept)))
+        writer.add(stored, rows[KEY].filter(pa.array(is_kept)), writer.rows + np.arange(stored.num_rows))

@@ -1,145 +1,146 @@
-"""Stage 6: every file group is written, markers first; gives write stats. Kernels for workers and driver alike."""
+"""Writes new rows: bulk inserts straight from Spark's batches, inserts from staged pieces, and the new rows of an upsert."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.base_read import open_base_file, read_row_groups
-from penstock.filegroup.base_write import BaseFileWriter, RollingWriter
+from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import body_schema
-from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import FileSettings, TaskOutput
+from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
-from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.assign import InsertBucket
 from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
-from penstock.write.rows.staging import Staging, read_pieces
-from penstock.write.rows.task_rows import TaskRowsSettings, load_task_rows
-from penstock.write.tasks.base_file import FileMerge, merge_file
-from penstock.write.tasks.log_file import LogGroups, new_groups
+from penstock.write.rows.staging import read_pieces
+from penstock.write.rows.task_rows import TaskRows, load_task_rows, split_row_numbers
+from penstock.write.tasks.base_file import FileMerge, add_to_base_file, drop_deletes, get_or_make_keys, merge_base_file
+from penstock.write.tasks.log_file import RollingLogWriter, open_insert_writer
+from penstock.write.tasks.task import InsertTask, open_task_output
 
-#: Rows that many open files may hold back together before the fullest is written out.
+#: Bytes of rows that all open files of a task may hold back before the fullest file is written out.
 _WAITING_BYTES = 256 * 1024 * 1024
 
 
-def open_output(settings: FileSettings) -> TaskOutput:
-    """What this task writes to."""
-    task = this_task()
-    return TaskOutput(settings, task.number, task.write_token)
-
-
-def write_rows(
-    crossing: CrossingColumns, settings: FileSettings, in_runs: bool, batches: Iterator[pa.RecordBatch]
+def bulk_insert_rows(
+    columns: CrossingColumns, settings: FileSettings, is_sorted_by_path: bool, batches: Iterator[pa.RecordBatch]
 ) -> list[WriteStat]:
-    """Kernel of bulk_insert: one task's rows into new file groups, one open file per partition path.
+    """Kernel of bulk_insert: Write one task's rows to new file groups, with one open file per partition path.
 
     Args:
-        in_runs: a path's rows come in one run, so that its file can be closed when the next path begins.
+        is_sorted_by_path: whether all rows of a path come in a run, so that its file can be closed when the next path begins.
     """
-    output = open_output(settings)
+    output = open_task_output(settings)
     writers: dict[str, RollingWriter] = {}
     stats: list[WriteStat] = []
     for batch in batches:
-        parts = list(split_by_partition(crossing, batch))
-        fresh = {rows.path: RollingWriter(output, rows.path) for rows in parts if rows.path not in writers}
-        output.announce([writer.next_path for writer in fresh.values()], MarkerType.CREATE)
+        parts = list(split_by_partition(columns, batch))
+        new_writers = {rows.path: RollingWriter(output, rows.path) for rows in parts if rows.path not in writers}
+        # The markers of all files that the batch opens are written at once: one request instead of one per path.
+        output.announce([writer.next_path for writer in new_writers.values()], MarkerType.CREATE)
         for rows in parts:
-            if in_runs and rows.path not in writers:
-                stats.extend(s for writer in writers.values() for s in writer.close())
-                writers = {}
-            writer = writers.get(rows.path) or writers.setdefault(rows.path, fresh[rows.path])
-            writer.write(rows.table, _record_keys(rows, output))
-            _bound_memory(output, writers)
-    stats.extend(s for writer in writers.values() for s in writer.close())
+            if is_sorted_by_path and rows.path not in writers:
+                stats += _close_all(writers)
+            if rows.path not in writers:
+                writers[rows.path] = new_writers[rows.path]
+            writers[rows.path].write(rows.table, get_or_make_keys(rows, output))
+            _limit_memory(output, writers)
+    stats += _close_all(writers)
     output.finish()
     return stats
 
 
-def _record_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
-    """The rows' keys, or fresh ones where the table generates them."""
-    return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
+def _close_all(writers: dict[str, RollingWriter]) -> list[WriteStat]:
+    """Close all writers, forget them, and return their write stats."""
+    stats: list[WriteStat] = []
+    for writer in writers.values():
+        stats += writer.close()
+    writers.clear()
+    return stats
 
 
-def _bound_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None:
+def _limit_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None:
     while output.waiting_bytes > _WAITING_BYTES:
-        max(writers.values(), key=lambda w: w.waiting_bytes).flush()
+        fullest = max(writers.values(), key=lambda writer: writer.waiting_bytes)
+        fullest.flush()
 
 
-@dataclass(frozen=True)
-class StoreTask:
-    """One bucket, and all a task needs to write it."""
-
-    bucket: InsertBucket
-    settings: FileSettings
-    staging: Staging
-    merger: Merger
-    #: Rows that fill up a base file are merged with its rows by key, brought together like this; None: they are added.
-    loading: TaskRowsSettings | None = None
-    #: How log files are written, in a merge-on-read table.
-    logs: LogSettings | None = None
-
-
-def store_bucket(task: StoreTask) -> list[WriteStat]:
-    """Kernel of insert: one bucket into new file groups, or behind the rows of an existing base file or log."""
-    output, bucket = open_output(task.settings), task.bucket
-    base = bucket.target.base_file if bucket.target else None
-    rows = (unstaged(bucket.path, table) for table in read_pieces(task.staging, bucket.pieces))
-    if base is None or (task.logs and task.logs.insert_ratio is not None):
-        stats = write_new(new_groups(output, bucket.path, task.logs, bucket.target), output, task.merger, rows)
+def insert_bucket(task: InsertTask) -> list[WriteStat]:
+    """Kernel of insert: Write one bucket to new file groups, or behind the rows of an existing base file or log."""
+    output = open_task_output(task.settings)
+    bucket = task.bucket
+    base_file = bucket.target.base_file if bucket.target else None
+    rows = (split_key(bucket.partition_path, table) for table in read_pieces(task.staging, bucket.pieces))
+    if base_file is None or (task.logs and task.logs.insert_ratio is not None):
+        writer = open_insert_writer(output, bucket.partition_path, task.logs, bucket.target)
+        stats = insert_pieces(writer, output, task.merger, rows)
     elif task.loading is None:
-        stats = [append_rows(output, bucket.path, base, task.merger, rows)]
+        stats = [add_to_base_file(output, bucket.partition_path, base_file, task.merger, rows)]
     else:
         incoming = load_task_rows(task.loading, bucket.pieces)
-        merge = FileMerge(bucket.path, base, task.merger)
-        stats = [merge_file(output, merge, incoming, len(incoming.rows)).stat]
+        merge = FileMerge(bucket.partition_path, base_file, task.merger)
+        stats = [merge_base_file(output, merge, incoming, len(incoming.rows)).stat]
     output.finish()
     return stats
 
 
-def unstaged(path: str, table: pa.Table) -> PartitionRows:
-    """A staged piece as rows and keys."""
-    if KEY not in table.column_names:
-        return PartitionRows(path, table, None)
-    return PartitionRows(path, table.drop_columns([KEY]), table[KEY])
+def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
+    """Return the rows of a staged piece with their keys apart; without keys if the table generates them."""
+    if KEY not in piece.column_names:
+        return PartitionRows(partition_path, piece, None)
+    return PartitionRows(partition_path, piece.drop_columns([KEY]), piece[KEY])
 
 
-def write_new(
-    writer: RollingWriter | LogGroups, output: TaskOutput, merger: Merger, rows: Iterable[PartitionRows]
+def insert_pieces(
+    writer: RollingWriter | RollingLogWriter, output: TaskOutput, merger: Merger, pieces: Iterable[PartitionRows]
 ) -> list[WriteStat]:
-    """Rows to file groups as the writer opens them; deletes are only counted."""
+    """Write rows of staged pieces to the file groups that the writer opens. Deletes are counted, not written."""
     deletes = 0
-    for part in rows:
-        part, dropped = _without_deletes(part, merger)
-        deletes += dropped
-        writer.write(part.table, _record_keys(part, output))
-    return [replace(stat, num_deletes=deletes if i == 0 else 0) for i, stat in enumerate(writer.close())]
+    for rows in pieces:
+        stored = drop_deletes(rows, merger)
+        deletes += rows.table.num_rows - stored.table.num_rows
+        writer.write(stored.table, get_or_make_keys(stored, output))
+    return _add_deletes(writer.close(), deletes)
 
 
-def _without_deletes(rows: PartitionRows, merger: Merger) -> tuple[PartitionRows, int]:
-    """The rows that are none, as they are stored, and how many are."""
-    kept, stored = merger.insert(rows.table)
-    keys = rows.keys if rows.keys is None or kept.all() else rows.keys.filter(pa.array(kept))
-    return PartitionRows(rows.path, stored, keys), int((~kept).sum())
+def insert_rows(
+    writer: RollingWriter | RollingLogWriter, merger: Merger, incoming: TaskRows, numbers: Positions
+) -> list[WriteStat]:
+    """Write some incoming rows to the file groups that the writer opens.
+
+    Deletes of unknown keys are counted, not written; deletes alone create no file.
+    """
+    deletes = 0
+    for part in split_row_numbers(numbers):
+        rows = incoming.take(part)
+        is_kept, stored = merger.insert(rows.drop_columns([KEY]))
+        deletes += len(part) - stored.num_rows
+        writer.write(stored, rows[KEY].filter(pa.array(is_kept)))
+    return _add_deletes(writer.close(), deletes)
 
 
-def append_rows(output: TaskOutput, path: str, base: BaseFile, merger: Merger, rows: Iterable[PartitionRows]) -> WriteStat:
-    """A new version of a file group: its old rows unchanged, new ones behind them. A delete counts as delete and as insert."""
-    settings, inserts, deletes = output.settings, 0, 0
-    file = open_base_file(settings.storage, base.path)
-    writer = BaseFileWriter(output, path, base.file_id, MarkerType.MERGE, old=file)
-    for old in read_row_groups(file, base.path, body_schema(settings.schema)):
-        writer.keep(old)
-        del old  # before the next row group is read
-    for part in rows:
-        inserts += part.table.num_rows
-        part, dropped = _without_deletes(part, merger)
-        deletes += dropped
-        writer.add(part.table, _record_keys(part, output), writer.rows + np.arange(part.table.num_rows))
-    return writer.stat(writer.close(), num_inserts=inserts, num_deletes=deletes, prev_commit=base.instant)
+def insert_into_new_groups(
+    output: TaskOutput,
+    partition_path: str,
+    logs: LogSettings | None,
+    merger: Merger,
+    incoming: TaskRows,
+    numbers: Positions,
+    rows_per_group: int,
+) -> list[WriteStat]:
+    """Write some incoming rows to new file groups of at most `rows_per_group` rows each."""
+    stats: list[WriteStat] = []
+    for start in range(0, len(numbers), rows_per_group):
+        writer = open_insert_writer(output, partition_path, logs)
+        stats += insert_rows(writer, merger, incoming, numbers[start : start + rows_per_group])
+    return stats
+
+
+def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
+    """Return the write stats with the deletes in the first of them: a delete without a stored row belongs to no file."""
+    if not stats:
+        return []
+    return [replace(stats[0], num_deletes=deletes), *(replace(stat, num_deletes=0) for stat in stats[1:])]

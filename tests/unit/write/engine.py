@@ -30,11 +30,14 @@ from penstock.spread.run import Result, Task
 from penstock.spread.runner import Runner
 from penstock.storage import LocalStorage, Storage, join
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.assign import Sizing
-from penstock.write.locate.upsert import TaskPlan, UpsertRules, plan_work, run_task
+from penstock.write.file_sizing import Sizing
+from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.crossing import KEY, CrossingColumns
 from penstock.write.rows.staging import Piece, Staging, _stage_batches
 from penstock.write.rows.task_rows import TaskRowsSettings
+from penstock.write.tasks.run import run_task
+from penstock.write.tasks.task import UpsertRules
 from tests.kit.model import Row
 
 SIMPLE = Index("SIMPLE", False, Pruning())
@@ -165,7 +168,7 @@ class Engine:
         loading = task_rows_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
         all_rules = replace(UpsertRules(settings, loading, self.merger, self.sizing, self.index), **rules)
         self.jobs = []
-        self.work = plan_work(all_rules, pieces, self.slices(), operation, self.runner)
+        self.work = plan_file_group_tasks(all_rules, pieces, self.slices(), operation, self.runner)
         self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
         for stat in self.stats:
             self.groups[stat.partition_path or "", stat.file_id] = base_of(settings, stat)

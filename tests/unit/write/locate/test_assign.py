@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action
-from penstock.write.locate.assign import InsertBucket, Sizing, assign_inserts, record_bytes, small_files
+from penstock.write.file_sizing import Sizing, estimate_record_bytes
+from penstock.write.locate.assign import assign_pieces
 from penstock.write.rows.staging import Piece
+from penstock.write.tasks.task import InsertBucket
 
 #: Files below 1,000 bytes are small and take up to 2,000; a row has 10 bytes.
 SIZING = Sizing(small_file_limit=1_000, max_file_bytes=2_000, record_bytes=10)
@@ -49,16 +51,16 @@ def targets(buckets: Sequence[InsertBucket]) -> list[tuple[str | None, int]]:
 def test_small_files_are_filled_before_new_groups_are_opened(
     sizes: tuple[int, ...], rows: int, expected: list[tuple[str | None, int]]
 ) -> None:
-    assert targets(assign_inserts([piece(rows)], {"p": slices(*sizes)}, SIZING)) == expected
+    assert targets(assign_pieces([piece(rows)], {"p": slices(*sizes)}, SIZING)) == expected
 
 
 def test_a_limit_of_nothing_makes_no_file_small() -> None:
-    assert small_files(slices(0, 1), replace(SIZING, small_file_limit=0)) == []
-    assert small_files(slices(0, 999, 1_000), SIZING) == slices(0, 999)
+    assert replace(SIZING, small_file_limit=0).find_small_slices(slices(0, 1)) == []
+    assert SIZING.find_small_slices(slices(0, 999, 1_000)) == slices(0, 999)
 
 
 def test_a_slice_without_a_base_file_is_not_small() -> None:
-    assert small_files([FileSlice("p", "f", "001")], SIZING) == []
+    assert SIZING.find_small_slices([FileSlice("p", "f", "001")]) == []
 
 
 def logged(file_id: str, base: int | None, *logs: int, base_instant: str = "001") -> FileSlice:
@@ -79,28 +81,30 @@ def test_where_new_rows_go_to_logs_every_slice_that_has_room_takes_some() -> Non
         logged("f4", 500, base_instant="002"),
         logged("f5", None, 10, base_instant="002"),
     ]
-    assert small_files(some, to_logs) == some[:3], "one is full, and compactions are pending for the last two"
-    assert [to_logs.room(s) for s in some[:3]] == [50, 80, 130]
-    found = targets(assign_inserts([piece(300)], {"p": some}, to_logs))
+    assert to_logs.find_small_slices(some) == some[:3], "one is full, and compactions are pending for the last two"
+    assert [to_logs.count_rows_that_fit(s) for s in some[:3]] == [50, 80, 130]
+    found = targets(assign_pieces([piece(300)], {"p": some}, to_logs))
     assert found == [("f0", 50), ("f1", 80), ("f2", 130), (None, 40)]
-    assert small_files(some, replace(to_logs, small_file_limit=0)) == []
-    assert small_files(some, replace(to_logs, log_ratio=None, small_file_limit=2_000)) == [some[0]], "otherwise one without logs"
+    assert replace(to_logs, small_file_limit=0).find_small_slices(some) == []
+    assert replace(to_logs, log_ratio=None, small_file_limit=2_000).find_small_slices(some) == [some[0]], (
+        "otherwise one without logs"
+    )
 
 
 def test_a_small_file_that_has_no_room_for_a_row_is_left_alone() -> None:
     tight = Sizing(small_file_limit=1_000, max_file_bytes=900, record_bytes=10)
-    assert targets(assign_inserts([piece(5)], {"p": slices(895)}, tight)) == [(None, 5)]
+    assert targets(assign_pieces([piece(5)], {"p": slices(895)}, tight)) == [(None, 5)]
 
 
 def test_every_partition_has_its_own_files() -> None:
-    buckets = assign_inserts([piece(5, "a"), piece(3, "b"), piece(2, "a")], {"a": slices(500, path="a"), "c": slices(1)}, SIZING)
-    assert [(b.path, *t) for b, t in zip(buckets, targets(buckets), strict=True)] == [("a", "f0", 7), ("b", None, 3)]
+    buckets = assign_pieces([piece(5, "a"), piece(3, "b"), piece(2, "a")], {"a": slices(500, path="a"), "c": slices(1)}, SIZING)
+    assert [(b.partition_path, *t) for b, t in zip(buckets, targets(buckets), strict=True)] == [("a", "f0", 7), ("b", None, 3)]
 
 
 def test_a_split_size_wins_over_the_file_size() -> None:
     fixed = replace(SIZING, split_rows=30)
     assert fixed.rows_per_group == 30
-    assert targets(assign_inserts([piece(70)], {}, fixed)) == [(None, 30), (None, 30), (None, 10)]
+    assert targets(assign_pieces([piece(70)], {}, fixed)) == [(None, 30), (None, 30), (None, 10)]
 
 
 @pytest.mark.parametrize(("max_bytes", "record", "rows"), [(2_000, 10, 200), (2_001, 10, 201), (5, 10, 1)])
@@ -111,13 +115,13 @@ def test_rows_per_group_are_rounded_up(max_bytes: int, record: int, rows: int) -
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6), st.lists(st.integers(0, 2_500), max_size=4))
 def test_every_row_goes_to_exactly_one_group_in_order(counts: list[int], sizes: list[int]) -> None:
     pieces = [piece(rows, batch=i) for i, rows in enumerate(counts)]
-    buckets = assign_inserts(pieces, {"p": slices(*sizes)}, SIZING)
+    buckets = assign_pieces(pieces, {"p": slices(*sizes)}, SIZING)
     handed = [(p.batch, p.offset + n) for b in buckets for p in b.pieces for n in range(p.rows)]
     assert handed == [(i, n) for i, rows in enumerate(counts) for n in range(rows)]
     for bucket in buckets:
-        room = SIZING.room(bucket.target) if bucket.target else 200
+        room = SIZING.count_rows_that_fit(bucket.target) if bucket.target else 200
         assert 0 < bucket.rows <= room
-    assert buckets == assign_inserts(pieces, {"p": slices(*sizes)}, SIZING)
+    assert buckets == assign_pieces(pieces, {"p": slices(*sizes)}, SIZING)
 
 
 # --- the size of a record
@@ -133,25 +137,25 @@ def test_the_newest_commit_of_some_size_decides() -> None:
         (Action.COMMIT, commit(("a.parquet", 500, 100), ("b.parquet", 601, 100))),
         (Action.COMMIT, commit(("a.parquet", 9_999, 1))),
     ]
-    assert record_bytes(commits, 100, 1_024) == 6  # 1,101 bytes of 200 rows, rounded up
+    assert estimate_record_bytes(commits, 100, 1_024) == 6  # 1,101 bytes of 200 rows, rounded up
 
 
 def test_a_commit_of_exactly_the_threshold_does_not_count() -> None:
-    assert record_bytes([(Action.COMMIT, commit(("a.parquet", 100, 1)))], 100, 7) == 7
+    assert estimate_record_bytes([(Action.COMMIT, commit(("a.parquet", 100, 1)))], 100, 7) == 7
 
 
 def test_a_commit_without_rows_does_not_count() -> None:
-    assert record_bytes([(Action.REPLACE_COMMIT, commit(("a.parquet", 500, 0)))], 0, 7) == 7
+    assert estimate_record_bytes([(Action.REPLACE_COMMIT, commit(("a.parquet", 500, 0)))], 0, 7) == 7
 
 
 def test_of_a_delta_commit_only_base_files_count() -> None:
     mixed = commit(("a.parquet", 500, 10), (".a_001.log.1_0-0-0", 5_000, 10))
-    assert record_bytes([(Action.DELTA_COMMIT, mixed)], 0, 7) == 50
-    assert record_bytes([(Action.COMMIT, mixed)], 0, 7) == 275
+    assert estimate_record_bytes([(Action.DELTA_COMMIT, mixed)], 0, 7) == 50
+    assert estimate_record_bytes([(Action.COMMIT, mixed)], 0, 7) == 275
 
 
 def test_without_commits_the_estimate_counts() -> None:
-    assert record_bytes([], 100, 1_024) == 1_024
+    assert estimate_record_bytes([], 100, 1_024) == 1_024
 
 
 def test_older_commits_are_not_read_once_one_decides() -> None:
@@ -159,4 +163,4 @@ def test_older_commits_are_not_read_once_one_decides() -> None:
         yield Action.COMMIT, commit(("a.parquet", 500, 10))
         raise AssertionError("an older commit was read")
 
-    assert record_bytes(commits(), 100, 7) == 50
+    assert estimate_record_bytes(commits(), 100, 7) == 50

@@ -17,7 +17,7 @@ from penstock.table import open_table
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.write.locate.index_change import added_by_another, logs_with_new_rows
 from penstock.write.locate.plan import check_keys_are_in_base_files
-from penstock.write.locate.upsert import INDEX_FIGURES
+from penstock.write.locate.task_plan import INDEX_FIGURES
 from tests.table.handmade import HandMade, at
 
 SIMPLE = Index("SIMPLE", False, Pruning())

@@ -24,7 +24,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.options.operation import Operation
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.assign import Sizing
+from penstock.write.file_sizing import Sizing
 from tests.kit.model import Model, Row
 from tests.unit.write.engine import (
     BLOOM,
@@ -123,7 +123,7 @@ def test_keys_of_several_partitions_are_located_in_one_job_each_for_keys_and_new
     engine = Engine(tmp_path, sizing=TIGHT)
     engine.write(trips(*((k, p, 1, k) for p in "xyz" for k in "abcd")))
     engine.write(trips(*((k, p, 2, "new") for p in "xyz" for k in "ad")))
-    assert engine.jobs == ["tag_files", "find_inserts", "run_task"]
+    assert engine.jobs == ["tag_slices", "find_new_rows", "run_task"]
     assert counts(engine.stats) == [(p, 2, 1, 0, 0) for p in "xyz" for _ in range(2)]
 
 
@@ -151,10 +151,14 @@ def test_files_outside_the_range_of_the_keys_are_not_read(tmp_path: Path) -> Non
     engine = filled(tmp_path, BLOOM)
     engine.write(trips(("c", "x", 20, "u"), ("zz", "x", 1, "i")))
     assert engine.work is not None
-    assert (engine.work.tagging["files"], engine.work.tagging["opened"], engine.work.tagging["candidates"]) == (3, 1, 1)
+    assert (engine.work.index_counts["files"], engine.work.index_counts["opened"], engine.work.index_counts["candidates"]) == (
+        3,
+        1,
+        1,
+    )
     engine.index = SIMPLE
     engine.write(trips(("c", "x", 20, "u")))
-    assert engine.work.tagging["opened"] == 4
+    assert engine.work.index_counts["opened"] == 4
 
 
 def test_a_delete_of_unknown_keys_touches_no_file(tmp_path: Path) -> None:

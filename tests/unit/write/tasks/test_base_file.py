@@ -29,7 +29,8 @@ from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.task_rows import load_task_rows
 from penstock.write.tasks import base_file as merge_module
-from penstock.write.tasks.base_file import FileMerge, Hits, merge_file
+from penstock.write.tasks.base_file import FileMerge, merge_base_file
+from penstock.write.tasks.located_rows import Hits
 from tests.unit.write.engine import (
     DELETABLE,
     TRIPS,
@@ -65,7 +66,7 @@ class Case:
         staging, pieces = stage_pieces(self.settings, new)
         incoming = load_task_rows(task_rows_settings(staging, ordering), pieces)
         merge = FileMerge("c", self.base, merger or OverwriteWithLatest(), hits)
-        self.merged = merge_file(TaskOutput(self.settings, 3, "3-0-0"), merge, incoming, inserts)
+        self.merged = merge_base_file(TaskOutput(self.settings, 3, "3-0-0"), merge, incoming, inserts)
         self.stat = self.merged.stat
         self.new = base_of(self.settings, self.stat)
         return self.stat
@@ -179,7 +180,7 @@ def test_only_as_many_unknown_rows_are_added_as_the_file_takes(case: Case) -> No
     new = trips(("x", "c", 1, "x"), ("a", "c", 1, "a new"), ("y", "c", 1, "y"), ("z", "c", 1, "z"))
     assert counts(case.merge(new, inserts=2)) == (6, 1, 0, 2)
     assert [i for (i,) in case.values("id")] == ["a", "b", "c", "d", "x", "y"]
-    assert case.merged.met.tolist() == [1]
+    assert case.merged.matched.tolist() == [1]
 
 
 def test_rows_named_by_number_are_added_and_hits_taken_as_given(case: Case) -> None:
@@ -216,7 +217,7 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
     staging, pieces = stage_pieces(deletable.settings, new)
     output = TaskOutput(deletable.settings, 3, "3-0-0")
     incoming = load_task_rows(task_rows_settings(staging, None), pieces)
-    stat = merge_file(output, FileMerge("c", deletable.base, OverwriteWithLatest()), incoming, 1_000).stat
+    stat = merge_base_file(output, FileMerge("c", deletable.base, OverwriteWithLatest()), incoming, 1_000).stat
     output.finish()
     name = (stat.path or "").rpartition("/")[2]
     found = {note: find_key_changes(storage, folder, note, [name, "of a lost attempt"]) for note in KeyChange}
@@ -231,7 +232,9 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
 def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:
     staging, pieces = stage_pieces(case.settings, trips(("x", "c", 1, "x")))
     output = TaskOutput(case.settings, 3, "3-0-0")
-    merge_file(output, FileMerge("c", case.base, OverwriteWithLatest()), load_task_rows(task_rows_settings(staging), pieces), 1)
+    merge_base_file(
+        output, FileMerge("c", case.base, OverwriteWithLatest()), load_task_rows(task_rows_settings(staging), pieces), 1
+    )
     assert output.take_rows(1) == 5
 
 

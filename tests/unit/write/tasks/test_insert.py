@@ -15,9 +15,9 @@ from penstock.filegroup.task_output import FileSettings
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.assign import InsertBucket
 from penstock.write.rows import staging as stage_module
-from penstock.write.tasks.insert import StoreTask, store_bucket
+from penstock.write.tasks.insert import insert_bucket
+from penstock.write.tasks.task import InsertBucket, InsertTask
 from tests.unit.write.engine import (
     DELETABLE,
     TRIPS,
@@ -38,7 +38,7 @@ def store(folder: Path, new: pa.Table, base: BaseFile | None = None, *, by_key: 
     staging, pieces = stage_pieces(settings, new)
     bucket = InsertBucket("c", tuple(pieces), FileSlice("c", base.file_id, base.instant, base) if base else None)
     loading = task_rows_settings(staging, None) if by_key else None
-    return store_bucket(StoreTask(bucket, settings, staging, task.get("merger", OverwriteWithLatest()), loading))
+    return insert_bucket(InsertTask(bucket, settings, staging, task.get("merger", OverwriteWithLatest()), loading))
 
 
 def old_base(folder: Path) -> BaseFile:
@@ -100,7 +100,7 @@ def test_a_full_file_is_followed_by_another_and_sequence_numbers_go_on(tmp_path:
     monkeypatch.setattr(filegroup_write, "ROW_GROUP_ROWS", 10)
     settings = settings_at(tmp_path, TRIPS, "002", max_file_bytes=2_000)
     staging, pieces = stage_pieces(settings, trips(*((f"k{n:03}", "c", n, "x" * 50) for n in range(60))))
-    found = store_bucket(StoreTask(InsertBucket("c", tuple(pieces)), settings, staging, OverwriteWithLatest()))
+    found = insert_bucket(InsertTask(InsertBucket("c", tuple(pieces)), settings, staging, OverwriteWithLatest()))
     assert len(found) > 1
     assert sum(s.num_inserts for s in found) == 60
     assert [s.file_id.rsplit("-", 1)[1] for s in found] == [str(i) for i in range(len(found))]

@@ -30,10 +30,13 @@ from penstock.storage import LocalStorage
 from penstock.table import open_table
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
-from penstock.write.locate.assign import InsertBucket, Sizing
-from penstock.write.locate.upsert import UpsertRules, plan_work, run_task
-from penstock.write.tasks.insert import StoreTask, store_bucket
-from penstock.write.tasks.log_file import LogGroups, appendable_slices
+from penstock.write.file_sizing import Sizing
+from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.file_slices import list_appendable_slices
+from penstock.write.tasks.insert import insert_bucket
+from penstock.write.tasks.log_file import RollingLogWriter
+from penstock.write.tasks.run import run_task
+from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules
 from tests.kit.model import Model, Row
 from tests.table.handmade import HandMade, at
 from tests.unit.write.engine import (
@@ -77,7 +80,7 @@ class MergeOnRead(Engine):
             file_settings, loading, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
         )
         self.jobs = []
-        self.work = plan_work(replace(given, **rules), pieces, self.slices(), operation, self.runner)
+        self.work = plan_file_group_tasks(replace(given, **rules), pieces, self.slices(), operation, self.runner)
         self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
         for stat in self.stats:
             group = stat.partition_path or "", stat.file_id
@@ -369,7 +372,7 @@ def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None
     rows = table_of(DELETABLE, *((k, "x", 10, k * 50, False) for k in "abcdef"))
     output = TaskOutput(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     target = FileSlice("x", "old-0", "000")
-    groups = LogGroups(output, "x", INTO_LOGS, target)
+    groups = RollingLogWriter(output, "x", INTO_LOGS, target)
     for number in range(6):
         groups.write(rows.slice(number, 1), rows["id"].slice(number, 1))
     groups.write(rows.slice(0, 0), rows["id"].slice(0, 0))
@@ -387,8 +390,8 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
     staging, pieces = stage_pieces(settings, rows, path="city")
     base = BaseFile(f"{tmp_path}/x/f-0_0-0-0_001.parquet", "f-0", "001", 1)
     for target in (FileSlice("x", "f-0", "001", base), None):
-        task = StoreTask(InsertBucket("x", tuple(pieces), target), settings, staging, OverwriteWithLatest(), logs=INTO_LOGS)
-        (stat,) = store_bucket(task)
+        task = InsertTask(InsertBucket("x", tuple(pieces), target), settings, staging, OverwriteWithLatest(), logs=INTO_LOGS)
+        (stat,) = insert_bucket(task)
         assert counts([stat]) == [("x", True, 1, 0, 1, 1)]
         assert stat.prev_commit == ("001" if target else "002")
 
@@ -398,8 +401,8 @@ def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_com
     output = TaskOutput(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     logs = replace(INTO_LOGS, compared="ts")
     with pytest.raises(SchemaError, match="Ordering value is null for 1 of 1 rows: column 'ts'"):
-        LogGroups(output, "x", logs, FileSlice("x", "old-0", "000")).write(rows, rows["id"])
-    alone = LogGroups(output, "x", logs)
+        RollingLogWriter(output, "x", logs, FileSlice("x", "old-0", "000")).write(rows, rows["id"])
+    alone = RollingLogWriter(output, "x", logs)
     alone.write(rows, rows["id"])
     assert [stat.num_inserts for stat in alone.close()] == [1]
 
@@ -409,12 +412,12 @@ def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_beg
     made.base(1, "x", ("a", "x", 1, 1.0)).base(1, "y", ("b", "y", 1, 1.0)).instant(1)
     made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(2, "z", 1, made.rows(2, "z", ("c", "z", 2, 2.0))).instant(2)
     for number, path in ((3, "x"), (5, "y")):
-        (group,) = appendable_slices(open_table(str(made.path)), [path], instant=at(9))[path]
+        (group,) = list_appendable_slices(open_table(str(made.path)), [path], instant=at(9))[path]
         operation = CompactionOperation(path, group.file_id, at(1), None, ())
         file = made.path / ".hoodie" / f"{at(number)}.compaction.requested"
         file.write_bytes(write_plan(CompactionPlan((operation,))))
     table = open_table(str(made.path))
-    found = appendable_slices(table, None, instant=at(4))
+    found = list_appendable_slices(table, None, instant=at(4))
     assert {path: [s.base_instant for s in its] for path, its in found.items()} == {"x": [at(3)], "y": [at(1)], "z": []}
-    found = appendable_slices(table, ["z"], instant=at(4), logs_alone=True)
+    found = list_appendable_slices(table, ["z"], instant=at(4), logs_alone=True)
     assert [(s.base_instant, s.base_file, len(s.log_files)) for s in found["z"]] == [(at(2), None, 1)]

@@ -1,0 +1,117 @@
+"""How large files become: which file slices take more rows, how many rows still fit, and how many a new file group gets.
+
+The driver assigns new rows by these rules (`locate/assign.py`). A task that writes a whole partition applies them itself
+(`tasks/run.py`), because only the task finds out which rows are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock import options as o
+from penstock.catalog.pending import pending_clusterings
+from penstock.filegroup.model import FileSlice
+from penstock.index import index_of
+from penstock.options import Options
+from penstock.table import TableState
+from penstock.timeline.commit_file import CommitMetadata
+from penstock.timeline.instant import Action
+from penstock.timeline.store import read_metadata
+
+#: How many commits are read, newest first, to find the size of a record.
+_COMMITS_BACK = 100
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The limits that decide how large files become. Pickled to the workers."""
+
+    small_file_limit: int
+    max_file_bytes: int
+    record_bytes: int
+    #: Rows of a new file group; None: as many as fit in a file.
+    split_rows: int | None = None
+    #: Merge-on-read: how many small files of a partition one write fills. None: copy-on-write, all of them.
+    candidates: int | None = None
+    #: Where new rows go to logs: how many bytes of a base file one byte of a log counts as. Then every file slice may take rows.
+    log_ratio: float | None = None
+    #: (partition path, file id) of file groups that take no more rows, because a pending clustering will rewrite them.
+    busy: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def rows_per_group(self) -> int:
+        """Rows that a new file group gets."""
+        return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
+
+    def count_rows_that_fit(self, file_slice: FileSlice) -> int:
+        """Return how many rows a file slice of `find_small_slices` still takes."""
+        return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
+
+    def estimate_bytes(self, file_slice: FileSlice) -> int:
+        """Return the bytes of the base file; where new rows go to logs, of the base file after a compaction of the logs."""
+        return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
+
+    def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
+        """Return the file slices that take more rows, of those for which no compaction or clustering is pending.
+
+        Copy-on-write: all slices with a small base file. Merge-on-read: the smallest slices with a small base file and without
+        logs, because rows that are added rewrite the base file, and logs on top of it would be hidden by the new one; where new
+        rows go to logs, all slices with room.
+        """
+        if self.small_file_limit <= 0:
+            return []
+        free = []
+        for file_slice in slices:
+            is_busy = (file_slice.partition_path, file_slice.file_id) in self.busy
+            if not is_busy and not _is_being_compacted(file_slice):
+                free.append(file_slice)
+        if self.log_ratio is not None:
+            return [file_slice for file_slice in free if self.estimate_bytes(file_slice) < self.max_file_bytes]
+        small = [file_slice for file_slice in free if file_slice.base_file and file_slice.base_bytes < self.small_file_limit]
+        if self.candidates is None:
+            return small
+        without_logs = [file_slice for file_slice in small if not file_slice.log_files]
+        return sorted(without_logs, key=self.estimate_bytes)[: max(0, self.candidates)]
+
+
+def _is_being_compacted(file_slice: FileSlice) -> bool:
+    """Whether a compaction is pending for the slice: its base instant is then the compaction's, and that of no file yet."""
+    if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
+        return True
+    return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
+
+
+def read_sizing(table: TableState, options: Options) -> Sizing:
+    """Return the limits of the options, with the record size of earlier commits."""
+    sizing = Sizing(
+        small_file_limit=options[o.SMALL_FILE_LIMIT],
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+        record_bytes=options[o.RECORD_SIZE_ESTIMATE],
+        split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
+        candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
+        log_ratio=insert_ratio(table, options),
+        busy=frozenset(pending_clusterings(table)),
+    )
+    least_bytes = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
+    recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
+    commits = ((instant.action, read_metadata(table.storage, table.base_path, instant)) for instant in recent)
+    return replace(sizing, record_bytes=estimate_record_bytes(commits, least_bytes, sizing.record_bytes))
+
+
+def insert_ratio(table: TableState, options: Options) -> float | None:
+    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files."""
+    return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and index_of(options).sees_logs else None
+
+
+def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
+    """Return the bytes of a record in the newest commit that wrote more than `least_bytes`, or else the estimate."""
+    for action, commit in commits:
+        stats = commit.stats
+        if action is Action.DELTA_COMMIT:  # records of logs are larger than those of base files
+            stats = tuple(stat for stat in stats if (stat.path or "").endswith(".parquet"))
+        size_bytes = sum(stat.total_write_bytes for stat in stats)
+        rows = sum(stat.num_writes for stat in stats)
+        if size_bytes > least_bytes and rows > 0:
+            return -(-size_bytes // rows)
+    return max(1, estimate)

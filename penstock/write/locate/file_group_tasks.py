@@ -1,0 +1,159 @@
+"""Plans the tasks of an upsert whose keys may be in several file groups: one task per partition, or one per file group.
+
+A partition with at most one file group and moderately many incoming rows is one task: it finds the keys, merges and inserts, and
+opens the base file once. Where a partition has several file groups, or keys are looked for in all partitions, the keys are
+located first (`locate_keys.py`), new rows are assigned to file groups (`assign.py`), and every file group that changes is one
+task. Either way a task reads its rows from the staged files; nothing crosses from the JVM a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.filegroup.model import FileSlice
+from penstock.options.operation import Operation
+from penstock.spread.runner import Runner
+from penstock.timeline.commit_file import CommitMetadata, workload_profile
+from penstock.write.locate.assign import assign_new_rows
+from penstock.write.locate.entries import Asked
+from penstock.write.locate.locate_keys import LocatedPieces, locate_keys
+from penstock.write.locate.task_plan import TaskPlan
+from penstock.write.rows.staging import Piece
+from penstock.write.tasks.task import GroupTask, PartitionTask, UpsertRules, UpsertTask
+
+#: A partition with more incoming bytes is located first, so that its new rows are spread over several tasks.
+_INCOMING_BYTES_PER_TASK = 256 * 1024 * 1024
+
+
+@dataclass
+class _Profile:
+    """What the tasks are expected to do, for the inflight file."""
+
+    #: New rows of each partition path that has rows.
+    new_rows: dict[str, int] = field(default_factory=dict)
+    #: (partition path, file id, base instant, rows) of each file group that is changed.
+    updates: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def add_new_rows(self, partition_path: str, rows: int) -> None:
+        self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
+
+    def add_update(self, file_slice: FileSlice, rows: int) -> None:
+        base_file = file_slice.base_file
+        instant = base_file.instant if base_file else file_slice.base_instant
+        self.updates.append((file_slice.partition_path, file_slice.file_id, instant, rows))
+        self.new_rows.setdefault(file_slice.partition_path, 0)  # the profile lists every partition with rows
+
+    def to_metadata(self, operation: Operation) -> CommitMetadata:
+        return workload_profile(operation, self.new_rows, self.updates)
+
+
+def plan_file_group_tasks(
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    slices: Mapping[str, Sequence[FileSlice]],
+    operation: Operation,
+    runner: Runner,
+    *,
+    locates_all: bool = False,
+    answers: Asked | None = None,
+) -> TaskPlan:
+    """Plan one task per partition or per file group. Keys are located first where that is needed.
+
+    Args:
+        locates_all: whether to locate all keys first, so that all counts are known before anything is written.
+        answers: what an index that keeps entries answered about the keys.
+    """
+    profile = _Profile()
+    tasks: list[UpsertTask] = []
+    located_first: list[tuple[Piece, ...]] = []
+    for path, pieces_of_path in _group_by_path(pieces).items():
+        slices_of_path = slices.get(path, ())
+        if not locates_all and _is_one_task(rules, pieces_of_path, slices_of_path):
+            task = PartitionTask(rules, path, pieces_of_path, slices_of_path[0] if slices_of_path else None)
+            tasks.append(task)
+            _add_partition(profile, task)
+        else:
+            located_first.append(pieces_of_path)
+    partition_tasks = len(tasks)
+    if rules.index.is_global and pieces:
+        located_first = [tuple(pieces)]  # keys of all partitions are looked for together
+    located = locate_keys(rules, located_first, slices, runner, answers)
+    _add_located(profile, located.sets, drops_known=rules.drops_known)
+    for piece_set in located.sets:
+        tasks += _plan_group_tasks(rules, piece_set, slices)
+    tasks.sort(key=lambda task: task.size_bytes, reverse=True)
+    index_counts = {**located.index_counts, "read_once": partition_tasks}
+    return TaskPlan(tuple(tasks), profile.to_metadata(operation), index_counts, rules.index.name)
+
+
+def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
+    by_path: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        by_path.setdefault(piece.path, []).append(piece)
+    return {path: tuple(pieces_of_path) for path, pieces_of_path in by_path.items()}
+
+
+def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
+    """Whether one task writes all changes of a partition."""
+    if rules.index.is_global:
+        return False
+    if slices and (rules.drops_known or rules.index.sees_logs):
+        return False
+    for file_slice in slices:
+        if (file_slice.partition_path, file_slice.file_id) in rules.sizing.busy:
+            return False  # a clustering is pending: whether the write changes the group must be known before anything is written
+    return len(slices) <= 1 and sum(piece.size_bytes for piece in pieces) <= _INCOMING_BYTES_PER_TASK
+
+
+def _add_partition(profile: _Profile, task: PartitionTask) -> None:
+    """Count all rows of a partition task as changes of its base file, or as new rows: only the task finds out."""
+    if task.file_slice is None:
+        profile.add_new_rows(task.partition_path, task.incoming_rows)
+    elif task.base_file is not None:
+        profile.add_update(task.file_slice, task.incoming_rows)
+    else:
+        profile.add_new_rows(task.partition_path, 0)
+
+
+def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
+    """Count the hits of all file groups, then the new rows of all partitions."""
+    for piece_set in located:
+        for hits in piece_set.hits:
+            if not drops_known:
+                profile.add_update(hits.file_slice, hits.rows)
+    for piece_set in located:
+        for path, rows in piece_set.new_rows.rows_by_path if piece_set.new_rows else ():
+            if rows:
+                profile.add_new_rows(path, rows)
+
+
+def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mapping[str, Sequence[FileSlice]]) -> list[GroupTask]:
+    """Plan one task for each file group that changes, and for each new one."""
+    tasks: dict[tuple[str, str], GroupTask] = {}
+    new_rows = located.new_rows
+    elsewhere_file = new_rows.file if new_rows and new_rows.lists_elsewhere else None
+    for hits in located.hits:
+        if rules.drops_known:
+            continue
+        file_slice = hits.file_slice
+        tasks[file_slice.partition_path, file_slice.file_id] = GroupTask(
+            rules=rules,
+            partition_path=file_slice.partition_path,
+            pieces=located.pieces,
+            file_slice=file_slice,
+            hits=hits.batch,
+            appends=rules.logs is not None,
+            elsewhere_file=elsewhere_file,
+        )
+    if new_rows is None:
+        return list(tasks.values())
+    inserts_into_logs = rules.sizing.log_ratio is not None
+    for number, insert in enumerate(assign_new_rows(new_rows, slices, rules.sizing)):
+        group = (insert.partition_path, insert.target.file_id if insert.target else f"new-{number}")
+        task = tasks.get(group)
+        if task is None:
+            task = GroupTask(rules, insert.partition_path, located.pieces, insert.target)
+        # A base file that takes new rows is rewritten, with all changes of its group.
+        tasks[group] = replace(task, new_rows=insert.rows, appends=insert.target is not None and inserts_into_logs)
+    return list(tasks.values())

@@ -1,0 +1,145 @@
+"""Runs the two jobs that locate the keys of staged rows: one finds the stored rows they meet, the other lists the new rows.
+
+The first job reads base files (`tag.py`), or sorts the answers of an index that keeps entries (`entries.py`). Both write hit
+files. The second job (`new_rows.py`) needs all hits. It compares row numbers only, so the driver does it unless there are very
+many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.filegroup.model import FileSlice
+from penstock.spread.runner import Runner
+from penstock.storage import join
+from penstock.write.locate.entries import Asked, SortTask, sort_answers, sort_task, sorts_here
+from penstock.write.locate.new_rows import NewRowsResult, NewRowsTask, find_new_rows
+from penstock.write.locate.tag import TagResult, TagTask, plan_tag_tasks, tag_slices
+from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import HitBatch
+from penstock.write.tasks.task import UpsertRules
+
+#: Rows whose numbers the driver compares. Two arrays of this length take a few MB, and less time than a Spark job to start.
+_ROWS_ON_DRIVER = 2_000_000
+
+
+@dataclass(frozen=True)
+class SliceHits:
+    """A file slice that incoming rows meet: how many rows, and where the pairs are."""
+
+    file_slice: FileSlice
+    rows: int
+    batch: HitBatch
+
+
+@dataclass(frozen=True)
+class LocatedPieces:
+    """What was found about one set of pieces, whose keys were looked for together."""
+
+    pieces: tuple[Piece, ...]
+    #: The slices with at least one hit.
+    hits: tuple[SliceHits, ...]
+    #: None if new rows are dropped.
+    new_rows: NewRowsResult | None
+
+
+@dataclass(frozen=True)
+class LocatedKeys:
+    """What was found about all sets of pieces, and what the index did for it."""
+
+    sets: list[LocatedPieces]
+    index_counts: dict[str, int]
+
+
+def locate_keys(
+    rules: UpsertRules,
+    piece_sets: Sequence[tuple[Piece, ...]],
+    slices: Mapping[str, Sequence[FileSlice]],
+    runner: Runner,
+    answers: Asked | None = None,
+) -> LocatedKeys:
+    """Locate the keys of each set of pieces. Two jobs, however many sets there are.
+
+    Args:
+        piece_sets: the pieces of one partition each; or all pieces, if keys are unique in the whole table.
+        answers: what an index that keeps entries answered; None: base files are read.
+    """
+    tasks: Sequence[Sequence[TagTask | SortTask]]
+    if answers is None:
+        tasks, results = _tag(rules, piece_sets, slices, runner)
+    else:
+        tasks, results = _sort_answers(rules, piece_sets, slices, runner, answers)
+    new_rows = None if rules.drops_unknown else _find_new_rows(rules, piece_sets, results, runner)
+    located = []
+    for number, pieces in enumerate(piece_sets):
+        hits = _list_hits(tasks[number], results[number])
+        located.append(LocatedPieces(pieces, tuple(hits), new_rows[number] if new_rows else None))
+    return LocatedKeys(located, _sum_up(tasks, results))
+
+
+def _tag(
+    rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
+) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
+    """Look for keys in base files. Return the tasks and the results of each set of pieces."""
+    tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
+    all_tasks: list[TagTask] = []
+    for tasks_of_set in tasks:
+        all_tasks += tasks_of_set
+    all_results = iter(runner.run(tag_slices, all_tasks, TagResult))  # one job for all sets
+    results = [[next(all_results) for _ in tasks_of_set] for tasks_of_set in tasks]
+    return tasks, results
+
+
+def _sort_answers(
+    rules: UpsertRules,
+    piece_sets: Sequence[tuple[Piece, ...]],
+    slices: Mapping[str, Sequence[FileSlice]],
+    runner: Runner,
+    answers: Asked,
+) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
+    """Make hits of the answers of an index, one task for each set of pieces."""
+    tasks = [sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
+    sorter = runner.at_driver() if sorts_here(answers) else runner
+    results = sorter.run(sort_answers, tasks, TagResult)
+    return [[task] for task in tasks], [[result] for result in results]
+
+
+def _find_new_rows(
+    rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
+) -> list[NewRowsResult]:
+    staging = rules.loading.staging
+    # A global index may have found the living version of a dead row in another partition, where the row then belongs.
+    revives = not (rules.drops_known or rules.index.is_global)
+    tasks = []
+    rows = 0
+    for number, (pieces, results_of_set) in enumerate(zip(piece_sets, results, strict=True)):
+        hit_files = tuple(result.hit_file for result in results_of_set)
+        tasks.append(NewRowsTask(staging.storage, pieces, hit_files, join(staging.folder, f"inserts-{number}"), revives))
+        rows += sum(piece.rows for piece in pieces)
+    finder = runner.at_driver() if rows <= _ROWS_ON_DRIVER else runner
+    return finder.run(find_new_rows, tasks, NewRowsResult)
+
+
+def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]) -> list[SliceHits]:
+    """Return the slices with hits. A hit file has one batch for each slice of its task."""
+    found = []
+    for task, result in zip(tasks, results, strict=True):
+        for batch, (file_slice, rows) in enumerate(zip(task.slices, result.hits, strict=True)):
+            if rows:
+                found.append(SliceHits(file_slice, rows, HitBatch(result.hit_file, batch)))
+    return found
+
+
+def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Sequence[TagResult]]) -> dict[str, int]:
+    """Return what the index did, under the names that a commit keeps."""
+    counts = {"files": 0, "holding": 0, "opened": 0, "candidates": 0, "rows": 0}
+    for tasks_of_set in tasks:
+        counts["files"] += sum(len(task.slices) for task in tasks_of_set)
+    for results_of_set in results:
+        for result in results_of_set:
+            counts["holding"] += sum(rows > 0 for rows in result.hits)
+            counts["opened"] += result.files_opened
+            counts["candidates"] += result.candidates
+        counts["rows"] += results_of_set[0].rows  # every task of a set loads the same rows
+    return counts

@@ -1,0 +1,29 @@
+"""From the number of a staged row to its partition path, without reading the row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.merge.kernels.gather import Positions
+from penstock.write.rows.staging import Piece
+
+
+class RowPartitions:
+    """The partition path of each row of some pieces. Rows are numbered in the order of the pieces, paths alphabetically."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.paths = sorted({piece.path for piece in pieces})
+        self._numbers = {path: number for number, path in enumerate(self.paths)}
+        self._piece_ends = np.cumsum([piece.rows for piece in pieces])
+        self._path_of_piece = np.array([self._numbers[piece.path] for piece in pieces], np.int64)
+
+    def path_number(self, path: str) -> int:
+        """Return the number of a path; -1 if no row has it."""
+        return self._numbers.get(path, -1)
+
+    def path_numbers_of(self, rows: Positions) -> Positions:
+        """Return the path's number of each row."""
+        pieces = np.searchsorted(self._piece_ends, rows, side="right")
+        return self._path_of_piece[pieces]

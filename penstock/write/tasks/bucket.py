@@ -1,0 +1,108 @@
+"""Writes all incoming rows of one bucket of the bucket index: to the only file group that can hold their keys.
+
+In a copy-on-write table the base file is merged in one read. In a merge-on-read table the rows are appended to the log without
+reading what is stored: whether a key was known is decided when the slice is read. A bucket has one file group, however large.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.filegroup.base_write import RollingWriter
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.task_output import TaskOutput
+from penstock.index.lookup import Keys, key_range, look_up, may_hold
+from penstock.merge.kernels.gather import Positions
+from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.live_rows import look_up_merged
+from penstock.write.rows.staging import read_pieces
+from penstock.write.rows.task_rows import TaskRows, load_task_rows
+from penstock.write.tasks.base_file import FileMerge, add_to_base_file, merge_base_file
+from penstock.write.tasks.insert import insert_pieces, insert_rows, split_key
+from penstock.write.tasks.located_rows import NO_HITS, make_merge_hits
+from penstock.write.tasks.log_file import LogAppend, append_changes
+from penstock.write.tasks.task import BucketTask
+
+
+def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
+    """Write the rows of one bucket and return the write stats."""
+    _check_number_of_buckets(task)
+    rules = task.rules
+    file_slice = task.file_slice
+    if file_slice is None and rules.drops_unknown:
+        return []
+    goes_to_log = rules.logs is not None and (file_slice is not None or rules.logs_first)
+    if rules.adds and not goes_to_log:
+        return _add(output, task)
+    incoming = load_task_rows(rules.loading, task.pieces)
+    rows = _find_unknown_rows(task, incoming) if rules.drops_known else incoming.rows
+    if goes_to_log:
+        return _append(output, task, incoming, rows)
+    if task.base_file is None:
+        writer = RollingWriter(output, task.partition_path, task.file_id)
+        return insert_rows(writer, rules.merger, incoming, rows)
+    return _merge(output, task, task.base_file, incoming, rows)
+
+
+def _check_number_of_buckets(task: BucketTask) -> None:
+    """Raise OptionError if the least and greatest key of a base file are in another bucket than the file.
+
+    Then the table was written with another number of buckets: few files pass by chance.
+    """
+    buckets = task.rules.index.buckets
+    witness = task.witness
+    if buckets is None or witness is None or witness.base_file is None:
+        return
+    buckets.check_keys(witness, key_range(task.rules.settings.storage, witness.base_file) or ())
+
+
+def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
+    """Add the rows unmerged to a base file, whether their keys are known or not."""
+    rules = task.rules
+    rows = (split_key(task.partition_path, piece) for piece in read_pieces(rules.loading.staging, task.pieces))
+    if task.base_file is None:
+        writer = RollingWriter(output, task.partition_path, task.file_id)
+        return insert_pieces(writer, output, rules.merger, rows)
+    return [add_to_base_file(output, task.partition_path, task.base_file, rules.merger, rows)]
+
+
+def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
+    rules = task.rules
+    if rules.drops_known:
+        merge = FileMerge(task.partition_path, base_file, rules.merger, NO_HITS)
+        return [merge_base_file(output, merge, incoming, rows).stat] if len(rows) else []
+    if rules.drops_unknown and not may_hold(rules.settings.storage, base_file, Keys(incoming.keys), rules.index.pruning):
+        return []
+    merge = FileMerge(task.partition_path, base_file, rules.merger)
+    new_rows = 0 if rules.drops_unknown else len(rows)
+    return [merge_base_file(output, merge, incoming, new_rows).stat]
+
+
+def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
+    """Append all rows to the log, known or not. The log of an empty bucket begins with this write."""
+    rules = task.rules
+    if rules.logs is None or not len(rows):
+        return []
+    target = task.file_slice or FileSlice(task.partition_path, task.file_id, rules.settings.instant)
+    append = LogAppend(target, rules.logs, rules.merger, rules.ordering)
+    if task.file_slice is None:
+        return append_changes(output, append, incoming, NO_HITS, rows)
+    # Rows of a bucket that exists count as updates, as Hudi counts them.
+    return append_changes(output, append, incoming, make_merge_hits(np.full(len(rows), -1), rows))
+
+
+def _find_unknown_rows(task: BucketTask, incoming: TaskRows) -> Positions:
+    """Return the incoming rows whose keys the bucket does not hold."""
+    file_slice = task.file_slice
+    rules = task.rules
+    storage = rules.settings.storage
+    if file_slice is None:
+        return incoming.rows
+    if file_slice.log_files and rules.merging is not None:
+        known = look_up_merged(storage, file_slice, rules.merging, incoming.keys, ()).key
+    elif file_slice.base_file is not None:
+        (found,) = look_up(storage, [file_slice.base_file], Keys(incoming.keys), rules.index.pruning)
+        known = found.key
+    else:
+        return incoming.rows
+    return np.asarray(np.delete(incoming.rows, known))
