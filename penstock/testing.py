@@ -1,7 +1,7 @@
-"""For authors of merge functions: the laws that one should keep, tried on generated rows. Needs neither Spark nor a table.
+"""`check_merger`, for authors of merge functions: tries the laws that a function should keep on generated rows.
 
-Rows are made up by numpy from few small values of each type, so that they collide often and read well. A law that does not hold
-comes with the smallest of the rows that show it.
+Needs neither Spark nor a table. Rows are generated from few small values of each type, so that they collide often and read well.
+A law that does not hold is reported with the smallest rows that break it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.registry import Kind, Registered, find_registered, find_registrati
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 
-#: What a law says, and what it is for.
+#: What each law says, and what it is for.
 LAWS = {
     "associative": "f(f(a, b), c) = f(a, f(b, c)); rows of a batch or log are merged before they meet the stored one",
     "idempotent": "f(f(a, b), b) = f(a, b); a batch may be written again after a failure",
@@ -41,20 +41,22 @@ _NULLS = 0.15
 
 @dataclass(frozen=True)
 class CounterExample:
-    """Rows that break a law: those that went in, and what the two sides of the law make of them (None: the key is gone)."""
+    """Rows that break a law: the input, and the result of each side of the law (None: the key is deleted)."""
 
     law: str
     rows: dict[str, dict[str, Any] | None]
 
     def __str__(self) -> str:
-        names = list(dict.fromkeys(name for row in self.rows.values() if row for name in row))
-        cells = [[side, *(_shown(row, name) for name in names)] for side, row in self.rows.items()]
+        names: dict[str, None] = {}
+        for row in self.rows.values():
+            names |= dict.fromkeys(row or ())
+        cells = [[side, *(_format_cell(row, name) for name in names)] for side, row in self.rows.items()]
         return f"not {self.law}: {LAWS[self.law]}\n" + format_table("", ["", *names], cells)
 
 
 @dataclass(frozen=True)
 class Laws:
-    """Which laws a function keeps on all rows that were tried. Prints with the counter-examples."""
+    """The laws that a function keeps on all rows that were tried, and those it breaks. Prints with the counter-examples."""
 
     name: str
     tried: int
@@ -62,8 +64,8 @@ class Laws:
     broken: tuple[CounterExample, ...]
 
     def breaks(self, law: str) -> CounterExample | None:
-        """The rows that break a law; None if none were found."""
-        return next((one for one in self.broken if one.law == law), None)
+        """Return the rows that break a law; None if no such rows were found."""
+        return next((example for example in self.broken if example.law == law), None)
 
     def __str__(self) -> str:
         held = f"{self.name}: {', '.join(self.held) or 'no law'} held on {self.tried} examples"
@@ -81,19 +83,19 @@ def check_merger(
     examples: int = 1000,
     seed: int = 0,
 ) -> Laws:
-    """Look for rows that show that a payload or merger breaks a law.
+    """Search for rows that show that a payload or merger breaks a law.
 
-    Associativity is what batches and merge-on-read tables rely on. The others are good to have: whether a function needs them
-    depends on what may happen to its rows. The same seed gives the same rows.
+    Batches and merge-on-read tables rely on associativity. Whether a function needs the other laws depends on what may happen to
+    its rows. The same seed generates the same rows.
 
     Args:
         merger: the function, or the name it is find_registered under.
         schema: the columns of its rows.
-        key: the columns of the record key and the partition path; the first column, if none are named.
+        key: the columns of the record key and the partition path; by default the first column.
         kind: `merger` or `payload`, for a function that is not find_registered.
 
     Raises:
-        PayloadError: the function raises something, or gives back what cannot be stored.
+        PayloadError: the function raises an exception, or returns what cannot be stored.
 
     Example:
         >>> from penstock.testing import check_merger
@@ -104,102 +106,130 @@ def check_merger(
         not order-independent: f(a, b) = f(b, a); rows may come late
         ...
     """
-    function = _function_of(merger, kind)
+    function = _find_function(merger, kind)
     fixed = ((key,) if isinstance(key, str) else tuple(key)) or (schema.names[0],)
-    tried = _Trial(make_user_merger(function, fixed=fixed), _generated(schema, fixed, examples, seed))
-    laws = [law for law in LAWS if law != "begins alike" or function.kind is Kind.PAYLOAD]
-    found = {law: tried.counter_example(law) for law in laws}
-    return Laws(
-        f"{function.kind.value} {function.name!r}",
-        examples,
-        tuple(law for law, broken in found.items() if broken is None),
-        tuple(broken for broken in found.values() if broken is not None),
-    )
+    trial = _Trial(make_user_merger(function, fixed=fixed), _generate_tables(schema, fixed, examples, seed))
+    held = []
+    broken = []
+    for law in LAWS:
+        if law == "begins alike" and function.kind is not Kind.PAYLOAD:
+            continue  # a merger is never called without an old row
+        example = trial.find_counter_example(law)
+        if example is None:
+            held.append(law)
+        else:
+            broken.append(example)
+    return Laws(f"{function.kind.value} {function.name!r}", examples, tuple(held), tuple(broken))
 
 
-def _function_of(merger: str | Callable[..., Any], kind: str) -> Registered:
+def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
     if isinstance(merger, str):
-        found = find_registered(merger)
-        if found is None:
+        registered = find_registered(merger)
+        if registered is None:
             raise unknown_payload(merger, "check_merger")
-        return found
+        return registered
     return find_registration(merger) or Registered(getattr(merger, "__name__", "function"), Kind(kind), merger)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """A row for each of many keys; some are not there: their key is gone."""
+    """One row for each of many keys."""
 
     table: pa.Table
+    #: False where the key is deleted; the table's row then means nothing.
     there: Flags
 
     def to_list(self) -> list[dict[str, Any] | None]:
+        """Return the rows as dictionaries; None where the key is deleted."""
         return [row if there else None for row, there in zip(self.table.to_pylist(), self.there, strict=True)]
 
 
 class _Trial:
-    """A function, and three rows for each of many keys."""
+    """A function, and three rows, a, b and c, for each of many keys."""
 
     def __init__(self, merger: UserMerger, tables: Sequence[pa.Table]) -> None:
         self._merger = merger
-        self._rows = {name: _Rows(t, np.ones(t.num_rows, np.bool_)) for name, t in zip("abc", tables, strict=True)}
+        self._rows = {}
+        for name, table in zip("abc", tables, strict=True):
+            self._rows[name] = _Rows(table, np.ones(table.num_rows, np.bool_))
 
-    def counter_example(self, law: str) -> CounterExample | None:
-        """The smallest rows on which the two sides of a law differ."""
-        f, a, b, c = self._joined, *self._rows.values()
-        sides = {
-            "associative": lambda: {"f(f(a, b), c)": f(f(a, b), c), "f(a, f(b, c))": f(a, f(b, c))},
-            "idempotent": lambda: {"f(f(a, b), b)": f(f(a, b), b), "f(a, b)": f(a, b)},
-            "order-independent": lambda: {"f(a, b)": f(a, b), "f(b, a)": f(b, a)},
-            "begins alike": lambda: {"f(None, f(a, b))": f(None, f(a, b)), "f(f(None, a), b)": f(f(None, a), b)},
-        }[law]()
-        one, other = (side.to_list() for side in sides.values())
-        shown = {name: self._rows[name].to_list() for name in ("abc" if law == "associative" else "ab")}
-        shown |= dict(zip(sides, (one, other), strict=True))
-        broken = [{name: its[at] for name, its in shown.items()} for at in range(len(one)) if not _same(one[at], other[at])]
-        return CounterExample(law, min(broken, key=_size)) if broken else None
+    def find_counter_example(self, law: str) -> CounterExample | None:
+        """Return the smallest rows on which the two sides of a law differ; None if they never differ."""
+        sides = {side: rows.to_list() for side, rows in self._compute_sides(law).items()}
+        names = "abc" if law == "associative" else "ab"
+        columns = {name: self._rows[name].to_list() for name in names} | sides
+        left, right = sides.values()
+        broken = []
+        for at in range(len(left)):
+            if not _are_same(left[at], right[at]):
+                broken.append({name: rows[at] for name, rows in columns.items()})
+        return CounterExample(law, min(broken, key=_measure)) if broken else None
 
-    def _joined(self, old: _Rows | None, new: _Rows) -> _Rows:
-        """One row of each pair. What follows a row that is gone begins anew, as in a batch and in a log."""
-        before = np.zeros(len(new.there), np.bool_) if old is None else old.there
-        flagged = new.table.append_column(FRESH, pa.array(~before)).append_column(GONE, pa.array(~new.there))
-        choices, rows = self._merger.join_pairs((old or new).table, flagged)
+    def _compute_sides(self, law: str) -> dict[str, _Rows]:
+        """Return the rows of both sides of a law, by the side's formula."""
+        f = self._join
+        a, b, c = self._rows.values()
+        if law == "associative":
+            return {"f(f(a, b), c)": f(f(a, b), c), "f(a, f(b, c))": f(a, f(b, c))}
+        if law == "idempotent":
+            return {"f(f(a, b), b)": f(f(a, b), b), "f(a, b)": f(a, b)}
+        if law == "order-independent":
+            return {"f(a, b)": f(a, b), "f(b, a)": f(b, a)}
+        return {"f(None, f(a, b))": f(None, f(a, b)), "f(f(None, a), b)": f(f(None, a), b)}
+
+    def _join(self, old: _Rows | None, new: _Rows) -> _Rows:
+        """Return one row for each pair. A row behind a deleted one begins again, as in a batch and in a log."""
+        has_old = np.zeros(len(new.there), np.bool_) if old is None else old.there
+        marked = new.table.append_column(FRESH, pa.array(~has_old)).append_column(GONE, pa.array(~new.there))
+        choices, rows = self._merger.join_pairs((old or new).table, marked)
         there = choices == Choice.BUILD
         places = np.arange(len(there))
         places[there] = len(there) + np.arange(rows.num_rows)
         return _Rows(take_rows(pa.concat_tables([new.table, rows]), places), there)
 
 
-def _generated(schema: pa.Schema, fixed: Sequence[str], examples: int, seed: int) -> list[pa.Table]:
-    """Three tables whose rows have the same keys."""
+def _generate_tables(schema: pa.Schema, fixed: Sequence[str], examples: int, seed: int) -> list[pa.Table]:
+    """Return three tables whose rows have the same keys."""
     random = np.random.default_rng(seed)
-    tops = {path.split(".")[0] for path in fixed}
-    keys = {f.name: _column(random, f, examples, nulls=0) for f in schema if f.name in tops}
-    return [pa.table([keys.get(f.name) or _column(random, f, examples) for f in schema], schema=schema) for _ in range(3)]
+    key_columns = {path.split(".")[0] for path in fixed}
+    keys = {field.name: _generate_column(random, field, examples, nulls=0) for field in schema if field.name in key_columns}
+    tables = []
+    for _ in range(3):
+        columns = [keys[field.name] if field.name in keys else _generate_column(random, field, examples) for field in schema]
+        tables.append(pa.table(columns, schema=schema))
+    return tables
 
 
-def _column(random: np.random.Generator, field: pa.Field, count: int, nulls: float = _NULLS) -> pa.Array:
-    choices = _values(field.type)
+def _generate_column(random: np.random.Generator, field: pa.Field, count: int, nulls: float = _NULLS) -> pa.Array:
+    samples = _list_samples(field.type)
     if field.name == DELETE_FLAG:
-        choices = [False]  # deletes never reach the function
-    picked = [choices[i] for i in random.integers(0, len(choices), count)]
-    lacking = random.random(count) < (nulls if field.nullable else 0)
-    return pa.array([None if lack else value for value, lack in zip(picked, lacking, strict=True)], field.type)
+        samples = [False]  # deletes never reach the function
+    picked = [samples[number] for number in random.integers(0, len(samples), count)]
+    is_null = random.random(count) < (nulls if field.nullable else 0)
+    return pa.array([None if null else value for value, null in zip(picked, is_null, strict=True)], field.type)
 
 
-def _values(kind: pa.DataType) -> list[Any]:
-    """A few values of a type. Sums of the fractions are exact."""
+def _list_samples(kind: pa.DataType) -> list[Any]:
+    """Return a few values of a type. Sums of the fractions are exact, so that sums keep the laws."""
     types = pa.types
     if types.is_struct(kind):
-        return [{f.name: _values(f.type)[i % len(_values(f.type))] for f in kind} for i in range(4)]
+        return [_sample_struct(kind, number) for number in range(4)]
     if types.is_list(kind) or types.is_large_list(kind):
-        return [[], _values(kind.value_type)[:1], _values(kind.value_type)[:2]]
+        return [[], _list_samples(kind.value_type)[:1], _list_samples(kind.value_type)[:2]]
     if types.is_map(kind):
-        return [[], list(zip(_values(kind.key_type)[:2], _values(kind.item_type)[:2], strict=False))]
-    for is_a, values in _SAMPLES:
-        if is_a(kind):
+        return [[], list(zip(_list_samples(kind.key_type)[:2], _list_samples(kind.item_type)[:2], strict=False))]
+    for is_of, values in _SAMPLES:
+        if is_of(kind):
             return values
     raise SchemaError(f"rows with columns of type {kind} cannot be generated; leave them out of the schema")
+
+
+def _sample_struct(kind: pa.StructType, number: int) -> dict[str, Any]:
+    struct = {}
+    for field in kind:
+        samples = _list_samples(field.type)
+        struct[field.name] = samples[number % len(samples)]
+    return struct
 
 
 _SAMPLES: list[tuple[Callable[[pa.DataType], bool], list[Any]]] = [
@@ -216,17 +246,18 @@ _SAMPLES: list[tuple[Callable[[pa.DataType], bool], list[Any]]] = [
 ]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) or (one != one and other != other)  # not-a-number is the same as itself
+def _are_same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_are_same(left[name], right[name]) for name in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_are_same, left, right))
+    return bool(left == right) or (left != left and right != right)  # NaN is the same as NaN
 
 
-def _size(rows: dict[str, Any]) -> int:
+def _measure(rows: dict[str, Any]) -> int:
+    """Return how hard a counter-example is to read: its length, with a penalty for nulls."""
     return len(repr(rows)) + 10 * repr(rows).count("None")
 
 
-def _shown(row: dict[str, Any] | None, name: str) -> str:
+def _format_cell(row: dict[str, Any] | None, name: str) -> str:
     return "gone" if row is None else repr(row.get(name))

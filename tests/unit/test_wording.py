@@ -39,11 +39,11 @@ LONGEST_FIRST_SENTENCE = 40
 #: Folders that are not clean yet. The list only gets shorter.
 TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
-    "penstock/door/expire.py", "penstock/door/read.py", "penstock/door/write.py", "penstock/filegroup", "penstock/formats", "penstock/index", "penstock/keys", "penstock/merge",
-    "penstock/options", "penstock/progress.py", "penstock/read", "penstock/registry.py",
+    "penstock/door/expire.py", "penstock/door/read.py", "penstock/door/write.py", "penstock/filegroup", "penstock/formats", "penstock/index", "penstock/keys",
+    "penstock/options", "penstock/progress.py", "penstock/read",
     "penstock/services/clustering/index_entries.py",
     "penstock/services/rollback/index_entries.py",
-    "penstock/spark", "penstock/spread", "penstock/table.py", "penstock/testing.py", "penstock/timeline",
+    "penstock/spark", "penstock/spread", "penstock/table.py", "penstock/timeline",
     "penstock/write", "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
     "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
 )  # fmt: skip
