@@ -15,7 +15,7 @@ from penstock.keys import key_generator
 from penstock.options import read_options
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, avro_to_spark
 from penstock.write.rows.schema import check_column_names, check_columns, drop_partition_columns, evolve_schema
-from penstock.write.settings import WriteSettings, resolve
+from penstock.write.settings import WriteSettings, resolve_settings
 
 Names: TypeAlias = "str | Sequence[str]"
 #: What `Table.create` takes as columns: a Spark schema, a DataFrame that has it, DDL text, or an Arrow schema.
@@ -26,7 +26,7 @@ def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, objec
     """A new table's settings and Avro schema, checked against each other."""
     options = read_options(given)
     struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
-    settings = resolve(options, None, frozenset(struct.names))
+    settings = resolve_settings(options, None, frozenset(struct.names))
     check_column_names(struct.names)
     check_columns(struct)
     key_generator(settings.keys).columns(struct)

@@ -1,13 +1,16 @@
-"""Where every write comes in: save modes, the table made or opened, options checked; then one operation runs.
+"""The entrance of every write: the save mode, the table opened or created, one operation, and the services after it.
 
-Everything that can be found wrong without looking at rows is found here, before anything is written.
+    save mode → options resolved (write/settings.py) → rows prepared (write/rows/schema.py) → operation (write/operations.py)
+
+Everything that can be refused without reading rows is refused before anything is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,118 +38,144 @@ from penstock.write.create_table import create_table
 from penstock.write.locate.index_change import check_index
 from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
-from penstock.write.settings import WriteSettings, check_against_table, resolve
+from penstock.write.settings import WriteSettings, check_against_table, resolve_settings
 from penstock.write.tell import check_entries
 
-_MODES = {
-    "append": "append",
-    "overwrite": "overwrite",
-    "ignore": "ignore",
-    "error": "error",
-    "errorifexists": "error",
-    "default": "error",
-}
+
+class SaveMode(str, Enum):
+    """What a write does if there is a table at its path."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+#: Spark's other names of modes.
+_MODE_ALIASES = {"errorifexists": SaveMode.ERROR, "default": SaveMode.ERROR}
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the caller asks for."""
+
+    spark: SparkSession
+    rows: DataFrame
+    storage: Storage
+    base_path: str
+    options: Options
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the incoming columns."""
+        return frozenset(self.rows.columns)
 
 
 def write(
     spark: SparkSession, incoming: DataFrame, path: str, raw_options: Mapping[str, object], mode: str | None = None
 ) -> PublishedCommit | None:
-    """Write rows to the table at `path`, which is created if it is not there.
+    """Write rows to the table at `path`. The table is created if it does not exist.
 
     Returns:
-        The commit; None if mode `ignore` met a table.
+        The commit; None if the mode is `ignore` and the table exists.
     """
     storage, base_path = open_storage(path)
-    options = read_options(raw_options)
+    request = _Request(spark, incoming, storage, base_path, read_options(raw_options))
     finish_overwrite(storage, base_path)
     exists = table_exists(storage, base_path)
-    save_mode = _save_mode(mode)
-    if exists and save_mode == "ignore":
+    save_mode = _parse_mode(mode)
+    if exists and save_mode is SaveMode.IGNORE:
         return None
-    if exists and save_mode == "error":
+    if exists and save_mode is SaveMode.ERROR:
         raise TableExists(f"hoodie table at {base_path} already exists.; use mode('append') to add to it")
-    _check_mode(options, save_mode, exists, base_path)
+    _check_delete(request, save_mode, exists)
     if not exists:
-        commit, table = _create(spark, incoming, storage, base_path, options)
-    elif save_mode == "overwrite" and options[o.OPERATION] is not Operation.INSERT_OVERWRITE_TABLE:
-        commit, table = _overwrite(spark, incoming, storage, base_path, options)
+        commit, table = _create(request)
+    elif save_mode is SaveMode.OVERWRITE and request.options[o.OPERATION] is not Operation.INSERT_OVERWRITE_TABLE:
+        commit, table = _overwrite(request)
     else:
-        commit, table = _append(spark, incoming, path, options)
+        commit, table = _append(request, path)
     return replace(commit, failed_services=follow_up(spark, table))
 
 
-def _append(spark: SparkSession, incoming: DataFrame, path: str, options: Options) -> tuple[PublishedCommit, TableState]:
-    """Write to the table that is there."""
-    table = open_table(path, options)
-    check_against_table(options, table.config, table.base_path)
-    settings = resolve(options, table.config, frozenset(incoming.columns))
+def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
+    """Write to the table that exists."""
+    table = open_table(path, request.options)
+    check_against_table(request.options, table.config, table.base_path)
+    settings = resolve_settings(request.options, table.config, request.columns)
     check_index(table, settings.options)
-    return _run(spark, table, settings, prepare_rows(incoming, settings, table_schema(table)))
+    prepared = prepare_rows(request.rows, settings, table_schema(table))
+    return _run_operation(request.spark, table, settings, prepared)
 
 
-def _create(
-    spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
-) -> tuple[PublishedCommit, TableState]:
-    """Make the table with its first write; an error leaves nothing of it."""
-    settings = resolve(options, None, frozenset(incoming.columns))
-    prepared = prepare_rows(incoming, settings, None)
-    was_there = storage.stat(base_path) is not None
+def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
+    """Create the table with its first write. An error leaves nothing of the table."""
+    storage = request.storage
+    base_path = request.base_path
+    settings = resolve_settings(request.options, None, request.columns)
+    prepared = prepare_rows(request.rows, settings, None)
+    folder_existed = storage.stat(base_path) is not None
     table = create_table(storage, base_path, settings)
     try:
-        return _run(spark, table, settings, prepared)
+        return _run_operation(request.spark, table, settings, prepared)
     except CommitUnknown:
-        raise
+        raise  # the commit may be there, and its files are needed
     except Exception:
         with suppress(StorageError):
-            if not load_timeline(storage, base_path).instants:  # a table that others began to write to is theirs too
-                storage.delete_tree(base_path if not was_there else join(base_path, FOLDER))
+            # Another process may have begun to write to the new table. Then the table stays.
+            if not load_timeline(storage, base_path).instants:
+                storage.delete_tree(join(base_path, FOLDER) if folder_existed else base_path)
         raise
 
 
-def _overwrite(
-    spark: SparkSession, incoming: DataFrame, storage: Storage, base_path: str, options: Options
-) -> tuple[PublishedCommit, TableState]:
-    """Write a new table aside, and put it in the place of the old one."""
-    fresh = new_table_path(base_path)
+def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
+    """Write a new table next to the old one, then swap the two."""
+    storage = request.storage
+    new_path = new_table_path(request.base_path)
     try:
-        with keep_heartbeat(TableState(storage, fresh, TableConfig({}), options), OVERWRITE):
-            commit, table = _create(spark, incoming, storage, fresh, options)
+        # The heartbeat tells other processes that the new table is not a leftover.
+        with keep_heartbeat(TableState(storage, new_path, TableConfig({}), request.options), OVERWRITE):
+            commit, table = _create(replace(request, base_path=new_path))
     except Exception as e:
         with suppress(StorageError):
-            storage.delete_tree(fresh)
+            storage.delete_tree(new_path)
         if not isinstance(e, CommitUnknown):
             raise
-        # known after all: nobody sees a table that has not taken its place
-        raise StorageError(f"overwriting {base_path} failed, the old table is as it was: {e.__cause__}") from e
-    swap_tables(storage, fresh, base_path, commit.instant)
-    table = replace(table, base_path=base_path)
-    return run_after_hooks(HookContext(table, spark), commit), table
+        # The outcome is known after all: no reader sees a table that has not taken the place of the old one.
+        raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
+    swap_tables(storage, new_path, request.base_path, commit.instant)
+    table = replace(table, base_path=request.base_path)
+    return run_after_hooks(HookContext(table, request.spark), commit), table
 
 
-def _run(
+def _run_operation(
     spark: SparkSession, table: TableState, settings: WriteSettings, prepared: PreparedRows
 ) -> tuple[PublishedCommit, TableState]:
-    """Run the operation; gives the commit, and the table for what follows it."""
+    """Run the operation, and return the commit and the table for the services that follow."""
     table = replace(table, options=settings.options)
     check_entries(index_of(settings.options), table)
     check_inline(table, prepared.avro_schema)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(name_jobs, spark))
-    return OPERATIONS[settings.operation](WriteContext(spark, table, settings, prepared, stages, unschedule_clustering)), table
+    run = OPERATIONS[settings.operation]
+    return run(WriteContext(spark, table, settings, prepared, stages, unschedule_clustering)), table
 
 
-def _save_mode(mode: str | None) -> str:
+def _parse_mode(mode: str | None) -> SaveMode:
+    name = (mode or SaveMode.ERROR.value).lower()
     try:
-        return _MODES[(mode or "error").lower()]
-    except KeyError:
+        return _MODE_ALIASES.get(name) or SaveMode(name)
+    except ValueError:
         raise OptionError(f"save mode {mode!r} is not known; use append, overwrite, ignore or error") from None
 
 
-def _check_mode(options: Options, mode: str, exists: bool, base_path: str) -> None:
-    operation = options[o.OPERATION]
-    if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
-        if mode != "append":
-            raise OptionError(f"Append is the only save mode applicable for {operation.stored} operation; use mode('append')")
-        if not exists:
-            raise TableNotFound(f"hoodie table at {base_path} does not exist; there is nothing to delete from")
+def _check_delete(request: _Request, mode: SaveMode, exists: bool) -> None:
+    """Raise OptionError or TableNotFound if a delete has no table to delete from."""
+    operation = request.options[o.OPERATION]
+    if operation not in (Operation.DELETE, Operation.DELETE_PARTITION):
+        return
+    if mode is not SaveMode.APPEND:
+        raise OptionError(f"Append is the only save mode applicable for {operation.stored} operation; use mode('append')")
+    if not exists:
+        raise TableNotFound(f"hoodie table at {request.base_path} does not exist; there is nothing to delete from")

@@ -1,4 +1,4 @@
-"""One write under way: the values that the stages hand on. What it becomes is a `PublishedCommit`."""
+"""`WriteContext`: what every stage of a write gets. Its result is a `PublishedCommit` (`hooks/hook.py`)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class WriteContext:
-    """One write under way: where, what, and how."""
+    """One write: its table, its rows, its settings."""
 
     spark: SparkSession
     table: TableState
     settings: WriteSettings
     prepared: PreparedRows
     stages: Stages
-    #: Takes the plan of a clustering off the timeline, where a write is allowed to make it void.
+    #: Takes the plan of a clustering off the timeline, if the options allow the write to change file groups of the plan.
     unschedule: Unschedule
 
     @property
@@ -55,5 +55,5 @@ class WriteContext:
 
     @cached_property
     def index(self) -> Index:
-        """How keys are located."""
+        """The index, loaded with what it keeps in the table."""
         return index_in(self.table, self.options)

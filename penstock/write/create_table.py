@@ -1,4 +1,4 @@
-"""Making a table: its folders and its `hoodie.properties`."""
+"""Create a table: its folders and its `hoodie.properties`. The first write follows in `door/write.py`, or later."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableCo
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 
+#: The folders that Hudi creates too.
 _FOLDERS = (".schema", "archived", ".temp", ".aux", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")
+#: The id of Hudi's default strategy, `HoodieRecordMerger.DEFAULT_MERGER_STRATEGY_UUID`.
 _MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
 def create_table(storage: Storage, base_path: str, settings: WriteSettings, create_schema: str | None = None) -> TableState:
-    """Create an empty table. Raises AlreadyExists if somebody else did first."""
+    """Create an empty table.
+
+    Args:
+        create_schema: the table's Avro schema, which readers use until the first commit; None: the first commit has it.
+
+    Raises:
+        AlreadyExists: another process created the table first.
+    """
     for folder in _FOLDERS:
         storage.make_dirs(join(base_path, FOLDER, folder))
     raw = table_properties(settings)
@@ -28,14 +37,15 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
     return TableState(storage, base_path, config, settings.options)
 
 
-def state_of_new(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:
-    """The table that `create_table` would make."""
+def preview_table(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:
+    """Return the table that `create_table` would create. Nothing is written."""
     return TableState(storage, base_path, TableConfig(table_properties(settings)), settings.options)
 
 
 def table_properties(settings: WriteSettings) -> dict[str, str]:
-    """What a new table's `hoodie.properties` says, but for the checksum."""
-    options, keys = settings.options, settings.keys
+    """Return the content of a new table's `hoodie.properties`, without the checksum."""
+    options = settings.options
+    keys = settings.keys
     generator = infer_generator(keys)
     raw = {
         "hoodie.table.name": settings.table_name,
@@ -66,12 +76,12 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
     if raw["hoodie.table.type"] == MERGE_ON_READ:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
-        raw |= options.prefixed(PAYLOAD_OPTION_PREFIX)  # who reads the logs merges as who wrote them
+        raw |= options.prefixed(PAYLOAD_OPTION_PREFIX)  # readers of the logs must merge with the settings of the writer
     return raw
 
 
 def _bucket_properties(options: Options) -> dict[str, str]:
-    """What must stay as it is for the table's life: a later write that says otherwise is refused."""
+    """Return the settings of buckets, which never change. A later write with other settings is refused."""
     buckets = buckets_of(options)
     return {
         o.INDEX_TYPE.key: "BUCKET",

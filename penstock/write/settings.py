@@ -1,7 +1,7 @@
-"""What a write is asked to do: the options of the call, filled up from the table, by inference, and by defaults.
+"""What a write is asked to do: the options of the call, completed from the table, by inference, and by defaults.
 
-An option of the call wins over the table's property, that over what can be inferred, that over the default. What
-contradicts an existing table is refused before anything happens.
+An option of the call wins over the table's property, the property over what can be inferred, and that over the default. Options
+that contradict an existing table are refused before anything is written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from penstock.options.operation import Operation
 from penstock.options.option import to_raw
 from penstock.table import TableConfig
 
+#: How the names of key generators begin that ignore partition columns.
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
-_WITHOUT_META = ("Simple", "Nonpartitioned", "Complex")
+#: How the names of key generators begin that work in a table without meta columns.
+_WITHOUT_META_COLUMNS = ("Simple", "Nonpartitioned", "Complex")
 
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """One write, fully decided."""
+    """The resolved settings of one write."""
 
     operation: Operation
     table_name: str
@@ -36,7 +38,7 @@ class WriteSettings:
 
     @property
     def auto_keys(self) -> bool:
-        """Whether record keys are made up by the writer."""
+        """Whether the writer generates record keys."""
         return not self.keys.record_key_fields
 
     @property
@@ -47,15 +49,25 @@ class WriteSettings:
         return self.operation is Operation.INSERT
 
 
-def resolve(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
-    """Decide everything about a write from its options and the table it goes to, if there is one."""
-    options = _with_table(options, config) if config else options
+def resolve_settings(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
+    """Return the settings of a write, from its options and the table.
+
+    Args:
+        config: the table's properties; None for a new table.
+        columns: the names of the incoming columns.
+
+    Raises:
+        OptionError: an option is missing, or options contradict each other.
+        Unsupported: the options ask for something that Penstock does not do.
+    """
+    if config is not None:
+        options = _with_table_properties(options, config)
     keys = _key_settings(options)
     name = options[o.TABLE_NAME]
     if not name or not name.strip():
         raise OptionError("'hoodie.table.name' must be set: give the table a name")
     settings = WriteSettings(
-        operation=_operation(options, keys, columns),
+        operation=_infer_operation(options, keys, columns),
         table_name=name.strip(),
         keys=keys,
         ordering_field=_ordering_field(options, columns),
@@ -64,15 +76,16 @@ def resolve(options: Options, config: TableConfig | None, columns: frozenset[str
     )
     if config is None:
         _check_stored_names(settings)
-    _check(settings)
+    _check_settings(settings)
     return settings
 
 
-def _with_table(options: Options, config: TableConfig) -> Options:
-    """The table's own properties under the write options' names, where the call says nothing."""
+def _with_table_properties(options: Options, config: TableConfig) -> Options:
+    """Add the table's properties, under the names of write options, where the call sets no value."""
     raw = config.raw
-    from_table: dict[str, str | None] = {k: v for k, v in raw.items() if not k.startswith("hoodie.table.metadata")}
-    from_table |= {
+    # What the table has of a metadata table says nothing about this write.
+    properties: dict[str, str | None] = {key: value for key, value in raw.items() if not key.startswith("hoodie.table.metadata")}
+    properties |= {
         o.RECORD_KEY_FIELD.key: raw.get("hoodie.table.recordkey.fields"),
         o.PARTITION_PATH_FIELD.key: raw.get("hoodie.table.partition.fields"),
         o.KEY_GENERATOR_CLASS.key: raw.get("hoodie.table.keygenerator.class"),
@@ -80,11 +93,11 @@ def _with_table(options: Options, config: TableConfig) -> Options:
         o.PAYLOAD_CLASS.key: raw.get("hoodie.compaction.payload.class"),
         o.TABLE_TYPE.key: raw.get("hoodie.table.type"),
     }
-    return options.replace({k: v for k, v in from_table.items() if v is not None and k not in options.raw})
+    return options.replace({key: value for key, value in properties.items() if value is not None and key not in options.raw})
 
 
 def _key_settings(options: Options) -> KeySettings:
-    """What the options say about keys; a generator without partitions has no partition columns, whatever is named."""
+    """Return what the options say about keys. A key generator without partitions ignores partition columns that are named."""
     settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
@@ -93,33 +106,40 @@ def _key_settings(options: Options) -> KeySettings:
         hive_style=options[o.HIVE_STYLE_PARTITIONING],
         url_encode=options[o.URL_ENCODE_PARTITIONING],
         consistent_logical_timestamp=options[o.CONSISTENT_LOGICAL_TIMESTAMP],
-        timebased=timebased_settings(options),
+        timebased=_timebased_settings(options),
     )
-    if infer_generator(settings).rpartition(".")[2].startswith(_WITHOUT_PARTITIONS):
+    if _class_name(infer_generator(settings)).startswith(_WITHOUT_PARTITIONS):
         return replace(settings, partition_path_fields=())
     return settings
 
 
-def timebased_settings(options: Options) -> Mapping[str, str]:
-    """The time-based key generator's settings, by the part of their key that says which."""
+def _class_name(java_class: str) -> str:
+    """Return the name of a Java class without its package."""
+    return java_class.rpartition(".")[2]
+
+
+def _timebased_settings(options: Options) -> Mapping[str, str]:
+    """Return the settings of the time-based key generator, by the part of their key after the common prefix."""
     prefix = "hoodie.keygen.timebased."
-    return {k[len(prefix) :]: v for k, v in options.prefixed(prefix).items()}
+    return {key[len(prefix) :]: value for key, value in options.prefixed(prefix).items()}
 
 
 def split_fields(text: str | None) -> tuple[str, ...]:
-    """Column names from a comma list."""
+    """Return the column names of a comma-separated list."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
-    """The ordering column; the default `ts` only counts where there is such a column."""
+    """Return the ordering column. The default `ts` only counts if the rows have a column `ts`."""
     field = options[o.PRECOMBINE_FIELD]
-    return field if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns) else None
+    if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns):
+        return field
+    return None
 
 
 _MODEL = "org.apache.hudi.common.model."
-#: The payloads that a mode may come along with. The first one is what a merge-on-read table keeps: by it the last row wins in a
-#: log too, whatever its ordering value, for Hudi's readers of this table version as for ours.
+#: The payloads that a merge mode may be combined with. A merge-on-read table stores the first one as its payload class: with it
+#: the last row wins in a log too, whatever its ordering value, both for Hudi's readers of this table version and for Penstock's.
 _PAYLOADS_OF_MODE = {
     "COMMIT_TIME_ORDERING": (f"{_MODEL}HoodieAvroPayload", f"{_MODEL}OverwriteWithLatestAvroPayload"),
     "EVENT_TIME_ORDERING": (f"{_MODEL}DefaultHoodieRecordPayload",),
@@ -127,39 +147,45 @@ _PAYLOADS_OF_MODE = {
 
 
 def _payload_class(options: Options) -> str:
-    """The payload class, which a merge mode may stand for; it is what readers of the table's logs go by."""
-    named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
+    """Return the payload class, which a merge mode or a merger may stand for. Readers merge the table's logs by it."""
+    named = options[o.PAYLOAD_CLASS]
+    mode = options[o.RECORD_MERGE_MODE]
     merger = options[o.RECORD_MERGER_IMPLS]
     if merger != o.RECORD_MERGER_IMPLS.default and options.is_set(o.RECORD_MERGER_IMPLS):
-        return _own_merger(options, merger)
+        return _user_merger(options, merger)
     if mode == "CUSTOM" and not options.is_set(o.PAYLOAD_CLASS):
         raise OptionError(
             f"{o.RECORD_MERGE_MODE.key}=CUSTOM does not say how rows are merged: set {o.PAYLOAD_CLASS.key} too, or "
             f"{o.RECORD_MERGER_IMPLS.aliases[0]} for a merger of your own"
         )
-    meant = _PAYLOADS_OF_MODE.get(mode or "", (named,))
-    if named not in meant and options.is_set(o.PAYLOAD_CLASS):
+    payloads = _PAYLOADS_OF_MODE.get(mode or "", (named,))
+    if named not in payloads and options.is_set(o.PAYLOAD_CLASS):
         raise OptionError(
             f"{o.RECORD_MERGE_MODE.key}={mode} and {o.PAYLOAD_CLASS.key}={named}, of the call or of the table, say different "
             f"things; leave one of them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM to go by the payload class"
         )
-    return meant[0]
+    return payloads[0]
 
 
-def _own_merger(options: Options, name: str) -> str:
-    """A merger of the user's own, which the table is to remember as its payload class."""
-    named, mode = options[o.PAYLOAD_CLASS], options[o.RECORD_MERGE_MODE]
-    if mode in _PAYLOADS_OF_MODE or (options.is_set(o.PAYLOAD_CLASS) and named != name):
-        other = f"{o.RECORD_MERGE_MODE.key}={mode}" if mode in _PAYLOADS_OF_MODE else f"{o.PAYLOAD_CLASS.key}={named}"
+def _user_merger(options: Options, name: str) -> str:
+    """Return the name of the user's own merger, which the table stores as its payload class."""
+    named = options[o.PAYLOAD_CLASS]
+    mode = options[o.RECORD_MERGE_MODE]
+    contradiction = None
+    if mode in _PAYLOADS_OF_MODE:
+        contradiction = f"{o.RECORD_MERGE_MODE.key}={mode}"
+    elif options.is_set(o.PAYLOAD_CLASS) and named != name:
+        contradiction = f"{o.PAYLOAD_CLASS.key}={named}"
+    if contradiction is not None:
         raise OptionError(
-            f"{o.RECORD_MERGER_IMPLS.key}={name} and {other}, of the call or of the table, say different things; leave one of "
-            f"them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM"
+            f"{o.RECORD_MERGER_IMPLS.key}={name} and {contradiction}, of the call or of the table, say different things; leave "
+            f"one of them out, or set {o.RECORD_MERGE_MODE.key}=CUSTOM"
         )
     return name
 
 
-def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
-    """The operation as Hudi deduces it."""
+def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
+    """Return the operation as Hudi infers it."""
     if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
         return Operation.BULK_INSERT
     operation = options[o.OPERATION]
@@ -168,29 +194,32 @@ def _operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> 
     return operation
 
 
-def _check(settings: WriteSettings) -> None:
+def _check_settings(settings: WriteSettings) -> None:
+    """Raise OptionError or Unsupported if the settings do not fit together."""
     options = settings.options
     o.check_combinations(options)
     if settings.auto_keys and settings.operation in (Operation.UPSERT, Operation.DELETE):
         raise Unsupported(
             f"operation '{settings.operation}' needs record keys: set {o.RECORD_KEY_FIELD.key}, or use insert or bulk_insert"
         )
-    if not options[o.POPULATE_META_FIELDS]:
-        generator = infer_generator(settings.keys).rpartition(".")[2]
-        if not generator.startswith(_WITHOUT_META):
-            raise OptionError(
-                f"{o.POPULATE_META_FIELDS.key}=false works with the simple, complex and non-partitioned key generators, "
-                f"not with {generator}"
-            )
-        if settings.auto_keys:
-            raise OptionError(f"{o.POPULATE_META_FIELDS.key}=false is not supported with generated record keys")
+    if options[o.POPULATE_META_FIELDS]:
+        return
+    generator = _class_name(infer_generator(settings.keys))
+    if not generator.startswith(_WITHOUT_META_COLUMNS):
+        raise OptionError(
+            f"{o.POPULATE_META_FIELDS.key}=false works with the simple, complex and non-partitioned key generators, "
+            f"not with {generator}"
+        )
+    if settings.auto_keys:
+        raise OptionError(f"{o.POPULATE_META_FIELDS.key}=false is not supported with generated record keys")
 
 
 def _check_stored_names(settings: WriteSettings) -> None:
-    """Refuse a property of a new table that says something else than the write's own options, which the table is made from."""
-    options, keys = settings.options, settings.keys
+    """Raise OptionError if the call sets a table property to another value than the new table gets from the write options."""
+    options = settings.options
+    keys = settings.keys
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
-    made: tuple[tuple[Option[Any], Option[Any], object], ...] = (
+    values: tuple[tuple[Option[Any], Option[Any], object], ...] = (
         (o.STORED_RECORD_KEY_FIELDS, o.RECORD_KEY_FIELD, keys.record_key_fields),
         (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, partition_columns(keys.partition_path_fields)),
         (o.STORED_PRECOMBINE_FIELD, o.PRECOMBINE_FIELD, ordering),
@@ -198,19 +227,22 @@ def _check_stored_names(settings: WriteSettings) -> None:
         (o.STORED_KEY_GENERATOR_CLASS, o.KEY_GENERATOR_CLASS, infer_generator(keys)),
         (o.STORED_PAYLOAD_CLASS, o.PAYLOAD_CLASS, settings.payload_class),
     )
-    for stored, written, value in made:
-        raw, given = options.raw.get(stored.key), options[stored]
-        if given and stored is o.STORED_KEY_GENERATOR_CLASS:
-            given = class_named(given, option=stored.key)
-        if raw is not None and (given or None) != (value or None):
+    for stored_option, write_option, value in values:
+        raw = options.raw.get(stored_option.key)
+        if raw is None:
+            continue
+        given = options[stored_option]
+        if given and stored_option is o.STORED_KEY_GENERATOR_CLASS:
+            given = class_named(given, option=stored_option.key)
+        if (given or None) != (value or None):
             raise OptionError(
-                f"option '{stored.key}' is '{raw}', but a new table takes it from {written.key}, by which it is "
+                f"option '{stored_option.key}' is '{raw}', but a new table takes it from {write_option.key}, by which it is "
                 f"'{to_raw(value)}': set that option to '{raw}', or leave out the first"
             )
 
 
 def check_against_table(options: Options, config: TableConfig, path: str) -> None:
-    """Refuse options that contradict the table's own configuration.
+    """Raise an error if options contradict the table's own properties.
 
     Raises:
         TableExists: the table at this path has another name.
@@ -226,7 +258,7 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
         raise OptionError(
             "hoodie.populate.meta.fields is already disabled for the table. Can't be re-enabled back; leave the option out"
         )
-    conflicts = list(_conflicts(options, config))
+    conflicts = _find_conflicts(options, config)
     if conflicts:
         lines = "\n".join(f"{key}:\t{given}\t{existing}" for key, given, existing in conflicts)
         raise OptionError(
@@ -235,27 +267,30 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
         )
 
 
-def _conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
-    raw = config.raw
-    found = [
-        (key, given, raw[key])
-        for key, given in options.raw.items()
-        if key in raw and key != o.TABLE_NAME.key and given.strip().lower() != raw[key].strip().lower()
-    ]
-    given_keys, table_keys = options.raw.get(o.RECORD_KEY_FIELD.key), ",".join(config.record_key_fields)
-    if given_keys and split_fields(given_keys) != config.record_key_fields:
-        found.append(("RecordKey", given_keys, table_keys))
+def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
+    """Return the options that contradict the table: key, value of the call, value of the table. Keys as Hudi names them."""
+    conflicts: list[tuple[str, str, str]] = []
+    for key, given in options.raw.items():
+        existing = config.raw.get(key)
+        if existing is None or key == o.TABLE_NAME.key:
+            continue
+        if given.strip().lower() != existing.strip().lower():
+            conflicts.append((key, given, existing))
+    record_key = options.raw.get(o.RECORD_KEY_FIELD.key)
+    if record_key and split_fields(record_key) != config.record_key_fields:
+        conflicts.append(("RecordKey", record_key, ",".join(config.record_key_fields)))
     ordering = options.raw.get(o.PRECOMBINE_FIELD.key)
     if ordering and config.precombine_field and ordering != config.precombine_field:
-        found.append(("PreCombineKey", ordering, config.precombine_field))
-    generator, stored = options[o.KEY_GENERATOR_CLASS], config.key_generator_class
-    if generator and stored and class_named(generator) not in (SQL, class_named(stored)):
-        found.append(("KeyGenerator", generator, stored))
+        conflicts.append(("PreCombineKey", ordering, config.precombine_field))
+    generator = options[o.KEY_GENERATOR_CLASS]
+    stored_generator = config.key_generator_class
+    if generator and stored_generator and class_named(generator) not in (SQL, class_named(stored_generator)):
+        conflicts.append(("KeyGenerator", generator, stored_generator))
     if options.is_set(o.TABLE_TYPE) and options[o.TABLE_TYPE] != config.table_type:
-        found.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))
-    partition = options.raw.get(o.PARTITION_PATH_FIELD.key)
-    if partition and config.partition_fields:
-        plain = partition_columns(split_fields(partition))
-        if plain != config.partition_fields:
-            found.append(("PartitionPath", partition, ",".join(config.partition_fields)))
-    return found
+        conflicts.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))
+    partition_path = options.raw.get(o.PARTITION_PATH_FIELD.key)
+    if partition_path and config.partition_fields:
+        columns = partition_columns(split_fields(partition_path))
+        if columns != config.partition_fields:
+            conflicts.append(("PartitionPath", partition_path, ",".join(config.partition_fields)))
+    return conflicts

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import CorruptFile, RecordKeyError
 from penstock.write.rows import input_files as incoming
-from penstock.write.rows.input_files import InputFiles, input_files
+from penstock.write.rows.input_files import InputFiles, find_input_files
 from tests.table.tables import BULK, INSERT, KEY, OPERATION, TRIPS, load, sorted_rows, state_of, timeline, write
 from tests.table.upserts import IN_TASKS, ON_DRIVER, UPSERT
 
@@ -114,11 +114,11 @@ def test_one_file_that_differs_sends_all_through_spark(
     spark: Any, tmp_path: Path, second: pa.Table, footer: dict[str, str]
 ) -> None:
     folder = put(tmp_path / "in", rows("a"))
-    assert input_files(spark.read.parquet(folder), SCHEMA) is not None
+    assert find_input_files(spark.read.parquet(folder), SCHEMA) is not None
     with pq.ParquetWriter(tmp_path / "in" / "part-9.parquet", second.schema) as file:
         file.write_table(second)
         file.add_key_value_metadata(footer)
-    assert input_files(spark.read.parquet(folder), SCHEMA) is None
+    assert find_input_files(spark.read.parquet(folder), SCHEMA) is None
 
 
 def test_old_timestamps_go_through_spark(spark: Any, tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_old_timestamps_go_through_spark(spark: Any, tmp_path: Path) -> None:
     expected = when.schema
     plain = put(tmp_path / "plain", when)
     old = put(tmp_path / "old", when, use_deprecated_int96_timestamps=True, store_schema=False)
-    assert input_files(spark.read.parquet(plain), expected) is not None
-    assert input_files(spark.read.parquet(old), expected) is None
+    assert find_input_files(spark.read.parquet(plain), expected) is not None
+    assert find_input_files(spark.read.parquet(old), expected) is None
 
 
 def test_a_column_that_a_folder_names_goes_through_spark(spark: Any, tmp_path: Path) -> None:
     put(tmp_path / "in" / "city=zug", rows("a"))
     frame = spark.read.parquet(str(tmp_path / "in"))
-    assert input_files(frame, SCHEMA) is None
+    assert find_input_files(frame, SCHEMA) is None
     write(frame, str(tmp_path / "t"), BULK)
     assert sorted_rows(load(spark, str(tmp_path / "t")).select("id", "city")) == [("a", "zug")]
 
@@ -152,7 +152,7 @@ def test_a_column_that_a_folder_names_goes_through_spark(spark: Any, tmp_path: P
 def test_a_read_that_says_more_than_files_goes_through_spark(spark: Any, tmp_path: Path, read: Callable[[Any, str], Any]) -> None:
     frame = read(spark, put(tmp_path / "in", rows("a")))
     try:
-        assert input_files(frame, pa.schema([("id", pa.string())])) is None
+        assert find_input_files(frame, pa.schema([("id", pa.string())])) is None
     finally:
         frame.unpersist()
 
@@ -161,14 +161,14 @@ def test_a_session_that_reads_files_in_its_own_way_goes_through_spark(spark: Any
     folder = put(tmp_path / "in", rows("a"))
     spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
     try:
-        assert input_files(spark.read.parquet(folder), SCHEMA) is None
+        assert find_input_files(spark.read.parquet(folder), SCHEMA) is None
     finally:
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
 
 
 def test_names_with_blanks_and_signs_are_found(spark: Any, tmp_path: Path) -> None:
     folder = put(tmp_path / "in put %41 ü", rows("a", "b"))
-    files = input_files(spark.read.parquet(folder), SCHEMA)
+    files = find_input_files(spark.read.parquet(folder), SCHEMA)
     assert files is not None
     assert files.rows == 2
 
@@ -180,8 +180,8 @@ def test_a_large_file_is_cut_between_row_groups_and_small_ones_come_together(spa
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(size // 2))
     spark.conf.set("spark.sql.files.openCostInBytes", "1")
     try:
-        cut = input_files(spark.read.parquet(large), SCHEMA)
-        small = input_files(spark.read.parquet(put(tmp_path / "small", *(rows(i) for i in ids[:6]))), SCHEMA)
+        cut = find_input_files(spark.read.parquet(large), SCHEMA)
+        small = find_input_files(spark.read.parquet(put(tmp_path / "small", *(rows(i) for i in ids[:6]))), SCHEMA)
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
         spark.conf.unset("spark.sql.files.openCostInBytes")

@@ -25,13 +25,13 @@ from penstock.table import TableState, open_table, table_exists, table_schema
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import FOLDER
 from penstock.write.context import WriteContext
-from penstock.write.create_table import state_of_new
+from penstock.write.create_table import preview_table
 from penstock.write.file_sizing import insert_ratio
 from penstock.write.locate.plan import plan, plan_inserts
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.schema import prepare_rows
 from penstock.write.rows.staging import Piece, Staging, make_runner, stage_pieces
-from penstock.write.settings import check_against_table, resolve
+from penstock.write.settings import check_against_table, resolve_settings
 from penstock.write.task_settings import build_upsert_rules
 from penstock.write.tasks.task import BucketTask, GroupTask, InsertBucket
 
@@ -123,11 +123,11 @@ def dry_run(
     table = open_table(path, given) if exists else None
     if table is not None:
         check_against_table(given, table.config, base_path)
-    settings = resolve(given, table.config if table else None, frozenset(incoming.columns))
+    settings = resolve_settings(given, table.config if table else None, frozenset(incoming.columns))
     if settings.operation is Operation.BULK_INSERT:
         raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
     prepared = prepare_rows(incoming, settings, table_schema(table) if table else None)
-    state = table or state_of_new(storage, base_path, settings)
+    state = table or preview_table(storage, base_path, settings)
     write = WriteContext(
         session, replace(state, options=settings.options), settings, prepared, Stages("explain", "off"), _unschedule_nothing
     )

@@ -1,9 +1,9 @@
-"""How incoming rows get to the workers: through Spark, or straight from the files where they are nothing but Parquet files.
+"""How incoming rows reach the workers: through Spark, or directly from Parquet files, if the rows are nothing but these files.
 
-Crossing from the JVM costs more than all that is done with a row afterwards. A DataFrame that is `spark.read.parquet(path)`
-as it stands says no more than "these files", so that workers read them with Arrow and Spark only runs the tasks. Whenever
-anything could make Spark see other values than Arrow does (a reader's option, a type that is converted, a partition column
-from a folder's name, an old calendar, cached rows), the rows take the ordinary way.
+Crossing from the JVM costs more than all that is done with a row afterwards. A DataFrame that is just `spark.read.parquet(path)`
+says no more than "these files". Workers then read the files with Arrow, and Spark only runs the tasks. Rows go through Spark
+whenever Spark could see other values than Arrow: an option of the reader, a type that is converted, a partition column from the
+name of a folder, dates in the old calendar, cached rows.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from penstock.spread.runner import Runner
 from penstock.spread.session import count_cores
 from penstock.storage import Storage, open_storage
 
+#: The attribute of a DataFrame that is a read of Parquet files without options.
 _MARK = "_penstock_bare_parquet"
 _BATCH_ROWS = 64 * 1024
-#: Above this many files reading their footers first would take longer than it saves.
+#: With more files than this, reading all footers first would take longer than it saves.
 _MOST_FILES = 1_000
 _FOOTER_THREADS = 8
-#: Bytes for one task where nobody says how many cores there are.
+#: Bytes for one task where Spark's settings do not say how many cores there are.
 _TASK_BYTES = 32 * 1024 * 1024
-_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-#: Settings of the session under which Spark gives other rows than the files hold, and the values that are harmless.
-_HARMLESS = {
+#: Keys in the footer of files whose dates or timestamps are in the old calendar. Spark converts these values when it reads them.
+_LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+#: Settings of a session with which Spark returns other rows than the files hold, and the values that do no harm.
+_HARMLESS_VALUES = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("EXCEPTION", "CORRECTED"),
     "spark.sql.files.ignoreCorruptFiles": ("FALSE",),
     "spark.sql.files.ignoreMissingFiles": ("FALSE",),
     "spark.sql.parquet.fieldId.read.enabled": ("FALSE",),
 }
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 @dataclass(frozen=True)
@@ -56,33 +59,43 @@ class FilePart:
 
 @dataclass(frozen=True)
 class InputFiles:
-    """Input that workers read themselves: what each task reads, and which columns."""
+    """Input that workers read themselves: the parts of files that each task reads, and the columns."""
 
     storage: Storage
     tasks: tuple[tuple[FilePart, ...], ...]
     columns: tuple[str, ...]
-    #: So few rows that Spark tasks would cost more than the work: read on the driver.
-    here: bool = False
+    #: Whether the driver reads the files, because Spark tasks would take longer than the work.
+    on_driver: bool = False
 
     @property
     def rows(self) -> int:
         """Rows in all files."""
-        return sum(part.rows for task in self.tasks for part in task)
+        return sum(sum(part.rows for part in task) for task in self.tasks)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files, before compression."""
-        return sum(part.size_bytes for task in self.tasks for part in task)
+        """Bytes of all files, uncompressed."""
+        return sum(sum(part.size_bytes for part in task) for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class _InputFile:
+    """An input file whose footer was read."""
+
+    path: str
+    metadata: pq.FileMetaData
+    #: The size on storage.
+    size_bytes: int
 
 
 def mark_bare(frame: DataFrame) -> DataFrame:
-    """Note that a DataFrame is a read of Parquet files without any option; what is derived from it is another DataFrame."""
+    """Mark a DataFrame as a read of Parquet files without options. A DataFrame that is derived from it is not marked."""
     setattr(frame, _MARK, True)
     return frame
 
 
 class Incoming(Protocol):
-    """Rows, and the files that they are where they are nothing else."""
+    """Incoming rows, and the files they are read from, if workers can read these themselves."""
 
     @property
     def rows(self) -> DataFrame: ...
@@ -100,11 +113,13 @@ def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel
     files = incoming.files
     if files is None:
         return run_over_rows(incoming.rows, kernel, returns)
-    work = partial(_over_files, kernel, files.storage, files.columns)
-    return Runner(spark, on_driver=files.here).collect(work, files.tasks, returns)
+    file_kernel = partial(_run_over_parts, kernel, files.storage, files.columns)
+    return Runner(spark, on_driver=files.on_driver).collect(file_kernel, files.tasks, returns)
 
 
-def _over_files(kernel: RowKernel[Result], storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]) -> list[Result]:
+def _run_over_parts(
+    kernel: RowKernel[Result], storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]
+) -> list[Result]:
     return list(kernel(_read_parts(storage, columns, parts)))
 
 
@@ -119,23 +134,22 @@ def _read_parts(storage: Storage, columns: Sequence[str], parts: Sequence[FilePa
             raise CorruptFile(f"input file {part.path} cannot be read as Parquet: {e}") from e
 
 
-def input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
-    """The files that a DataFrame is, if it is nothing else and all of them hold these columns in just these types."""
-    if getattr(incoming, _MARK, None) is not True or _is_cached(incoming) or not _harmless(incoming.sparkSession):
+def find_input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
+    """Return the files that a DataFrame reads, if it does nothing else and each file has the expected columns and types."""
+    if getattr(incoming, _MARK, None) is not True or _is_cached(incoming) or not _is_harmless(incoming.sparkSession):
         return None
-    paths = [_local_path(uri) for uri in incoming.inputFiles()]
-    known = [p for p in paths if p is not None and not _has_partition_folder(p, incoming.columns)]
-    if not known or len(known) < len(paths) or len(paths) > _MOST_FILES:
+    paths = _local_paths(incoming)
+    if not paths or len(paths) > _MOST_FILES:
         return None
-    storage, _ = open_storage(known[0])
+    storage, _ = open_storage(paths[0])
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        found = list(pool.map(partial(_footer, storage, expected), sorted(known)))
-    footers = [f for f in found if f is not None]
-    if len(footers) < len(found):
+        found = list(pool.map(partial(_read_footer, storage, expected), sorted(paths)))
+    files = [file for file in found if file is not None]
+    if len(files) < len(found):
         return None
-    conf = incoming.sparkSession.conf
-    tasks = tuple(_tasks(footers, *_task_bytes(conf, sum(size for _, _, size in footers))))
-    return InputFiles(storage, tasks, tuple(expected.names))
+    total_bytes = sum(file.size_bytes for file in files)
+    task_bytes, open_cost = _task_bytes(incoming.sparkSession.conf, total_bytes)
+    return InputFiles(storage, tuple(_pack_tasks(files, task_bytes, open_cost)), tuple(expected.names))
 
 
 def _is_cached(frame: DataFrame) -> bool:
@@ -143,90 +157,106 @@ def _is_cached(frame: DataFrame) -> bool:
     return bool(level.useMemory or level.useDisk or level.useOffHeap)
 
 
-def _harmless(spark: SparkSession) -> bool:
-    return all(str(spark.conf.get(key, allowed[0])).upper() in allowed for key, allowed in _HARMLESS.items())
+def _is_harmless(spark: SparkSession) -> bool:
+    """Whether Spark returns the rows as the files hold them, by the settings of the session."""
+    return all(str(spark.conf.get(key, values[0])).upper() in values for key, values in _HARMLESS_VALUES.items())
 
 
-def _local_path(uri: str) -> str | None:
-    match = re.match("^file:/+(.*)$", uri, re.DOTALL)
-    return "/" + unquote(match[1]) if match else None
+def _local_paths(incoming: DataFrame) -> list[str]:
+    """Return the paths of the files; an empty list if one is not local, or is in a folder that names a value of a column."""
+    paths = []
+    for uri in incoming.inputFiles():
+        match = re.match("^file:/+(.*)$", uri, re.DOTALL)
+        if match is None:
+            return []
+        path = "/" + unquote(match[1])
+        if _has_partition_folder(path, incoming.columns):
+            return []
+        paths.append(path)
+    return paths
 
 
 def _has_partition_folder(path: str, columns: Iterable[str]) -> bool:
-    """Whether a folder names a value of a column, which Spark then takes from there."""
-    folders = {folder.partition("=")[0].lower() for folder in os.path.dirname(path).split("/") if "=" in folder}
-    return any(column.lower() in folders for column in columns)
+    """Whether a folder names a value of a column. Spark reads the value from the name of the folder."""
+    folders = os.path.dirname(path).split("/")
+    named = {folder.partition("=")[0].lower() for folder in folders if "=" in folder}
+    return any(column.lower() in named for column in columns)
 
 
-def _footer(storage: Storage, expected: pa.Schema, path: str) -> tuple[str, pq.FileMetaData, int] | None:
-    """A file's footer and size, if it holds the expected columns as they are expected."""
+def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile | None:
+    """Return a file and its footer; None if the file does not have the expected columns and types."""
     try:
         with storage.open(path) as source:
             size = source.size()
             file = pq.ParquetFile(source, pre_buffer=False)
-            metadata, schema = file.metadata, file.schema_arrow
+            metadata = file.metadata
+            schema = file.schema_arrow
     except (pa.ArrowException, OSError):
-        return None  # Spark has its own words for it
-    written_by = (metadata.metadata or {}).get(b"org.apache.spark.version", b"9")
-    if any(key in (metadata.metadata or {}) for key in _LEGACY) or int(written_by.split(b".")[0]) < 3:
+        return None  # Spark reads the file, and raises its own error
+    footer_keys = metadata.metadata or {}
+    spark_version = footer_keys.get(b"org.apache.spark.version", b"9")
+    if any(key in footer_keys for key in _LEGACY_KEYS) or int(spark_version.split(b".")[0]) < 3:
         return None
-    indexes = [schema.get_all_field_indices(field.name) for field in expected]
-    if not all(len(at) == 1 for at in indexes):
-        return None
-    same = all(schema.field(at[0]).type.equals(field.type) for at, field in zip(indexes, expected, strict=True))
-    return (path, metadata, size) if same else None
+    for field in expected:
+        indexes = schema.get_all_field_indices(field.name)
+        if len(indexes) != 1 or not schema.field(indexes[0]).type.equals(field.type):
+            return None
+    return _InputFile(path, metadata, size)
 
 
-def _task_bytes(conf: Any, total: int) -> tuple[int, int]:
-    """The size of a task's share and what opening a file counts for, as Spark reckons them."""
-    most, cost = (_bytes(conf.get(f"spark.sql.files.{name}", d)) for name, d in _SIZES)
-    at_once = count_cores(conf)
-    return min(most, max(cost, total // at_once) if at_once else _TASK_BYTES), cost
+def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
+    """Return how many bytes a task reads and how many bytes opening a file counts for, with the formula of Spark."""
+    most = _parse_bytes(conf.get("spark.sql.files.maxPartitionBytes", "128m"))
+    open_cost = _parse_bytes(conf.get("spark.sql.files.openCostInBytes", "4m"))
+    cores = count_cores(conf)
+    wanted = max(open_cost, total_bytes // cores) if cores else _TASK_BYTES
+    return min(most, wanted), open_cost
 
 
-_SIZES = (("maxPartitionBytes", "128m"), ("openCostInBytes", "4m"))
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
-
-def _bytes(text: str) -> int:
-    """Spark's spelling of a number of bytes."""
+def _parse_bytes(text: str) -> int:
+    """Return the number of bytes that a setting of Spark says, such as `128m`."""
     match = re.match(r"^\s*(\d+)\s*([kmgt]?)b?\s*$", str(text).lower())
     if not match:
         return _TASK_BYTES
     return int(match[1]) << _UNITS[match[2]]
 
 
-def _tasks(footers: Sequence[tuple[str, pq.FileMetaData, int]], task_bytes: int, cost: int) -> Iterator[tuple[FilePart, ...]]:
-    """Files in order, several small ones to a task, a large one cut between row groups."""
+def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) -> Iterator[tuple[FilePart, ...]]:
+    """Yield the parts of each task: files in order, several small ones together, a large one cut between row groups."""
     waiting: list[FilePart] = []
     weight = 0
-    for path, metadata, size in footers:
-        for part, share in _parts(path, metadata, size, task_bytes):
-            if waiting and weight + share > task_bytes:
+    for file in files:
+        for part, part_bytes in _cut_file(file, task_bytes):
+            if waiting and weight + part_bytes > task_bytes:
                 yield tuple(waiting)
-                waiting, weight = [], 0
+                waiting = []
+                weight = 0
             waiting.append(part)
-            weight += share + cost
+            weight += part_bytes + open_cost
     if waiting:
         yield tuple(waiting)
 
 
-def _parts(path: str, metadata: pq.FileMetaData, size: int, task_bytes: int) -> Iterator[tuple[FilePart, int]]:
-    """A file as a whole, or in runs of row groups of about a task's share; with the bytes each takes on disk."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    total = max(1, sum(g.total_byte_size for g in groups))
+def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int]]:
+    """Yield a file in runs of row groups of about the bytes of a task, each with the bytes it takes on storage."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    total = max(1, sum(group.total_byte_size for group in groups))
     run: list[int] = []
-    taken = 0.0
-    for i, group in enumerate(groups):
-        share = size * group.total_byte_size / total
-        if run and taken + share > task_bytes:
-            yield _part(path, groups, run), int(taken)
-            run, taken = [], 0.0
-        run.append(i)
-        taken += share
+    run_bytes = 0.0
+    for number, group in enumerate(groups):
+        # The footer has uncompressed sizes: each row group gets its fraction of the bytes of the file.
+        group_bytes = file.size_bytes * group.total_byte_size / total
+        if run and run_bytes + group_bytes > task_bytes:
+            yield _make_part(file.path, groups, run), int(run_bytes)
+            run = []
+            run_bytes = 0.0
+        run.append(number)
+        run_bytes += group_bytes
     if run:
-        yield _part(path, groups, run), int(taken)
+        yield _make_part(file.path, groups, run), int(run_bytes)
 
 
-def _part(path: str, groups: Sequence[Any], run: Sequence[int]) -> FilePart:
-    return FilePart(path, tuple(run), sum(groups[i].num_rows for i in run), sum(groups[i].total_byte_size for i in run))
+def _make_part(path: str, groups: Sequence[Any], run: Sequence[int]) -> FilePart:
+    rows = sum(groups[number].num_rows for number in run)
+    size_bytes = sum(groups[number].total_byte_size for number in run)
+    return FilePart(path, tuple(run), rows, size_bytes)

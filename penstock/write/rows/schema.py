@@ -38,7 +38,7 @@ from penstock.schema import (
 )
 from penstock.spread.driver import fits_on_driver
 from penstock.write.rows.crossing import KEY, PATH, CrossingColumns
-from penstock.write.rows.input_files import InputFiles, input_files
+from penstock.write.rows.input_files import InputFiles, find_input_files
 from penstock.write.settings import WriteSettings
 
 #: Prefixes of the columns that Penstock adds to rows on their way. No column of a table may begin with one.
@@ -142,10 +142,10 @@ def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSet
     if is_computed or not settings.options[o.DIRECT_INPUT]:
         return None
     plain = [name for name in (crossing.key, crossing.path) if name and name not in crossing.schema.names]
-    files = input_files(incoming, pa.schema([*crossing.schema, *(pa.field(name, pa.string()) for name in plain)]))
+    files = find_input_files(incoming, pa.schema([*crossing.schema, *(pa.field(name, pa.string()) for name in plain)]))
     if files is None:
         return None
-    return replace(files, here=fits_on_driver(settings.options, rows=files.rows, size_bytes=files.size_bytes))
+    return replace(files, on_driver=fits_on_driver(settings.options, rows=files.rows, size_bytes=files.size_bytes))
 
 
 def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:

@@ -10,7 +10,7 @@ from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
 from penstock.table import TableConfig
 from penstock.write.create_table import table_properties
-from penstock.write.settings import WriteSettings, resolve
+from penstock.write.settings import WriteSettings, resolve_settings
 
 COLUMNS = frozenset({"id", "city", "ts"})
 KEYED = {
@@ -43,7 +43,7 @@ SAME = [
 
 
 def new_table(options: dict[str, str]) -> WriteSettings:
-    return resolve(read_options(options), None, COLUMNS)
+    return resolve_settings(read_options(options), None, COLUMNS)
 
 
 @pytest.mark.parametrize(("key", "value", "decides"), OTHERS)
@@ -86,7 +86,7 @@ def test_properties_of_partition_columns_are_without_the_kinds_that_the_option_n
 def test_a_write_to_a_table_may_repeat_its_properties() -> None:
     stored = table_properties(new_table(KEYED))
     given = {key: stored[key] for key, _ in SAME if key in stored}
-    settings = resolve(read_options({"hoodie.table.name": "trips", **given}), TableConfig(stored), COLUMNS)
+    settings = resolve_settings(read_options({"hoodie.table.name": "trips", **given}), TableConfig(stored), COLUMNS)
     assert (settings.keys.record_key_fields, settings.ordering_field) == (("id",), "ts")
 
 
