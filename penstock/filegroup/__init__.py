@@ -1,1 +1,1 @@
-"""File groups: names, slices, and what a query sees of them."""
+"""File groups: names of their files, slices, what a query sees of them, and how base files and logs are read and written."""

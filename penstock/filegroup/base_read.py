@@ -1,4 +1,4 @@
-"""Reading base files: one row group at a time, in the schema that is asked for."""
+"""Reading base files: one row group at a time, in the schema that the caller asks for."""
 
 from __future__ import annotations
 
@@ -28,34 +28,42 @@ def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
 
 
 def read_row_groups(
-    file: pq.ParquetFile, path: str, schema: pa.Schema, columns: Sequence[str] | None = None, at: Positions | None = None
+    file: pq.ParquetFile,
+    path: str,
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+    positions: Positions | None = None,
 ) -> Iterator[pa.Table]:
-    """A base file's rows, row group by row group, fitted to `schema` (its columns only, or `columns` of them).
+    """Yield a base file's rows, row group by row group, cast to `schema`. A column that the file lacks is null.
 
     Args:
-        at: the numbers of the rows that are wanted, ascending; row groups without any are not read. None: all rows.
+        path: of the file, for error messages.
+        columns: only these columns of the schema; None: all.
+        positions: the rows that are wanted, ascending; row groups without any are not read. None: all rows.
     """
-    wanted = [n for n in (columns or schema.names) if n in file.schema_arrow.names]
-    target = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    wanted = [name for name in (columns or schema.names) if name in file.schema_arrow.names]
+    target = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     start = 0
     for group in range(file.metadata.num_row_groups):
         end = start + file.metadata.row_group(group).num_rows
-        inside = None if at is None else at[np.searchsorted(at, start) : np.searchsorted(at, end)] - start
+        if positions is None:
+            # No variable holds the table: it would stay in memory while the next row group is read.
+            yield _read_row_group(file, path, group, wanted, target)
+        else:
+            in_group = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)] - start
+            if len(in_group):
+                yield take_rows(_read_row_group(file, path, group, wanted, target), in_group)
         start = end
-        if inside is None:
-            yield _read_row_group(file, path, group, wanted, target)  # and held nowhere here while the next one is read
-        elif len(inside):
-            yield take_rows(_read_row_group(file, path, group, wanted, target), inside)
 
 
-def read_ahead(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same tables, each read while the one before is worked on: decoding and encoding then use a core each."""
+def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same tables; a thread reads the next one while the caller works on the last. Two cores are then busy."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, rows, None)
+        coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:
-            coming = pool.submit(next, rows, None)
+            coming = pool.submit(next, tables, None)
             yield table
-            del table  # before the next one is waited for
+            del table  # frees the table before waiting for the next one
 
 
 def _read_row_group(file: pq.ParquetFile, path: str, group: int, columns: list[str], target: pa.Schema) -> pa.Table:

@@ -1,6 +1,7 @@
-"""Writing base files: rows in, one or several base files out, each announced first; gives write stats.
+"""Writing base files: rows in, one or several base files and their write stats out.
 
-Works on the driver and in Spark's workers alike. Memory is one row group per open file, whatever the number of rows.
+`BaseFileWriter` writes one file. `RollingWriter` writes new file groups, and opens the next file when one is full. Files are
+created through a `TaskOutput`, which announces them first. Memory is one row group per open file, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -25,25 +26,30 @@ from penstock.timeline.commit_file import WriteStat
 
 
 class BaseFileWriter:
-    """One base file. Rows come with their meta columns; they are cut into row groups as they arrive."""
+    """One base file. Rows are cut into row groups as they arrive.
+
+    Args:
+        kind: whether the file begins a file group, or is the next version of an old file.
+        old: the old version, if `keep` will add its rows: its key filter is continued instead of built again.
+    """
 
     def __init__(
         self, output: TaskOutput, partition_path: str, file_id: str, kind: MarkerType, old: pq.ParquetFile | None = None
     ) -> None:
-        settings = output.settings
-        self.settings, self.partition_path, self.file_id = settings, partition_path, file_id
-        self.path = output.path_of(partition_path, file_id)
+        self.settings = output.settings
+        self.partition_path = partition_path
+        self.file_id = file_id
+        self.path = output.base_file_path(partition_path, file_id)
         self.name = self.path.rpartition("/")[2]
         self.rows = 0
+        #: Memory that rows not yet written take.
+        self.waiting_bytes = 0
         self._output = output
-        self._task = output.task
-        self._times = EventTimeSpan()
-        bloom = settings.bloom if settings.populate_meta else None
+        self._event_times = EventTimeSpan()
+        bloom = self.settings.bloom if self.settings.populate_meta else None
         self._footer = KeyFooter(bloom, read_footer(old), old.metadata.num_rows) if old else KeyFooter(bloom)
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
-        #: Memory that rows not yet written take.
-        self.waiting_bytes = 0
         self._parquet: pq.ParquetWriter | None = None
         self._sink = output.create(self.path, kind)
 
@@ -54,17 +60,21 @@ class BaseFileWriter:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """What a row of this file takes, once some are written."""
+        """The mean size of a row in this file; None before the first row group is written."""
         written = self.rows - self._waiting_rows
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """New rows with the meta columns that are theirs, as `keep` takes them."""
-        return stamp_rows(rows, keys, instant=self.settings.instant, task=self._task, numbers=numbers)
+        """Return new rows with their own meta columns in front, as `keep` takes them."""
+        return stamp_rows(rows, keys, instant=self.settings.instant, task=self._output.task, numbers=numbers)
 
     def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
-        """Write new rows, data columns only; `numbers` count them for their sequence numbers."""
-        self._output.notes.add(KeyChange.ADDED, self.name, keys)
+        """Write new rows, data columns only.
+
+        Args:
+            numbers: row numbers of the task, which become a part of the sequence numbers.
+        """
+        self._output.key_changes.add(KeyChange.ADDED, self.name, keys)
         if self.settings.populate_meta:
             self._footer.add(keys)
             self._write(add_file_columns(self.stamp(rows, keys, numbers), self.partition_path, self.name))
@@ -72,37 +82,40 @@ class BaseFileWriter:
             self._write(add_null_meta_columns(rows))
 
     def keep(self, body: pa.Table, *, new: bool = False) -> None:
-        """Write rows of the old version of this file, changed or not; they carry their own meta columns.
+        """Write rows of the old version of this file, changed or unchanged, with the meta columns they carry.
 
         Args:
-            new: whether their keys were not in that version.
+            new: whether the old version did not have their keys.
         """
         if not self.settings.populate_meta:
             self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))
             return
-        (self._footer.add if new else self._footer.keep)(body[KEY_COLUMN])
+        if new:
+            self._footer.add(body[KEY_COLUMN])
+        else:
+            self._footer.keep(body[KEY_COLUMN])
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Take note of the event times of rows that replace or delete old ones."""
+        """Include the event times of rows that replace or delete stored ones in the write stat."""
         if self.settings.event_time is not None:
-            self._times = self._times.extend(find_event_times(rows, self.settings.event_time))
+            self._event_times = self._event_times.extend(find_event_times(rows, self.settings.event_time))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Say that rows of the old version, or such as an index takes for them, are gone for good."""
-        self._output.notes.add(KeyChange.REMOVED, self.name, keys)
+        """Record that these keys are deleted for good. An index may have entries for some that the old version did not hold."""
+        self._output.key_changes.add(KeyChange.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
-        self._hold(rows.nbytes)
+        self._add_waiting_bytes(rows.nbytes)
         self.rows += rows.num_rows
         if self._waiting_rows >= ROW_GROUP_ROWS:
             self.flush()
 
-    def _hold(self, size_bytes: int) -> None:
+    def _add_waiting_bytes(self, size_bytes: int) -> None:
         self.waiting_bytes += size_bytes
         self._output.waiting_bytes += size_bytes
 
@@ -111,18 +124,21 @@ class BaseFileWriter:
         if not self._waiting:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_tables(self._waiting)
-        self._waiting, self._waiting_rows = [], 0
-        self._hold(-self.waiting_bytes)
-        whole = rows.num_rows < 2 * ROW_GROUP_ROWS
+        self._waiting = []
+        self._waiting_rows = 0
+        self._add_waiting_bytes(-self.waiting_bytes)
+        # One row group of up to twice the usual size: a small rest would become a row group of its own.
+        row_group_rows = rows.num_rows if rows.num_rows < 2 * ROW_GROUP_ROWS else ROW_GROUP_ROWS
         with convert_os_errors(self.path):
             if self._parquet is None:
                 self._parquet = open_writer(self._sink, rows, self.settings.codec)
-            self._parquet.write_table(rows, row_group_size=rows.num_rows if whole else ROW_GROUP_ROWS)
+            self._parquet.write_table(rows, row_group_size=row_group_rows)
 
     def close(self) -> int:
-        """Finish the file, which may have no rows at all, and give its size."""
+        """Finish the file, which may have no rows at all; return its size in bytes."""
         self.flush()
         footer = {
+            # What parquet-avro writes: Hudi reads the schema of a base file from here.
             "parquet.avro.schema": self.settings.avro_schema,
             "writer.model.name": "avro",
             **self._footer.metadata(),
@@ -137,10 +153,10 @@ class BaseFileWriter:
         return size
 
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
-        """The write stat of the finished file."""
+        """Return the write stat of the finished file."""
         return WriteStat(
-            min_event_time=self._times.least_ms,
-            max_event_time=self._times.greatest_ms,
+            min_event_time=self._event_times.least_ms,
+            max_event_time=self._event_times.greatest_ms,
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=self.path,
@@ -152,21 +168,27 @@ class BaseFileWriter:
 
 
 class RollingWriter:
-    """New file groups of one partition: a base file each, the next one opened when a file is full.
+    """New file groups of one partition, one base file each. When a file is full, the next file group begins.
 
     Args:
-        file_id: all rows go to this file group, however large it becomes.
-        old: a file whose rows `keep` brings, all of them and no others: the first file goes on with its key filter.
+        file_id: all rows go to this file group, however large it becomes; None: file ids are generated.
+        old: a file all of whose rows `keep` adds, and no others: the first new file continues its key filter.
     """
 
     def __init__(
         self, output: TaskOutput, partition_path: str, file_id: str | None = None, old: pq.ParquetFile | None = None
     ) -> None:
-        self._output, self._settings, self._partition, self._old = output, output.settings, partition_path, old
-        self._prefix, self._files, self._only_id = clock.new_uuid(), 0, file_id
-        self._open: BaseFileWriter | None = None
-        self._bytes_per_row: float | None = None
         self.stats: list[WriteStat] = []
+        self._output = output
+        self._settings = output.settings
+        self._partition_path = partition_path
+        self._only_file_id = file_id
+        self._old = old
+        self._file_id_prefix = clock.new_uuid()
+        self._files = 0
+        self._open: BaseFileWriter | None = None
+        #: The mean size of a row in the files so far; None before the first row group is written.
+        self._bytes_per_row: float | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -176,11 +198,11 @@ class RollingWriter:
     @property
     def next_path(self) -> str:
         """The base file that is written next, relative to the table."""
-        return self._output.path_of(self._partition, self._next_id)
+        return self._output.base_file_path(self._partition_path, self._next_file_id)
 
     @property
-    def _next_id(self) -> str:
-        return self._only_id or f"{self._prefix}-{self._files}"
+    def _next_file_id(self) -> str:
+        return self._only_file_id or f"{self._file_id_prefix}-{self._files}"
 
     def flush(self) -> None:
         """Write the rows at hand."""
@@ -189,49 +211,55 @@ class RollingWriter:
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
         """Add rows without meta columns, in arrival order."""
-        for writer, start, count in self._parts(rows):
-            first = self._output.take_rows(count)
+        for writer, start, count in self._split(rows):
+            first = self._output.reserve_row_numbers(count)
             writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
 
     def keep(self, body: pa.Table) -> None:
-        """Add rows that carry the meta columns which are theirs."""
-        for writer, start, count in self._parts(body):
+        """Add rows that carry their own meta columns."""
+        for writer, start, count in self._split(body):
             rows = body.slice(start, count)
-            self._output.notes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])
+            self._output.key_changes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])
             writer.keep(rows)
 
-    def _parts(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
-        """The file that takes the next rows, where these begin and how many they are; it is looked at when they are written."""
+    def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
+        """Yield which file takes the next rows, where they begin, and how many there are.
+
+        The caller writes the rows before it asks for the next ones: the size of the file decides where they go.
+        """
         start = 0
         while start < rows.num_rows:
-            writer = self._open or self._next()
-            count = min(rows.num_rows - start, self._room(writer, rows))
+            writer = self._open or self._open_next()
+            count = min(rows.num_rows - start, self._count_rows_that_fit(writer, rows))
             yield writer, start, count
             start += count
             self._roll_if_full(writer)
 
-    def _next(self) -> BaseFileWriter:
-        self._open = BaseFileWriter(self._output, self._partition, self._next_id, MarkerType.CREATE, old=self._old)
+    def _open_next(self) -> BaseFileWriter:
+        self._open = BaseFileWriter(self._output, self._partition_path, self._next_file_id, MarkerType.CREATE, old=self._old)
         self._old = None
         self._files += 1
         return self._open
 
-    def _room(self, writer: BaseFileWriter, rows: pa.Table) -> int:
-        """Rows until the next look at the file's size: a row group, or what still fits."""
-        if self._only_id:
+    def _count_rows_that_fit(self, writer: BaseFileWriter, rows: pa.Table) -> int:
+        """Return the rows until the file's size is checked again: a row group, or what still fits."""
+        if self._only_file_id:
             return ROW_GROUP_ROWS
-        per_row = writer.bytes_per_row or self._bytes_per_row or max(1.0, rows.nbytes / rows.num_rows)
-        fits = int(self._settings.max_file_bytes / per_row) - writer.rows
-        return max(1, min(ROW_GROUP_ROWS, fits))
+        # The size in memory is mostly too much, since it is not compressed. Then the file's size is only checked early.
+        in_memory = max(1.0, rows.nbytes / rows.num_rows)
+        bytes_per_row = writer.bytes_per_row or self._bytes_per_row or in_memory
+        fitting = int(self._settings.max_file_bytes / bytes_per_row) - writer.rows
+        return max(1, min(ROW_GROUP_ROWS, fitting))
 
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
-        if self._only_id:
+        if self._only_file_id:
             return
+        # Enough rows for a file even if they did not compress. The first row group shows what a row takes.
         if self._bytes_per_row is None and writer.waiting_bytes >= self._settings.max_file_bytes:
-            writer.flush()  # enough for a file even if nothing compresses: see what a row takes
+            writer.flush()
         self._bytes_per_row = writer.bytes_per_row or self._bytes_per_row
-        per_row = self._bytes_per_row
-        if per_row and writer.rows * per_row + 2 * per_row >= self._settings.max_file_bytes:
+        bytes_per_row = self._bytes_per_row
+        if bytes_per_row and writer.rows * bytes_per_row + 2 * bytes_per_row >= self._settings.max_file_bytes:
             self._finish(writer)
 
     def _finish(self, writer: BaseFileWriter) -> None:
@@ -240,7 +268,7 @@ class RollingWriter:
         self._open = None
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; gives the stats of all."""
+        """Finish the open file; return the stats of all."""
         if self._open:
             self._finish(self._open)
         return self.stats

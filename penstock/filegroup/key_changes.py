@@ -1,7 +1,8 @@
-"""Which keys a write brings into a file, and which it takes out: written down by tasks, for an index that has to be told.
+"""Which keys a write adds to a data file and removes from it: recorded by its tasks, for an index that keeps entries of its own.
 
-A task writes the keys beside the staged rows, a file of them for each data file, under that file's name. What an attempt that
-lost wrote down carries the name of a file that no write stat has, so it counts for nothing. The folder goes with the markers.
+A task writes the keys to a folder next to the staged rows, one file for each data file and kind of change, under the data file's
+name. The keys of an attempt that lost have the name of a data file that no write stat names, so they are never read. The folder
+is deleted with the markers.
 """
 
 from __future__ import annotations
@@ -18,30 +19,36 @@ _SCHEMA = pa.schema([("key", pa.string())])
 
 
 class KeyChange(str, Enum):
-    """What happened to the keys."""
+    """What happened to keys of a data file."""
 
     ADDED = "added"
     REMOVED = "removed"
 
 
 class KeyChangeWriter:
-    """What one task writes down; nothing, where there is no folder for it."""
+    """Records the key changes of one task.
+
+    Args:
+        folder: where to; None: no index asks for key changes, and nothing is written.
+    """
 
     def __init__(self, storage: Storage, folder: str | None) -> None:
-        self._storage, self._folder = storage, folder
+        self._storage = storage
+        self._folder = folder
         self._open: dict[tuple[KeyChange, str], tuple[pa.NativeFile, pa.ipc.RecordBatchFileWriter]] = {}
 
-    def add(self, note: KeyChange, file: str, keys: pa.ChunkedArray) -> None:
-        """Note keys of a data file, which goes by its name."""
+    def add(self, change: KeyChange, file_name: str, keys: pa.ChunkedArray) -> None:
+        """Record keys that were added to or removed from a data file."""
         if self._folder is None or len(keys) == 0:
             return
-        if (note, file) not in self._open:
-            sink = self._storage.create(_path(self._folder, note, file))
-            self._open[note, file] = sink, pa.ipc.new_file(sink, _SCHEMA)
-        self._open[note, file][1].write_table(pa.table([keys.cast(pa.string())], schema=_SCHEMA))
+        if (change, file_name) not in self._open:
+            sink = self._storage.create(_path(self._folder, change, file_name))
+            self._open[change, file_name] = sink, pa.ipc.new_file(sink, _SCHEMA)
+        _, writer = self._open[change, file_name]
+        writer.write_table(pa.table([keys.cast(pa.string())], schema=_SCHEMA))
 
     def close(self) -> None:
-        """Finish what is open."""
+        """Finish the open files."""
         for sink, writer in self._open.values():
             writer.close()
             sink.close()
@@ -49,23 +56,26 @@ class KeyChangeWriter:
 
 
 def key_changes_folder(base_path: str, instant: str) -> str:
-    """Where the tasks of a write note keys."""
+    """Return the folder of a write's key changes."""
     return join(work_folder(base_path, instant), "keys")
 
 
-def find_key_changes(storage: Storage, folder: str, note: KeyChange, files: Sequence[str]) -> dict[str, str]:
-    """From the names of data files to what was noted of them, as far as anything was."""
-    there = {info.name for info in storage.list(folder)}
-    paths = {file: _path(folder, note, file) for file in files}
-    return {file: path for file, path in paths.items() if path.rpartition("/")[2] in there}
+def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_names: Sequence[str]) -> dict[str, str]:
+    """Return the files of key changes by the names of data files, without data files that have none."""
+    listed = {info.name for info in storage.list(folder)}
+    return {name: _path(folder, change, name) for name in file_names if _name(change, name) in listed}
 
 
 def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
-    """The keys, in parts."""
+    """Yield the keys in a file of key changes, in parts."""
     reader = pa.ipc.open_file(storage.map(path))
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")
 
 
-def _path(folder: str, note: KeyChange, file: str) -> str:
-    return join(folder, f"{file}.{note.value}")
+def _path(folder: str, change: KeyChange, file_name: str) -> str:
+    return join(folder, _name(change, file_name))
+
+
+def _name(change: KeyChange, file_name: str) -> str:
+    return f"{file_name}.{change.value}"

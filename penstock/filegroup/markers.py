@@ -1,13 +1,15 @@
-"""Markers: every data file is announced before it is created, so that whatever a dead writer left can be found.
+"""Markers: every data file is announced before it is created, so that all files of a dead writer can be found.
 
-A marker says `<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. It is an empty file of that name below
-`.hoodie/.temp/<instant>` (`DIRECT`), or a line of a file `MARKERS<number>` there, which announces many files at once
-(`TIMELINE_SERVER_BASED`, after who keeps such files for Hudi; `MARKERS.type` says so). Older releases of Hudi take every
-other file in that folder for a marker when they roll a write back, so what else a write keeps is beside it, in
-`.hoodie/.temp/penstock-<instant>`: staged rows, and a file that says the write is open. A task may publish files only while
-that file is there. Before a commit it is removed (the write is sealed), and then the files that have a marker but no write
-stat, of tasks that were retried or ran twice. A task that comes later finds the write sealed, however late it comes, because
-nothing ever opens it again.
+A marker is the text `<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. It is an empty file of that name below
+`.hoodie/.temp/<instant>` (`DIRECT`); or a line of a file `MARKERS<number>` in that folder, which announces many files at once
+(`TIMELINE_SERVER_BASED`: in Hudi the timeline server writes such files; `MARKERS.type` names the style).
+
+Older releases of Hudi take every other file in that folder for a marker when they roll a write back. So everything else that a
+write keeps is in a folder next to it, `.hoodie/.temp/penstock-<instant>`: staged rows, and a file `open`.
+
+A task may publish files only while the file `open` exists. Before the commit the driver removes it, which *seals* the write. Then
+the driver removes the data files that have a marker but no write stat, of tasks that were retried or ran twice. A task that comes
+later finds the write sealed, however late it comes, because a write is never opened again.
 """
 
 from __future__ import annotations
@@ -24,17 +26,19 @@ from penstock.storage import Storage, join, walk
 from penstock.timeline.store import FOLDER
 
 TEMP = ".temp"
-#: Before the instant, in the name of the folder that holds what a write keeps beside its markers.
+#: The beginning of the name of the folder next to the markers; the instant follows.
 WORK_PREFIX = "penstock-"
 _OPEN = "open"
 _INFIX = ".marker."
-_COLLECTED, _TYPE = "MARKERS", "MARKERS.type"
-#: Between the numbers of one task's files of markers. Hudi keeps a list as long as the greatest number.
+_COLLECTED = "MARKERS"
+_TYPE = "MARKERS.type"
+#: The distance between the numbers of one task's files of markers. It is small, since Hudi keeps a list as long as the greatest
+#: number.
 _STRIDE = 256
 
 
 class MarkerType(str, Enum):
-    """What is about to happen to the file."""
+    """What a write is about to do with a data file."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -42,7 +46,7 @@ class MarkerType(str, Enum):
 
 
 class MarkerStyle(str, Enum):
-    """How a write keeps its markers."""
+    """How a write stores its markers."""
 
     DIRECT = "DIRECT"
     COLLECTED = "TIMELINE_SERVER_BASED"
@@ -50,29 +54,29 @@ class MarkerStyle(str, Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """A data file, relative to the table's base path, and what was to be done to it."""
+    """A data file, relative to the table's base path, and what the write is about to do with it."""
 
     file_path: str
     kind: MarkerType
 
     @property
     def text(self) -> str:
-        """The marker's name."""
+        """The marker as text: a file's name, or a line."""
         return f"{self.file_path}{_INFIX}{self.kind.value}"
 
 
 def markers_folder(base_path: str, instant: str) -> str:
-    """Where the markers of a write are, and nothing else."""
+    """Return the folder of a write's markers, which holds nothing else."""
     return join(base_path, FOLDER, TEMP, instant)
 
 
 def work_folder(base_path: str, instant: str) -> str:
-    """Where a write keeps what is not a marker, until it is finished."""
+    """Return the folder where a write keeps what is not a marker, until it is finished."""
     return join(base_path, FOLDER, TEMP, f"{WORK_PREFIX}{instant}")
 
 
 def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
-    """From now on tasks may add files to this write."""
+    """Open a write: from now on its tasks may create data files."""
     if style is MarkerStyle.COLLECTED:
         with storage.create(join(markers_folder(base_path, instant), _TYPE)) as file:
             file.write(style.value.encode())
@@ -80,12 +84,12 @@ def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyl
 
 
 def seal(storage: Storage, base_path: str, instant: str) -> bool:
-    """From now on no task may add files to this write; False if it was sealed before, or is not one of ours."""
+    """Seal a write: from now on no task may add files. Return False if it was sealed before, or is not a Penstock write."""
     return storage.delete(_open_path(base_path, instant))
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raises StorageError if the write has been sealed: this task is a leftover whose work is not wanted."""
+    """Raise StorageError if the write is sealed: then this attempt of a task came too late, and its files are not wanted."""
     if storage.stat(_open_path(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
@@ -105,11 +109,11 @@ def announce(
     task: int = 0,
     turn: int = 0,
 ) -> None:
-    """Announce data files. Raises StorageError if the write has been sealed.
+    """Write the markers of data files. Raises StorageError if the write is sealed.
 
     Args:
-        task: who announces; tasks that do it at the same time begin at different numbers.
-        turn: how often it has done so before.
+        task: the number of the task. Concurrent tasks begin with different numbers of files, so that they do not collide.
+        turn: how often the task has announced files before.
     """
     folder = markers_folder(base_path, instant)
     lines = [marker.text for marker in markers if style is MarkerStyle.COLLECTED and "\n" not in marker.text]
@@ -119,7 +123,8 @@ def announce(
     for marker in markers:
         if style is MarkerStyle.DIRECT or "\n" in marker.text:
             _create(storage, folder, marker)
-    check_open(storage, base_path, instant)  # afterwards: a marker made while the write was open is seen by who sealed it
+    # Markers first, then the check. If the write is still open now, the driver seals it later and will see these markers.
+    check_open(storage, base_path, instant)
 
 
 def _create(storage: Storage, folder: str, marker: Marker) -> None:
@@ -130,7 +135,7 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 
 
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
-    """A file of markers that nobody else writes to."""
+    """Create a file of markers that no other task writes to."""
     while True:
         with suppress(AlreadyExists):
             return storage.create(join(folder, f"{_COLLECTED}{number}"))
@@ -138,35 +143,37 @@ def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
-    """All markers of a write, one file each or collected by a timeline server."""
+    """Read all markers of a write, in one file each or collected."""
     folder = markers_folder(base_path, instant)
-    found: list[Marker | None] = []
+    texts: list[str] = []
     for file in walk(storage, folder):
         relative = file.path[len(folder) + 1 :]
         if _INFIX in relative:
-            found.append(_parse(relative))
+            texts.append(relative)
         elif relative.startswith(_COLLECTED) and relative != _TYPE:
-            found.extend(_parse(line) for line in storage.read(file.path).decode().split("\n"))
-    return [marker for marker in found if marker is not None]
+            texts.extend(storage.read(file.path).decode().split("\n"))
+    markers = [_parse(text) for text in texts]
+    return [marker for marker in markers if marker is not None]
 
 
 def _parse(text: str) -> Marker | None:
-    """A marker; None for a line that was not written to its end, whose file was not begun either."""
+    """Return a marker; None for a torn line. A task creates its data files after the line is complete, so no file is lost."""
     file_path, _, kind = text.strip("\r").rpartition(_INFIX)
     return Marker(file_path, MarkerType(kind)) if file_path and kind in MarkerType.__members__ else None
 
 
 def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
-    """Remove files that were announced but are not among those written; gives what was removed.
+    """Remove files that were announced but are not among those written; return what was removed.
 
-    Log files too: each is one attempt's own, and its rows would count twice, since readers judge blocks by their instant.
+    Log files too: a file belongs to one attempt alone, and its rows would be read twice, since readers judge a block by its
+    instant.
     """
-    wanted = set(written)
-    strays = {m.file_path for m in read_markers(storage, base_path, instant) if m.file_path not in wanted}
-    return [path for path in sorted(strays) if storage.delete(join(base_path, path))]
+    announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
+    strays = sorted(announced - set(written))
+    return [path for path in strays if storage.delete(join(base_path, path))]
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
-    """Forget a finished write's markers, and whatever else it kept beside them."""
+    """Delete the markers of a finished write, and everything else it kept next to them."""
     storage.delete_tree(markers_folder(base_path, instant))
     storage.delete_tree(work_folder(base_path, instant))

@@ -1,7 +1,8 @@
-"""Meta columns: putting them on rows, and carrying them along when a file is rewritten. Kernels.
+"""Meta columns: added to new rows, and kept or replaced when a file is rewritten. Kernels: tables in, tables out.
 
-Commit time, sequence number and key belong to a row; partition path and file name to the file it is in. The last two are
-therefore not read from an old file, but put in again.
+Commit time, sequence number and record key belong to a row; partition path and file name belong to the file that the row is in.
+So the last two are not read from an old file: they are added again, with the name of the new file. Rows without these two are
+called a *body*.
 """
 
 from __future__ import annotations
@@ -14,54 +15,60 @@ import pyarrow.compute as pc
 from penstock.schema import META_COLUMNS
 
 KEY_COLUMN = "_hoodie_record_key"
-_OF_THE_FILE = META_COLUMNS[3:]
-#: How the columns end that stand for a meta column on the way to Spark: its number, and whether it equals the key column.
-NUMBER, SAME = "_number", "_is_key"
-#: The names of those columns. No table has a column of these names.
-RESERVED_NAMES = (*(META_COLUMNS[at] + NUMBER for at in (0, 3, 4)), META_COLUMNS[2] + SAME)
+_FILE_COLUMNS = META_COLUMNS[3:]
+#: Endings of columns that stand for a meta column on its way to Spark (`read/meta_columns.py`): its number, and whether it equals
+#: the key column.
+NUMBER = "_number"
+SAME = "_is_key"
+#: The names of those columns. Writes refuse a column of these names.
+RESERVED_NAMES = (*(META_COLUMNS[position] + NUMBER for position in (0, 3, 4)), META_COLUMNS[2] + SAME)
 
 
 def record_keys(rows: pa.Table, column: str) -> pa.ChunkedArray:
-    """The record keys of rows: the meta column, or the texts of the column that keys are made of where it is not filled."""
+    """Return the record keys of rows: the meta column, or the key's data column as text if the table fills no meta columns."""
     keys = rows[column]
     return keys if column == KEY_COLUMN or pa.types.is_string(keys.type) else keys.cast(pa.string())
 
 
 def schema_with_meta(schema: pa.Schema) -> pa.Schema:
-    """The data columns with the five meta columns in front."""
+    """Return the data columns with the five meta columns in front."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
 
 
 def body_schema(schema: pa.Schema) -> pa.Schema:
-    """What differs from row to row: commit time, sequence number, key and the data columns."""
-    return pa.schema([f for f in schema_with_meta(schema) if f.name not in _OF_THE_FILE])
+    """Return the columns that belong to a row: commit time, sequence number, record key and the data columns."""
+    return pa.schema([field for field in schema_with_meta(schema) if field.name not in _FILE_COLUMNS])
 
 
 def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Table:
-    """New rows with the meta columns that are theirs; `numbers` count them for their sequence numbers."""
+    """Return new rows with commit time, sequence number and record key in front: a body.
+
+    Args:
+        numbers: row numbers of the task, which become a part of the sequence numbers.
+    """
     meta = [pa.repeat(instant, rows.num_rows), sequence_numbers(instant, task, numbers), keys]
     return pa.table([*meta, *rows.columns], schema=body_schema(rows.schema))
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:
-    """Rows of a table that does not populate its meta columns."""
+    """Return rows as a table stores them that does not fill its meta columns."""
     nulls = [pa.nulls(rows.num_rows, pa.string())] * len(META_COLUMNS)
     return pa.table([*nulls, *rows.columns], names=[*META_COLUMNS, *rows.column_names])
 
 
-def add_file_columns(body: pa.Table, path: str, file_name: str) -> pa.Table:
-    """Rows with the two columns that say where they are."""
-    for at, (name, text) in enumerate(zip(_OF_THE_FILE, (path, file_name), strict=True), start=3):
-        body = body.add_column(at, name, repeat_text(text, body.num_rows))
+def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.Table:
+    """Return a body with the two columns that say which file its rows are in."""
+    for position, text in ((3, partition_path), (4, file_name)):
+        body = body.add_column(position, META_COLUMNS[position], repeat_text(text, body.num_rows))
     return body
 
 
 def repeat_text(text: str, count: int) -> pa.Array:
-    """One text for every row, as a dictionary of one: cheap to hold and to encode."""
+    """Return a column of one text, as a dictionary of one value: cheap to hold and to encode as Parquet."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
 
 
-def sequence_numbers(instant: str, task: int, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """`<instant>_<task>_<row>` for each row number."""
-    texts = pc.cast(pa.array(rows), pa.string())
+def sequence_numbers(instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Return `<instant>_<task>_<number>` for each row number."""
+    texts = pc.cast(pa.array(numbers), pa.string())
     return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}_"), texts, pa.scalar(""))

@@ -1,4 +1,4 @@
-"""File groups and what they are made of, as values."""
+"""File groups, file slices, base files and log files, as values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BaseFile:
 
 @dataclass(frozen=True)
 class LogFile:
-    """Changes on top of a base file."""
+    """A file of changes on top of a base file, in blocks."""
 
     path: str
     file_id: str
@@ -39,7 +39,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """A base file and the log files on top of it; either may be missing."""
+    """A base file and the log files on top of it; either may be missing. Log files are in the order in which they are read."""
 
     partition_path: str
     file_id: str
@@ -65,7 +65,7 @@ class FileSlice:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """All versions of one set of rows, newest slice first."""
+    """All slices with the same file id in a partition, newest first: versions of the same set of rows."""
 
     partition_path: str
     file_id: str

@@ -1,9 +1,9 @@
-"""Names of data files, and what they tell.
+"""Names of data files: how they are built, and what they tell.
 
-A base file is `<file id>_<write token>_<instant>.parquet`; a log file `.<file id>_<base instant>.log.<version>_<token>`.
-The name of a log file has no place for the instant that wrote it, and two writers may take the same version. So in ours the
-number of Spark's stage, which nobody reads, is one that is made of the instant: no two writes give a file the same name, and
-the name tells whether an instant wrote it.
+A base file is `<file id>_<write token>_<instant>.parquet`; a log file is `.<file id>_<base instant>.log.<version>_<write token>`.
+The name of a log file has no place for the instant that wrote it, and two writers may choose the same version. A write token is
+`<task>-<stage>-<attempt>`, and no reader uses the number of Spark's stage. So Penstock puts a checksum of the instant there: no
+two writes use the same name, and the name tells whether a given instant wrote the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
-UNKNOWN_WRITE_TOKEN = "1-0-1"  # of log files that no task wrote: those of a rollback
+#: The token of log files that no task wrote: those of a rollback.
+UNKNOWN_WRITE_TOKEN = "1-0-1"
 
 _LOG = re.compile(r"\.(.+)_([^_]*)\.log\.([0-9]+)(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?")
 _BASE = re.compile(r"([^_.][^_]*)_([^_]*)_([0-9]+)(\.[A-Za-z]+)")
@@ -37,72 +38,73 @@ class LogName:
     file_id: str
     base_instant: str
     version: int
+    #: Empty in names of old releases of Hudi.
     write_token: str
     is_cdc: bool = False
 
 
 def base_file_name(file_id: str, write_token: str, instant: str) -> str:
-    """The name of a base file."""
+    """Build the name of a base file."""
     return f"{file_id}_{write_token}_{instant}.parquet"
 
 
 def log_file_name(file_id: str, base_instant: str, version: int, write_token: str) -> str:
-    """The name of a log file; versions of one file slice count from 1."""
+    """Build the name of a log file. The versions of a file slice count from 1."""
     return f".{file_id}_{base_instant}.log.{version}_{write_token}"
 
 
 def log_order(name: LogName) -> tuple[str, int, str, bool]:
-    """What the log files of a file group are read in the order of: a version is a number, and no write token comes first."""
+    """Return the sort key of a file group's log files: versions compare as numbers, and a name without token comes first."""
     return name.base_instant, name.version, name.write_token, name.is_cdc
 
 
 def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) -> int:
-    """The version of the next log file of a file slice: one more than the greatest there is."""
+    """Return the version of a slice's next log file: one more than the greatest there is."""
     versions = (name.version for name in names if (name.file_id, name.base_instant) == (file_id, base_instant))
     return max(versions, default=0) + 1
 
 
 def write_token(task: int, stage: int, attempt: int) -> str:
-    """Which attempt of which task wrote a file."""
+    """Build the token that says which attempt of which task wrote a file."""
     return f"{task}-{stage}-{attempt}"
 
 
 def log_token(write_token: str, instant: str) -> str:
-    """The write token of log files that an instant writes: of the task and the attempt that `write_token` is of."""
+    """Return the token of a log file that an instant writes: with the task and attempt of `write_token`."""
     task, _, attempt = write_token.split("-")
-    return f"{task}-{_number_of(instant)}-{attempt}"
+    return f"{task}-{_instant_number(instant)}-{attempt}"
 
 
 def is_log_token_of(write_token: str, instant: str) -> bool:
-    """Whether a log file is one that Penstock wrote at this instant."""
-    return write_token.count("-") == 2 and write_token.split("-")[1] == _number_of(instant)
+    """Whether a log file with this token was written by Penstock at this instant."""
+    return write_token.count("-") == 2 and write_token.split("-")[1] == _instant_number(instant)
 
 
-def _number_of(instant: str) -> str:
-    return str(zlib.crc32(instant.encode()) >> 1)  # Java reads it as an int
+def _instant_number(instant: str) -> str:
+    return str(zlib.crc32(instant.encode()) >> 1)  # 31 bits: Hudi parses the number of a stage as a Java int
 
 
 def parse_base_name(name: str) -> BaseName | None:
-    """The parts of a base file's name, or None."""
+    """Return the parts of a base file's name; None if the name is not one."""
     match = _BASE.fullmatch(name)
     return BaseName(*match.groups()) if match else None
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """The parts of a log file's name, or None."""
+    """Return the parts of a log file's name; None if the name is not one."""
     match = _LOG.fullmatch(name)
     if not match:
         return None
-    file_id, base, version, token, cdc = match.groups()
-    return LogName(file_id, base, int(version), token or "", cdc is not None)
+    file_id, base_instant, version, token, cdc = match.groups()
+    return LogName(file_id, base_instant, int(version), token or "", cdc is not None)
 
 
 def partition_metafile(instant: str, partition_path: str, date: str) -> bytes:
-    """The content of the file that makes a folder a partition of the table."""
+    """Build the content of the file that makes a folder a partition of the table."""
     depth = len(partition_path.split("/")) if partition_path else 0
     return f"#partition metadata\n#{date}\ncommitTime={instant}\npartitionDepth={depth}\n".encode("latin-1")
 
 
 def is_whole_metafile(content: bytes) -> bool:
-    """Whether a partition's metafile, ours or Hudi's, says what readers look for in it."""
+    """Whether a partition's metafile, of Penstock or of Hudi, holds the line that readers need, to its end."""
     return re.search(rb"partitionDepth=[0-9]+\s*\n", content) is not None

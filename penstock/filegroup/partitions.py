@@ -1,7 +1,7 @@
-"""Partitions as folders: the metafile that makes a folder one, and what a write that is taken back does to it.
+"""Partitions as folders: the metafile that makes a folder a partition, and how a failed write's partitions are removed.
 
-Readers find partitions by their metafile and look no further below one. So a partition inside another would be lost to
-them, and is refused before it is published.
+Readers find partitions by their metafile, and do not search below one. So they would not find a partition inside another one;
+`check_not_nested` refuses it before it is published.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from penstock.storage import Storage, join
 
 
 def withdraw_partition(storage: Storage, base_path: str, partition_path: str, instant: str) -> None:
-    """Take back the metafile and the folders that a write made, if nobody else has put anything there.
+    """Remove the metafile and the folders that a write created, unless they hold anything else.
 
-    Only for a writer that is alone: another could be about to put a file there, which nobody would find.
+    Only for the only writer of the table: a concurrent writer could be about to create a file in the partition, and readers
+    would not find that file without the metafile.
     """
     folder = join(base_path, partition_path)
     path = join(folder, PARTITION_METAFILE)
-    others = [e for e in storage.list(folder) if not is_metafile(e.name) and not e.is_dir]
-    if not others and read_creation_instant(storage, base_path, partition_path) in (instant, None):
+    data_files = [entry for entry in storage.list(folder) if not is_metafile(entry.name) and not entry.is_dir]
+    if not data_files and read_creation_instant(storage, base_path, partition_path) in (instant, None):
         storage.delete(path)
     parts = partition_path.split("/") if partition_path else []
-    for depth in range(len(parts), 0, -1):
+    for depth in range(len(parts), 0, -1):  # innermost folder first
         if not storage.remove_empty(join(base_path, *parts[:depth])):
             return
 
 
 def is_metafile(name: str) -> bool:
-    """Whether a file only says that its folder is a partition; Hadoop's checksum of that file goes with it."""
+    """Whether a file is a partition's metafile, or Hadoop's checksum of it."""
     return name in (PARTITION_METAFILE, f".{PARTITION_METAFILE}.crc")
 
 
 def read_creation_instant(storage: Storage, base_path: str, partition_path: str) -> str | None:
-    """The instant that a metafile names; None if it is not there or not whole, which only a writer that died leaves."""
+    """Return the instant that created a partition, from its metafile; None if that is missing or torn, left by a dead writer."""
     try:
         content = storage.read(join(base_path, partition_path, PARTITION_METAFILE))
         return read_properties(content).get("commitTime") if is_whole_metafile(content) else None
@@ -45,32 +46,34 @@ def read_creation_instant(storage: Storage, base_path: str, partition_path: str)
 
 
 def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable[str]) -> None:
-    """Let pass only partitions that lie in no other one and have no other one in them.
-
-    Raises:
-        RecordKeyError: one does; values of different depth met in one table.
-    """
+    """Raise RecordKeyError if a partition is inside another one, or contains one: its values have different depths."""
     for path in partition_paths:
         parts = path.split("/")
         for depth in range(1, len(parts)):
             outer = "/".join(parts[:depth])
             if storage.stat(join(base_path, outer, PARTITION_METAFILE)) is not None:
-                raise _nested(path, outer)
+                raise _nested_error(path, outer)
         for entry in storage.list(join(base_path, path)):
-            if entry.is_dir and (inner := _first_partition(storage, entry.path)) is not None:
-                raise _nested(inner[len(base_path) + 1 :], path)
+            if not entry.is_dir:
+                continue
+            inner = _find_partition(storage, entry.path)
+            if inner is not None:
+                raise _nested_error(inner[len(base_path) + 1 :], path)
 
 
-def _first_partition(storage: Storage, folder: str) -> str | None:
-    """A partition at or below a folder."""
+def _find_partition(storage: Storage, folder: str) -> str | None:
+    """Return the first partition at or below a folder; None if there is none."""
     entries = storage.list(folder)
-    if any(e.name.startswith(PARTITION_METAFILE) for e in entries):
+    if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
         return folder
-    found = (_first_partition(storage, e.path) for e in entries if e.is_dir)
-    return next((path for path in found if path is not None), None)
+    for entry in entries:
+        partition = _find_partition(storage, entry.path) if entry.is_dir else None
+        if partition is not None:
+            return partition
+    return None
 
 
-def _nested(inner: str, outer: str) -> RecordKeyError:
+def _nested_error(inner: str, outer: str) -> RecordKeyError:
     return RecordKeyError(
         f"partition {inner!r} lies inside partition {outer!r}, where no reader would look for it. "
         "Fix: create the table with hoodie.datasource.write.partitionpath.urlencode=true, or use values without slashes."

@@ -1,8 +1,10 @@
-"""A file slice as one set of rows: the base file, row group by row group, merged with what the slice's log says.
+"""The rows of one file slice: its base file, row group by row group, merged with its log.
 
-The mergers are those of a copy-on-write merge, and so is the order: base rows where they stood, then rows that only the log
-has. A delete entry of the log removes its row whatever the ordering values are; all else is the merger's decision. Meta
-columns come along with each row. Memory is a row group or two and the folded log, within the limit (`log_fold`).
+This is what a snapshot, a compaction and a clustering read. `log/scan.py` finds the log's blocks, `log/fold.py` makes one record
+per key of them, and the table's merger decides between a base row and a log record. The mergers are those of a copy-on-write
+merge, and so is the order of rows: base rows in their places, then rows that only the log has. A delete entry of the log removes
+its row whatever the ordering values are. Each row keeps its meta columns. Memory is a row group or two, and the folded log up to
+its limit.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
@@ -34,41 +35,43 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 from penstock.merge.kernels.fold import LogRecords
-from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
+from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 
-_FEWEST_ROWS = 100  # that are handed out at once, however large they are
-_FEWEST_BYTES = 64 * 1024  # of a block that are read at once, however little memory there is
+#: Rows yielded at once, however large they are.
+_FEWEST_ROWS = 100
+#: Bytes of a block read at once, however small the limit of memory is.
+_FEWEST_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
 class MergeRules:
-    """How slices of a table are merged, for somebody who reads as of a time."""
+    """How the slices of a table are merged, as of a time. Pickled to the workers."""
 
     merger: Merger
     #: The table's Avro schema with the meta columns in front.
     schema: AvroRecord
     times: CommittedTimes
-    #: The column that says which of two log records is newer; None: the later one is.
+    #: The column that says which of two log records is newer; None: the later record is.
     ordering: str | None
     memory_bytes: int
     spill_folder: str
-    #: Whether base rows and log rows are left beside one another.
+    #: Whether base rows and log rows are both returned, unmerged.
     skip_merge: bool = False
-    #: The column that holds record keys: another than the meta column where that is not filled.
+    #: The column that holds record keys: a data column, if the table does not fill its meta columns.
     key: str = KEY_COLUMN
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns as they come out."""
+        """The columns of the merged rows."""
         return avro_to_arrow(self.schema)
 
     @property
     def lets_logs_win(self) -> bool:
-        """Whether what the log says about a key stands, whatever the base file has."""
+        """Whether the log decides about a key, whatever the base file has: then base rows need not be read to merge them."""
         return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
 
 
@@ -194,69 +197,79 @@ def _count_records(records: Iterator[LogRecords], counts: MergeCounts) -> Iterat
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
-    """What is wanted, and what the merge looks at. A merger that makes rows may look at anything."""
+    """Return the wanted columns and those that the merge reads. A merger that builds or folds rows may read any column."""
     names = rules.arrow.names
     if rules.merger.builds or rules.merger.folds:
         return names
-    looked_at = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG, *([rules.ordering] if rules.ordering else [])]
-    needed = {rules.key, *wanted, *(find_top_column(path, names) for path in looked_at)}
+    paths = [*rules.merger.needs, *rules.merger.reads, DELETE_FLAG]
+    if rules.ordering:
+        paths.append(rules.ordering)
+    needed = {rules.key, *wanted, *(find_top_column(path, names) for path in paths)}
     return [name for name in names if name in needed]
 
 
-def _merge_row_group(
-    old: pa.Table, log: FoldedLog, rules: MergeRules, met: npt.NDArray[np.bool_], counts: MergeCounts
-) -> pa.Table:
-    """One row group: rows that the log does not know stay, the log or the merger decides about the others."""
-    at = find_positions(record_keys(old, rules.key), log.keys)
-    hits = np.flatnonzero(at >= 0)
+def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: Flags, counts: MergeCounts) -> pa.Table:
+    """Return a row group of the base file merged with the log. Rows whose keys the log does not know stay unchanged.
+
+    Args:
+        is_met: marks the keys of the log that were found in the base file. Updated here.
+    """
+    positions = find_positions(record_keys(old, rules.key), log.keys)
+    hits = np.flatnonzero(positions >= 0)  # rows of the row group whose key the log knows
     if not len(hits):
         return old
-    numbers = at[hits]
-    met[numbers] = True
-    gone = log.empty[numbers]
-    kept = np.ones(old.num_rows, np.bool_)
-    kept[hits[gone]] = False
-    order, changed = _changed(old, log, rules.merger, hits[~gone], numbers[~gone], kept, counts)
-    counts.deletes += old.num_rows - int(kept.sum())
+    numbers = positions[hits]  # of these keys in the log
+    is_met[numbers] = True
+    is_kept = np.ones(old.num_rows, np.bool_)
+    # A delete entry in the log removes its row whatever the ordering values are. Only the other rows go to the merger.
+    is_deleted = log.empty[numbers]
+    is_kept[hits[is_deleted]] = False
+    order, changed = _merge_hits(old, log, rules.merger, hits[~is_deleted], numbers[~is_deleted], is_kept, counts)
+    counts.deletes += old.num_rows - int(is_kept.sum())
     if changed is None:
-        return old.filter(pa.array(kept))
+        return old.filter(pa.array(is_kept))
     counts.updates += changed.num_rows
-    return take_rows(pa.concat_tables([old, pa.table(changed.columns, schema=old.schema)]), order[kept])
+    return take_rows(pa.concat_tables([old, pa.table(changed.columns, schema=old.schema)]), order[is_kept])
 
 
-def _changed(
+def _merge_hits(
     old: pa.Table,
     log: FoldedLog,
     merger: Merger,
     hits: Positions,
     numbers: Positions,
-    kept: npt.NDArray[np.bool_],
+    is_kept: Flags,
     counts: MergeCounts,
 ) -> tuple[Positions, pa.Table | None]:
-    """Rows in place of old ones, and where each row of the result comes from: from these, behind the old ones, or from those.
+    """Merge base rows with the log's rows for their keys; return where each row comes from, and the changed rows, if any.
 
-    Old rows that the merger deletes are marked as not kept.
+    A position below the number of old rows is an old row; one behind is a changed row. So base rows keep their order.
+
+    Args:
+        hits: positions of the base rows.
+        numbers: of the same keys in the log.
+        is_kept: which base rows stay. Rows that the merger deletes are unmarked here.
     """
     order = np.arange(old.num_rows)
     if not len(hits):
         return order, None
     new = log.take(numbers)
-    meeting = merger.merge(old, hits, new)
-    choices = meeting.choices
-    kept[hits[choices == Choice.DELETE]] = False
+    merge = merger.merge(old, hits, new)
+    choices = merge.choices
+    is_kept[hits[choices == Choice.DELETE]] = False
     counts.note_times(new.filter(pa.array(choices != Choice.KEEP_OLD)))
-    at = hits[is_changed(choices)]
-    if not len(at):
+    changed = hits[is_changed(choices)]
+    if not len(changed):
         return order, None
-    order[at] = old.num_rows + np.arange(len(at))
-    return order, meeting.rows(choices)
+    order[changed] = old.num_rows + np.arange(len(changed))
+    return order, merge.rows(choices)
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Rows that met nobody, unless they are deletes; in parts that are small beside the limit of memory."""
-    at_once = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
-    for start in range(0, len(numbers), at_once):
-        _, rows = rules.merger.insert(log.take(numbers[start : start + at_once]))
+    """Yield the log's rows whose keys no base row has, without deletes, in parts that are small next to the limit of memory."""
+    part_rows = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
+    for start in range(0, len(numbers), part_rows):
+        _, rows = rules.merger.insert(log.take(numbers[start : start + part_rows]))
         counts.inserts += rows.num_rows
         if rows.num_rows:
             yield rows

@@ -1,6 +1,7 @@
-"""What one task of a write makes: data files, each announced by a marker first, the partitions they lie in, and key changes.
+"""What one task of a write creates: data files, each announced by a marker first, the partitions they are in, and key changes.
 
-Base files (`base_write.py`) and log files (`log/write.py`) are created through it, on the driver and in Spark's workers alike.
+Base files (`base_write.py`) and log files (`log/write.py`) are created through a `TaskOutput`, on the driver and in Spark's
+workers. It promises that every data file has a marker, and that no file stays that a task created after the write was sealed.
 """
 
 from __future__ import annotations
@@ -24,108 +25,124 @@ from penstock.storage import Storage, join
 
 @dataclass(frozen=True)
 class FileSettings:
-    """How a table's base files are written; the same for every task of a write."""
+    """How a write's data files are written; the same for all of its tasks. Pickled to the workers."""
 
     storage: Storage
     base_path: str
     instant: str
-    #: The data columns as they are stored, and the same with meta columns as Avro JSON.
+    #: The data columns as they are stored.
     schema: pa.Schema
+    #: The same columns with meta columns in front, as Avro JSON.
     avro_schema: str
     codec: str = "gzip"
     bloom: BloomSettings | None = field(default_factory=BloomSettings)
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
     markers: MarkerStyle = MarkerStyle.DIRECT
-    #: The column whose least and greatest value go into write stats, of rows that meet older ones; None: none do.
+    #: The column whose least and greatest value go into write stats, of rows that meet stored ones; None: no event times.
     event_time: str | None = None
-    #: Where tasks note which keys they add and remove, for an index that has to be told; None: nowhere.
+    #: Where tasks record which keys they add and remove, for an index that keeps entries of its own; None: nowhere.
     key_changes_folder: str | None = None
 
 
 class TaskOutput:
-    """What one task writes: who it is, how far its row numbers are, and the files it has made."""
+    """The files of one task, its row numbers, and the memory of rows that wait to be written.
+
+    Args:
+        task: the number of the task.
+        write_token: the task and its attempt, as a part of file names.
+    """
 
     def __init__(self, settings: FileSettings, task: int, write_token: str) -> None:
-        self.settings, self.task, self.write_token = settings, task, write_token
-        self._rows = 0
-        self._keys = 0
-        self._announced: set[str] = set()
-        self._turns = 0
-        self._made: list[str] = []
-        self._metafiles: list[str] = []
-        self._others: dict[str, bytes] = {}
-        self.notes = KeyChangeWriter(settings.storage, settings.key_changes_folder)
+        self.settings = settings
+        self.task = task
+        self.write_token = write_token
         #: Memory that rows not yet written take, in all open files together.
         self.waiting_bytes = 0
+        self.key_changes = KeyChangeWriter(settings.storage, settings.key_changes_folder)
+        self._next_row = 0
+        self._next_key = 0
+        self._announced: set[str] = set()
+        self._announcements = 0
+        self._created: list[str] = []
+        self._metafiles: list[str] = []
+        #: Metafiles that another task was writing, with what this task would have written.
+        self._foreign_metafiles: dict[str, bytes] = {}
 
-    def path_of(self, partition_path: str, file_id: str) -> str:
-        """Where this task writes the base file of a file group, relative to the table."""
+    def base_file_path(self, partition_path: str, file_id: str) -> str:
+        """Return where this task writes the base file of a file group, relative to the table."""
         name = base_file_name(file_id, self.write_token, self.settings.instant)
         return join(partition_path, name) if partition_path else name
 
-    def take_rows(self, count: int) -> int:
-        """Reserve row numbers; gives the first."""
-        first = self._rows
-        self._rows += count
+    def reserve_row_numbers(self, count: int) -> int:
+        """Reserve row numbers for sequence numbers; return the first."""
+        first = self._next_row
+        self._next_row += count
         return first
 
     def make_keys(self, count: int) -> pa.ChunkedArray:
-        """Record keys for rows that have none: `<instant>_<task>_<row>`."""
-        numbers = np.arange(self._keys, self._keys + count)
-        self._keys += count
+        """Return record keys for rows that have none: `<instant>_<task>_<number>`."""
+        numbers = np.arange(self._next_key, self._next_key + count)
+        self._next_key += count
         return pa.chunked_array([sequence_numbers(self.settings.instant, self.task, numbers)])
 
     def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
-        """Announce data files (paths relative to the table) that will be created soon, all at once.
+        """Write the markers of data files that will be created soon, all at once. Paths are relative to the table.
 
         Raises:
-            StorageError: the write was finished without this task.
+            StorageError: the write is sealed: it was finished without this task.
         """
         if not file_paths:
             return
-        s = self.settings
-        announced = [Marker(path, kind) for path in file_paths]
-        announce(s.storage, s.base_path, s.instant, announced, s.markers, self.task, self._turns)
+        settings = self.settings
+        markers = [Marker(path, kind) for path in file_paths]
+        announce(
+            settings.storage, settings.base_path, settings.instant, markers, settings.markers, self.task, self._announcements
+        )
         self._announced.update(file_paths)
-        self._turns += 1
+        self._announcements += 1
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Announce a data file (path relative to the table) if that was not done yet, then open it.
+        """Announce a data file (path relative to the table) if `announce` did not, then create it.
 
         Raises:
-            StorageError: the write was finished without this task; the file is not there.
+            StorageError: the write is sealed: it was finished without this task. The file was removed again.
         """
-        s = self.settings
         if file_path not in self._announced:
             self.announce([file_path], kind)
         self._ensure_partition(file_path.rpartition("/")[0])
-        self._made.append(join(s.base_path, file_path))
-        file = s.storage.create(self._made[-1])
-        self._check_wanted()
+        path = join(self.settings.base_path, file_path)
+        self._created.append(path)
+        file = self.settings.storage.create(path)
+        self._remove_if_sealed()
         return file
 
-    def _check_wanted(self) -> None:
-        """Remove what this task made if the write was sealed meanwhile: who sealed it may have looked before it was there."""
-        s = self.settings
+    def _remove_if_sealed(self) -> None:
+        """Remove this task's files and raise StorageError if the write is sealed.
+
+        The file exists first and the seal is checked second. So either this check finds the seal, or the driver sealed after the
+        file was there and removes it by its marker.
+        """
+        settings = self.settings
         try:
-            check_open(s.storage, s.base_path, s.instant)
+            check_open(settings.storage, settings.base_path, settings.instant)
         except StorageError:
-            for path in self._made:
-                s.storage.delete(path)
+            for path in self._created:
+                settings.storage.delete(path)
             raise
 
     def _ensure_partition(self, partition_path: str) -> None:
-        """Make the folder a partition of the table, once. A metafile that is not whole was left by a writer that died."""
-        storage, path = self.settings.storage, join(self.settings.base_path, partition_path, PARTITION_METAFILE)
-        found: bytes | None = None
+        """Write the metafile that makes the folder a partition, unless it is there. A writer that died may leave a torn one."""
+        storage = self.settings.storage
+        path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
+        stored: bytes | None = None
         with contextlib.suppress(FileNotFoundError):
-            found = storage.read(path)
-        if found is not None and is_whole_metafile(found):
+            stored = storage.read(path)
+        if stored is not None and is_whole_metafile(stored):
             return
         date = clock.utc_now().strftime("%a %b %d %H:%M:%S UTC %Y")
         content = partition_metafile(self.settings.instant, partition_path, date)
-        if found is not None:
+        if stored is not None:
             storage.replace(path, content)
             return
         try:
@@ -133,14 +150,19 @@ class TaskOutput:
                 file.write(content)
             self._metafiles.append(path)
         except AlreadyExists:
-            self._others[path] = content
+            self._foreign_metafiles[path] = content
 
     def finish(self) -> None:
-        """Make what was written durable, unless the write was finished without this task."""
+        """Make this task's files durable.
+
+        Raises:
+            StorageError: the write is sealed: it was finished without this task. The files were removed again.
+        """
         storage = self.settings.storage
-        for path, content in self._others.items():  # another task was about to write it; it may have died
+        # Another task created the metafile while this one was about to. It may have died before it wrote the content.
+        for path, content in self._foreign_metafiles.items():
             if not is_whole_metafile(storage.read(path)):
                 storage.replace(path, content)
-        self.notes.close()
-        storage.sync([*self._metafiles, *self._made])
-        self._check_wanted()
+        self.key_changes.close()
+        storage.sync([*self._metafiles, *self._created])
+        self._remove_if_sealed()

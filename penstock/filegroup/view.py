@@ -1,4 +1,4 @@
-"""From a listing and a timeline to what a query may see. Kernels: names and values in, file slices out."""
+"""What a query may see: from a listing and a timeline to file slices. Kernels: names and values in, file slices out."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Visibility:
-    """What makes a file part of the table at one moment."""
+    """What decides whether a file is part of the table, now or as of a time."""
 
     timeline: Timeline
-    #: (partition path, file id) → instant of the replace commit that took the group out of the table
+    #: (partition path, file id) → instant of the replace commit that removed the group from the table
     replaced: Mapping[tuple[str, str], str] = field(default_factory=dict)
     as_of: str | None = None
 
     def sees_time(self, time: str) -> bool:
-        """Whether files written at this time are seen."""
+        """Whether files written at this time are part of the table."""
         return (self.as_of is None or time <= self.as_of) and self.timeline.is_visible(time)
 
     def awaits_compaction(self, time: str) -> bool:
-        """Whether log files with this base instant go on where an older slice ends, because its compaction is not done."""
-        return (self.as_of is None or time <= self.as_of) and time in self._compactions
+        """Whether a compaction of this time is pending: then log files with this base instant belong to the slice before."""
+        return (self.as_of is None or time <= self.as_of) and time in self._pending_compactions
 
     @cached_property
-    def _compactions(self) -> frozenset[str]:
-        return frozenset(i.time for i in self.timeline.of(Action.COMPACTION) if not i.is_completed)
+    def _pending_compactions(self) -> frozenset[str]:
+        return frozenset(instant.time for instant in self.timeline.of(Action.COMPACTION) if not instant.is_completed)
 
     def sees_group(self, partition_path: str, file_id: str) -> bool:
-        """Whether a file group is still in the table."""
-        gone = self.replaced.get((partition_path, file_id))
-        return gone is None or (self.as_of is not None and gone > self.as_of)
+        """Whether a file group was not replaced."""
+        replaced_at = self.replaced.get((partition_path, file_id))
+        return replaced_at is None or (self.as_of is not None and replaced_at > self.as_of)
 
 
 def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGroup]:
-    """All file groups of one partition, with every slice that has a file, committed or not."""
+    """Return all file groups of one partition, with every slice that has a file, committed or not."""
     bases: dict[tuple[str, str], BaseFile] = {}
     logs: dict[tuple[str, str], list[LogFile]] = {}
     for file in files:
@@ -54,10 +54,10 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
                 LogFile(file.path, log.file_id, log.base_instant, log.version, log.write_token, file.size_bytes)
             )
     slices: dict[str, list[FileSlice]] = {}
-    for file_id, instant in sorted(bases.keys() | logs.keys(), reverse=True):
+    for file_id, instant in sorted(bases.keys() | logs.keys(), reverse=True):  # newest slice first
         ordered = logs.get((file_id, instant), [])
         if len(ordered) > 1:
-            ordered.sort(key=lambda f: (f.version, f.write_token))
+            ordered.sort(key=lambda log: (log.version, log.write_token))
         slices.setdefault(file_id, []).append(
             FileSlice(partition_path, file_id, instant, bases.get((file_id, instant)), tuple(ordered))
         )
@@ -65,31 +65,41 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
 
 
 def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
-    """The newest committed slice with a base file of each group: what a read-optimized query reads."""
-    found = []
+    """Return the newest committed slice with a base file of each group: what a read-optimized query reads."""
+    latest: list[FileSlice] = []
     for group in groups:
-        if seen.sees_group(group.partition_path, group.file_id):
-            slices = (s for s in group.slices if s.base_file is not None and seen.sees_time(s.base_instant))
-            found.extend([newest] if (newest := next(slices, None)) else [])
-    return found
+        if not seen.sees_group(group.partition_path, group.file_id):
+            continue
+        for file_slice in group.slices:  # newest first
+            if file_slice.base_file is not None and seen.sees_time(file_slice.base_instant):
+                latest.append(file_slice)
+                break
+    return latest
 
 
 def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
-    """The newest committed slice of each group, of log files alone too: what a snapshot query merges.
+    """Return the newest committed slice of each group, also of log files alone: what a snapshot query merges.
 
-    While a compaction is pending, new log files have its instant as their base instant: they are added to the slice before.
-    Whether what is in a log file counts is told by each of its blocks.
+    While a compaction is pending, new log files have its instant as their base instant: they are added to the slice before. A
+    log file is part of the slice whether its write is committed or not, since each of its blocks names its own instant.
     """
-    slices = (_merged_slice(group, seen) for group in groups if seen.sees_group(group.partition_path, group.file_id))
-    return [one for one in slices if one is not None]
+    latest: list[FileSlice] = []
+    for group in groups:
+        if seen.sees_group(group.partition_path, group.file_id):
+            file_slice = _latest_merged_slice(group, seen)
+            if file_slice is not None:
+                latest.append(file_slice)
+    return latest
 
 
-def _merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
-    waiting: FileSlice | None = None
-    for one in group.slices:  # newest first
-        later = waiting.log_files if waiting else ()
-        if seen.awaits_compaction(one.base_instant):
-            waiting = replace(one, base_file=None, log_files=(*one.log_files, *later))
-        elif seen.sees_time(one.base_instant):
-            return replace(one, log_files=(*one.log_files, *later)) if later else one
+def _latest_merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
+    waiting: FileSlice | None = None  # of pending compactions: log files of an older slice, under a later base instant
+    for file_slice in group.slices:  # newest first
+        later_logs = waiting.log_files if waiting else ()
+        if seen.awaits_compaction(file_slice.base_instant):
+            # The base file that the compaction writes does not count before it completes.
+            waiting = replace(file_slice, base_file=None, log_files=(*file_slice.log_files, *later_logs))
+        elif seen.sees_time(file_slice.base_instant):
+            return replace(file_slice, log_files=(*file_slice.log_files, *later_logs)) if later_logs else file_slice
+    # Without a committed slice before, the group began with log files on top of the pending compaction.
     return waiting if waiting and waiting.log_files else None

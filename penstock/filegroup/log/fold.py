@@ -1,9 +1,14 @@
-"""What a slice's log says about each key, within a limit of memory.
+"""Folding: from the records of a slice's log to one record per key, within a limit of memory.
 
-Records are folded as they come, so that memory follows the keys there are, not the length of the log. Where the rows of
-these keys alone outgrow the limit, records are dealt out by a hash of their key to Arrow IPC files in the spill folder,
-in the order in which they come; each of them is folded by itself, and the rows that come out lie in one mapped file. Keys
-and delete marks stay in memory, as those of incoming rows do.
+Records are folded as they are read, so that memory grows with the number of keys, not with the length of the log:
+
+1. Records are collected up to half of the limit, then folded to one per key. What is left joins the next records.
+2. If the folded records alone exceed a quarter of the limit, all records are distributed by a hash of their key to spill files,
+   in the order in which they come.
+3. Each spill file is folded by itself. The rows that come out are in one mapped file.
+
+Keys and delete marks always stay in memory, as those of incoming rows do. The rules of folding are the merger's
+(`merge/kernels/fold.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +29,12 @@ from penstock.merge.kernels.marks import FRESH
 from penstock.merge.merger import Merger
 from penstock.storage.spill import SpillFile
 
-_KEY, _EMPTY, _ORDERING, _FRESH = "_penstock_key", "_penstock_empty", "_penstock_ordering", "_penstock_is_fresh"
+#: Columns of a spill file, next to those of the rows.
+_KEY = "_penstock_key"
+_EMPTY = "_penstock_empty"
+_ORDERING = "_penstock_ordering"
+_FRESH = "_penstock_is_fresh"
+#: Spill files. A log may have about 64 times as many keys as fit into memory before one file alone exceeds the limit.
 _BUCKETS = 64
 
 
@@ -35,150 +45,167 @@ class FoldSettings:
     merger: Merger
     memory_bytes: int
     spill_folder: str
-    #: What the ordering column is called, for messages.
+    #: The name of the ordering column, for error messages.
     ordering: str = ""
 
 
 @dataclass(frozen=True)
 class FoldedLog:
-    """One record per key: its row, or that the key is gone. Rows are numbered as the keys are."""
+    """One record per key: its row, or that the key is deleted. A row has the number of its key."""
 
     keys: pa.Array
+    #: Which keys are deleted.
     empty: Flags
+    #: Which rows must take no value from the base file, because their key was deleted before they came; None: no row.
     fresh: Flags | None
+    #: The rows, in memory or mapped.
     _tables: tuple[pa.Table, ...]
 
     @property
     def row_bytes(self) -> int:
-        """What a row takes, on average."""
+        """The mean size of a row in memory, at least 1."""
         return 1 + sum(table.nbytes for table in self._tables) // max(1, len(self.keys))
 
     def take(self, numbers: Positions) -> pa.Table:
-        """Rows by their number; with `FRESH` beside them where it matters to any. Those of deleted keys are null."""
+        """Return rows by their numbers, with the column `FRESH` if any row is fresh. Rows of deleted keys are null."""
         rows = take_from_tables(self._tables, numbers)
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
 
 
 def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: FoldSettings) -> FoldedLog:
-    """Fold a log, oldest records first.
+    """Fold a log to one record per key.
 
     Args:
+        records: oldest first.
         schema: of the rows.
     """
-    source = iter(records)
     with ExitStack() as files:
-        folded, rest = _fold_in_memory(source, settings)
+        folded, rest = _fold_in_memory(iter(records), settings)
         if rest is None:
-            whole = folded or _nothing(schema)
+            whole = folded or _no_records(schema)
             return FoldedLog(whole.keys, whole.empty, whole.fresh, (whole.rows,))
         buckets = _Buckets(settings.spill_folder, files)
         for part in rest:
             buckets.add(part)
-        return _joined((fold_all(its, settings) for its in buckets.read()), schema, settings, files)
-
-
-def fold_all(records: Iterable[LogRecords], settings: FoldSettings) -> LogRecords | None:
-    """One record per key, in memory; None if there were none."""
-    coming, size = list[LogRecords](), 0
-    for part in records:
-        coming.append(part)
-        size += _size(part)
-        if size > settings.memory_bytes // 2:
-            coming, size = [_fold(coming, settings)], 0
-    return _fold(coming, settings) if coming else None
+        return _fold_buckets(buckets, schema, settings, files)
 
 
 def _fold_in_memory(
-    source: Iterator[LogRecords], settings: FoldSettings
+    records: Iterator[LogRecords], settings: FoldSettings
 ) -> tuple[LogRecords | None, Iterator[LogRecords] | None]:
-    """All records folded; or, once one per key is too much, what has come so far and what is still to come.
+    """Return the folded records and None; or None and all records, folded so far, if one record per key is too much.
 
-    Folding copies: half of the limit is what comes in, and half what comes out.
+    Folding copies. So incoming records may take half of the limit, and folded ones half of that: both are in memory while the
+    next ones are folded.
     """
-    coming, size = list[LogRecords](), 0
-    for part in source:
-        coming.append(part)
-        size += _size(part)
+    parts: list[LogRecords] = []
+    size = 0
+    for part in records:
+        parts.append(part)
+        size += _size_of(part)
         if size > settings.memory_bytes // 2:
-            coming = [_fold(coming, settings)]
-            size = _size(coming[0])
+            parts = [_fold(parts, settings)]
+            size = _size_of(parts[0])
             if size > settings.memory_bytes // 4:
-                return None, chain(_emptied(coming), source)
-    return (_fold(coming, settings) if coming else None), None
+                return None, chain(_drain(parts), records)
+    return (_fold(parts, settings) if parts else None), None
+
+
+def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRecords | None:
+    """Return one record per key of a bucket, in memory; None if the bucket is empty."""
+    parts: list[LogRecords] = []
+    size = 0
+    for part in records:
+        parts.append(part)
+        size += _size_of(part)
+        if size > settings.memory_bytes // 2:
+            parts = [_fold(parts, settings)]
+            size = 0  # counts what comes since: a bucket is not split again, even if its folded records exceed the limit
+    return _fold(parts, settings) if parts else None
 
 
 def _fold(parts: list[LogRecords], settings: FoldSettings) -> LogRecords:
-    return fold_log(settings.merger, _concat(parts), settings.ordering)
+    return fold_log(settings.merger, _concat_records(parts), settings.ordering)
 
 
-def _concat(parts: list[LogRecords]) -> LogRecords:
+def _concat_records(parts: list[LogRecords]) -> LogRecords:
     if len(parts) == 1:
         return parts[0]
     fresh = None
     if any(part.fresh is not None for part in parts):
-        fresh = np.concatenate([np.zeros(len(p.keys), np.bool_) if p.fresh is None else p.fresh for p in parts])
+        fresh = np.concatenate([_fresh_flags(part) for part in parts])
+    ordering = None
+    if parts[0].ordering is not None:
+        ordering = to_array(pa.chunked_array([part.ordering for part in parts]))
     return LogRecords(
-        keys=to_array(pa.chunked_array([part.keys for part in _one_kind(parts)])),
+        keys=to_array(pa.chunked_array(_keys_of_one_type(parts))),
         rows=pa.concat_tables([part.rows for part in parts]),
         empty=np.concatenate([part.empty for part in parts]),
-        ordering=None if parts[0].ordering is None else to_array(pa.chunked_array([part.ordering for part in parts])),
+        ordering=ordering,
         fresh=fresh,
     )
 
 
-def _one_kind(parts: list[LogRecords]) -> list[LogRecords]:
-    """Keys beyond what 32-bit offsets reach became large texts; then all are."""
+def _fresh_flags(records: LogRecords) -> Flags:
+    return np.zeros(len(records.keys), np.bool_) if records.fresh is None else records.fresh
+
+
+def _keys_of_one_type(parts: list[LogRecords]) -> list[pa.Array]:
+    """Return the keys of all parts. Keys that exceed the reach of 32-bit offsets are large strings; then all have to be."""
     if len({part.keys.type for part in parts}) == 1:
-        return parts
-    return [replace(part, keys=part.keys.cast(pa.large_string())) for part in parts]
+        return [part.keys for part in parts]
+    return [part.keys.cast(pa.large_string()) for part in parts]
 
 
-def _size(records: LogRecords) -> int:
+def _size_of(records: LogRecords) -> int:
     return int(records.rows.nbytes + records.keys.nbytes)
 
 
-def _nothing(schema: pa.Schema) -> LogRecords:
+def _no_records(schema: pa.Schema) -> LogRecords:
     return LogRecords(pa.array([], pa.string()), schema.empty_table(), np.zeros(0, np.bool_))
 
 
-def _emptied(parts: list[LogRecords]) -> Iterator[LogRecords]:
-    """The parts, each let go of as it is handed on."""
+def _drain(parts: list[LogRecords]) -> Iterator[LogRecords]:
+    """Yield the parts and drop each from the list, so that its memory is free as soon as it is spilled."""
     while parts:
         yield parts.pop(0)
 
 
 class _Buckets:
-    """Records in files by a hash of their key, each key's in the order in which they came."""
+    """Records in spill files by a hash of their key. The records of a key keep their order."""
 
     def __init__(self, folder: str, files: ExitStack) -> None:
         self._files = [_open_spill_file(folder, files) for _ in range(_BUCKETS)]
 
     def add(self, records: LogRecords) -> None:
-        of = murmur(records.keys) % _BUCKETS
-        order = np.argsort(of, kind="stable")
-        bounds = np.searchsorted(of[order], np.arange(_BUCKETS + 1))
-        table = _as_table(records)
+        """Distribute records to the buckets."""
+        bucket_of_record = murmur(records.keys) % _BUCKETS
+        order = np.argsort(bucket_of_record, kind="stable")  # stable: a later record of a key must stay behind the earlier
+        bounds = np.searchsorted(bucket_of_record[order], np.arange(_BUCKETS + 1))
+        table = _to_table(records)
         for bucket, file in enumerate(self._files):
-            at = order[bounds[bucket] : bounds[bucket + 1]]
-            if len(at):
-                file.write(take_rows(table, at))
+            positions = order[bounds[bucket] : bounds[bucket + 1]]
+            if len(positions):
+                file.write(take_rows(table, positions))
 
     def read(self) -> Iterator[Iterator[LogRecords]]:
-        """The records of each bucket in turn."""
+        """Yield the records of each bucket in turn."""
         for file in self._files:
-            yield (_of_table(table) for table in file.read())
+            yield (_from_table(table) for table in file.read())
 
 
-def _joined(buckets: Iterable[LogRecords | None], schema: pa.Schema, settings: FoldSettings, files: ExitStack) -> FoldedLog:
-    """The folded buckets behind one another, their rows in a file."""
-    rows, held = _open_spill_file(settings.spill_folder, files), list[LogRecords]()
-    for folded in buckets:
+def _fold_buckets(buckets: _Buckets, schema: pa.Schema, settings: FoldSettings, files: ExitStack) -> FoldedLog:
+    """Fold each bucket, and return all of them one behind the other, with their rows in a mapped file."""
+    rows = _open_spill_file(settings.spill_folder, files)
+    without_rows: list[LogRecords] = []
+    for records in buckets.read():
+        folded = _fold_bucket(records, settings)
         if folded is None:
             continue
-        for at in range(0, folded.rows.num_rows, ROW_GROUP_ROWS):
-            rows.write(folded.rows.slice(at, ROW_GROUP_ROWS))
-        held.append(replace(folded, rows=folded.rows.select([]), ordering=None))
-    whole = _concat(held) if held else _nothing(schema)
+        for start in range(0, folded.rows.num_rows, ROW_GROUP_ROWS):
+            rows.write(folded.rows.slice(start, ROW_GROUP_ROWS))
+        without_rows.append(replace(folded, rows=folded.rows.select([]), ordering=None))
+    whole = _concat_records(without_rows) if without_rows else _no_records(schema)
     return FoldedLog(whole.keys, whole.empty, whole.fresh, tuple(rows.read()) or (whole.rows,))
 
 
@@ -189,20 +216,20 @@ def _open_spill_file(folder: str, files: ExitStack) -> SpillFile:
     return file
 
 
-def _as_table(records: LogRecords) -> pa.Table:
-    fresh = np.zeros(len(records.keys), np.bool_) if records.fresh is None else records.fresh
-    table = records.rows.append_column(_KEY, records.keys.cast(pa.large_string())).append_column(_EMPTY, pa.array(records.empty))
-    table = table.append_column(_FRESH, pa.array(fresh))
+def _to_table(records: LogRecords) -> pa.Table:
+    table = records.rows.append_column(_KEY, records.keys.cast(pa.large_string()))
+    table = table.append_column(_EMPTY, pa.array(records.empty))
+    table = table.append_column(_FRESH, pa.array(_fresh_flags(records)))
     return table if records.ordering is None else table.append_column(_ORDERING, records.ordering)
 
 
-def _of_table(table: pa.Table) -> LogRecords:
-    own = [name for name in (_KEY, _EMPTY, _FRESH, _ORDERING) if name in table.column_names]
+def _from_table(table: pa.Table) -> LogRecords:
+    added = [name for name in (_KEY, _EMPTY, _FRESH, _ORDERING) if name in table.column_names]
     fresh = np.asarray(table[_FRESH], dtype=np.bool_)
     return LogRecords(
         keys=to_array(table[_KEY]),
-        rows=table.drop_columns(own),
+        rows=table.drop_columns(added),
         empty=np.asarray(table[_EMPTY], dtype=np.bool_),
-        ordering=to_array(table[_ORDERING]) if _ORDERING in own else None,
+        ordering=to_array(table[_ORDERING]) if _ORDERING in added else None,
         fresh=fresh if fresh.any() else None,
     )

@@ -1,12 +1,12 @@
-"""Writing log files: changed rows and deleted keys of one file slice in, log files out, each announced first; gives write stats.
+"""Writing log files: changed rows and deleted keys of one file slice in, log files and their write stats out.
 
-Nothing is ever appended to a file that is there. Every attempt of a task makes log files of its own: a version behind those
+No block is ever appended to an existing file. Every attempt of a task creates log files of its own: with a version behind those
 that the slice had when the write was planned, and a token of the attempt and the write (`names.log_token`). A reader judges a
-block by its instant alone, so the files of an attempt that lost must be gone before the write is published; the markers name
+block by its instant alone, so the files of an attempt that lost must be gone before the write is published: their markers name
 them (`markers.reconcile`).
 
-Rows become data blocks as they come, so that memory is the rows at hand and one encoded block; deletes follow, in one block,
-behind the last rows. A file past its limit is closed when more rows come.
+Rows become data blocks as they come, so that memory is the rows at hand and one encoded block. Deletes follow behind the last
+rows, in one block. A file that exceeds its limit is closed when more rows come.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 
-#: Readers take blocks below 2 GiB; an estimate may be wrong, so blocks stay far from that.
+#: Readers take blocks below 2 GiB. The size of a block is estimated before it is encoded, so blocks stay far below.
 _MOST_BLOCK_BYTES = 1 << 30
 
 
 class BlockFormat(str, Enum):
-    """How rows lie in a data block."""
+    """How a data block stores rows."""
 
     AVRO = "avro"
     PARQUET = "parquet"
@@ -51,10 +51,10 @@ class LogSettings:
     block_format: BlockFormat = BlockFormat.AVRO
     max_block_bytes: int = 256 * 1024 * 1024
     max_file_bytes: int = 1024 * 1024 * 1024
-    #: New rows go to logs too, since the index finds them there: what bytes of a log count beside those of a base file, whose
-    #: largest size holds for a group of logs as well. None: new rows go to base files.
+    #: The size of new rows in a log relative to their size in a base file; the largest size of a base file limits both. Set if
+    #: the index finds keys in logs, so that new rows may go there. None: new rows go to base files.
     insert_ratio: float | None = None
-    #: The column by which rows of the log are compared with stored ones when it is read, so that none may lack it. None: none is.
+    #: The column by which log rows are compared with stored ones when the log is read. No row may lack it. None: no column.
     compared: str | None = None
 
 
@@ -75,55 +75,65 @@ class _OpenFile:
     size_bytes: int = 0
     counts: _Counts = field(default_factory=_Counts)
 
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rpartition("/")[2]
+
 
 class LogWriter:
     """The log files that one task adds to a file slice.
 
     Args:
-        target: the slice: its base instant goes into the names, its log files say which version is next. Where its base
-            file has another instant, a compaction is pending; log files of that older instant are none of this slice's.
+        target: the slice. Its base instant goes into the names, and its log files tell the next version. While a compaction is
+            pending, the base file has an older instant; then log files of that older instant do not count for the version.
     """
 
     def __init__(self, output: TaskOutput, target: FileSlice, settings: LogSettings) -> None:
-        self._output, self._target, self._settings = output, target, settings
+        self._output = output
+        self._target = target
+        self._settings = settings
         earlier = [log for log in target.log_files if log.base_instant == target.base_instant]
         self._version = max((log.version for log in earlier), default=0)
         self._names = [log.name for log in earlier]
+        #: The mean size of a row in the block before; 0: no Avro block was written yet.
         self._row_bytes = 0.0
         self._open: _OpenFile | None = None
         self._stats: list[WriteStat] = []
-        output.take_rows(1)  # rows of logs are numbered from 1
+        output.reserve_row_numbers(1)  # rows of a log are numbered from 1, those of a base file from 0
 
     def write(
         self, rows: pa.Table, keys: pa.ChunkedArray, positions: Positions | None = None, *, are_updates: bool = True
     ) -> None:
-        """Add rows without meta columns, as one data block or several where they are too large for one.
+        """Add rows without meta columns, as one data block, or as several if they are too large for one.
 
         Args:
-            positions: where the rows that they change stand in the base file, ascending; None: not known, or not of all.
+            positions: of the base file's rows that they change, ascending; None: not known of all.
         """
-        body, start = self._stamped(rows, keys), 0
+        body = self._stamp(rows, keys)
+        start = 0
         while start < body.num_rows:
-            part = body.slice(start, self._fits(body))
-            self._write_block(part, None if positions is None else positions[start : start + part.num_rows], are_updates)
+            part = body.slice(start, self._count_rows_that_fit(body))
+            part_positions = None if positions is None else positions[start : start + part.num_rows]
+            self._write_block(part, part_positions, are_updates)
             start += part.num_rows
 
     def delete(self, deletes: Deletes, positions: Positions | None = None) -> None:
-        """Add deleted keys, in one block. Behind all rows they stay in the file of the last ones, however large it is."""
+        """Add deleted keys, in one block. They go to the file of the last rows, however large it is."""
         if not len(deletes):
             return
-        file = self._open or self._next()
+        file = self._open or self._open_next()
         file.counts.deletes += len(deletes)
-        block = encode_delete_block(deletes, instant=self._output.settings.instant, schema=self._schema, positions=positions)
-        self._append(file, block)
+        instant = self._output.settings.instant
+        self._append(file, encode_delete_block(deletes, instant=instant, schema=self._schema, positions=positions))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Say that some of the deleted keys are gone for good, whatever else the log says."""
+        """Record that some of the deleted keys are deleted for good, whatever the log says of them elsewhere."""
         if self._open is not None:
-            self._output.notes.add(KeyChange.REMOVED, self._open.path.rpartition("/")[2], keys)
+            self._output.key_changes.add(KeyChange.REMOVED, self._open.name, keys)
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; gives a stat for each file, none if nothing was written."""
+        """Finish the open file; return a stat for each file, none if nothing was written."""
         self._finish()
         return self._stats
 
@@ -136,37 +146,39 @@ class LogWriter:
     def _schema(self) -> str:
         return self._output.settings.avro_schema
 
-    def _stamped(self, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
-        """Rows as they lie in a block: a log says the file group where a base file says its own name."""
-        settings, count = self._output.settings, rows.num_rows
-        first = self._output.take_rows(count)
-        body = stamp_rows(rows, keys, instant=settings.instant, task=self._output.task, numbers=np.arange(first, first + count))
-        for at, text in ((3, self._target.partition_path), (4, self._target.file_id)):
-            body = body.add_column(at, META_COLUMNS[at], pa.repeat(text, count))
+    def _stamp(self, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
+        """Return rows as a block holds them. The meta column of the file name holds the file id in a log, as with Hudi."""
+        settings = self._output.settings
+        count = rows.num_rows
+        first = self._output.reserve_row_numbers(count)
+        numbers = np.arange(first, first + count)
+        body = stamp_rows(rows, keys, instant=settings.instant, task=self._output.task, numbers=numbers)
+        for position, text in ((3, self._target.partition_path), (4, self._target.file_id)):
+            body = body.add_column(position, META_COLUMNS[position], pa.repeat(text, count))
         return body
 
-    def _fits(self, rows: pa.Table) -> int:
-        """How many of the rows a block takes: by what rows took in the block before, or by what they take in memory."""
+    def _count_rows_that_fit(self, rows: pa.Table) -> int:
+        """Estimate how many rows a block takes, from the size of rows in the block before, or else in memory."""
         most = min(self._settings.max_block_bytes, _MOST_BLOCK_BYTES)
-        per_row = self._row_bytes or max(1.0, rows.nbytes / rows.num_rows)
-        return max(1, int(most / per_row))
+        bytes_per_row = self._row_bytes or max(1.0, rows.nbytes / rows.num_rows)
+        return max(1, int(most / bytes_per_row))
 
     def _write_block(self, rows: pa.Table, positions: Positions | None, are_updates: bool) -> None:
         if self._open is not None and self._open.size_bytes > self._settings.max_file_bytes:
             self._finish()
         settings = self._output.settings
-        said: dict[str, Any] = {"instant": settings.instant, "schema": self._schema, "positions": positions}
+        header: dict[str, Any] = {"instant": settings.instant, "schema": self._schema, "positions": positions}
         if self._settings.block_format is BlockFormat.PARQUET:
-            block = encode_parquet_block(rows, codec=settings.codec, **said)
+            block = encode_parquet_block(rows, codec=settings.codec, **header)
         else:
-            block = encode_avro_block(rows, **said)
+            block = encode_avro_block(rows, **header)
             self._row_bytes = len(block) / rows.num_rows
-        file = self._open or self._next()
+        file = self._open or self._open_next()
         if are_updates:
             file.counts.updates += rows.num_rows
         else:
             file.counts.inserts += rows.num_rows
-            self._output.notes.add(KeyChange.ADDED, file.path.rpartition("/")[2], rows[KEY_COLUMN])
+            self._output.key_changes.add(KeyChange.ADDED, file.name, rows[KEY_COLUMN])
         self._append(file, block)
 
     def _append(self, file: _OpenFile, block: bytes) -> None:
@@ -174,7 +186,7 @@ class LogWriter:
             file.sink.write(block)
         file.size_bytes += len(block)
 
-    def _next(self) -> _OpenFile:
+    def _open_next(self) -> _OpenFile:
         self._version += 1
         target = self._target
         token = log_token(self._output.write_token, self._output.settings.instant)
@@ -187,13 +199,16 @@ class LogWriter:
     def _finish(self) -> None:
         if self._open is None:
             return
-        file, self._open = self._open, None
+        file = self._open
+        self._open = None
         with convert_os_errors(file.path):
             file.sink.close()
         self._stats.append(self._stat(file))
 
     def _stat(self, file: _OpenFile) -> WriteStat:
-        target, base = self._target, self._target.base_file
+        target = self._target
+        base = target.base_file
+        is_on_base = base is not None and base.instant == target.base_instant
         return WriteStat(
             file_id=target.file_id,
             partition_path=target.partition_path,
@@ -205,16 +220,12 @@ class LogWriter:
             num_deletes=file.counts.deletes,
             total_write_bytes=file.size_bytes,
             file_size_in_bytes=file.size_bytes,
-            log=log_fields(
-                version=file.version,
-                base_file=base.name if base is not None and base.instant == target.base_instant else "",
-                log_files=self._names,
-            ),
+            log=log_fields(version=file.version, base_file=base.name if base and is_on_base else "", log_files=self._names),
         )
 
 
 def log_fields(*, version: int, base_file: str, log_files: Sequence[str]) -> dict[str, Any]:
-    """What the write stat of a log file says beside what every write stat does."""
+    """Return the fields that only the write stat of a log file has."""
     return {
         "logVersion": version,
         "logOffset": 0,

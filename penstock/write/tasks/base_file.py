@@ -91,7 +91,7 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
         num_deletes=counts.deletes,
         num_inserts=counts.inserts,
     )
-    output.take_rows(writer.rows)  # rows that this task writes to other files are numbered behind those of this file
+    output.reserve_row_numbers(writer.rows)  # rows that this task writes to other files are numbered behind those of this file
     return MergedFile(stat, matched)
 
 

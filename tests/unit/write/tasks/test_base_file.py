@@ -235,7 +235,7 @@ def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> 
     merge_base_file(
         output, FileMerge("c", case.base, OverwriteWithLatest()), load_task_rows(task_rows_settings(staging), pieces), 1
     )
-    assert output.take_rows(1) == 5
+    assert output.reserve_row_numbers(1) == 5
 
 
 # --- memory
