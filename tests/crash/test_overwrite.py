@@ -1,4 +1,4 @@
-"""Save mode `overwrite`, cut off: the old table or the new one, whoever looks; and nothing of the old one comes back."""
+"""Save mode `overwrite`, cut off: any process finds the old table or the new one; and nothing of the old one comes back."""
 
 from __future__ import annotations
 

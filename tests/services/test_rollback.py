@@ -42,14 +42,14 @@ DIRECT = {"hoodie.write.markers.type": "DIRECT"}
 
 
 def fail(runner: Runner, path: str, match: str = PUBLISHING, fault: Fault = Fault.BEFORE, **options: Any) -> str:
-    """An upsert that dies; gives its instant."""
+    """Run an upsert that dies, and return its instant."""
     with injected(FaultPlan(f"{path}-plan-{len(timeline(path))}", fault=fault, match=match)), pytest.raises(Crash):
         runner.run(Step("upsert", CHANGES, options=options), f"crash:{path}")
     return max(name.split(".")[0] for name in timeline(path) if "rollback" not in name)
 
 
 def write_later(runner: Runner, path: str, **options: Any) -> str:
-    """The next write; gives its instant."""
+    """Run the next write, and return its instant."""
     runner.run(Step("upsert", LATER, options=options), path)
     return max(name.split(".")[0] for name in timeline(path))
 

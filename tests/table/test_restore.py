@@ -50,7 +50,7 @@ def test_a_restore_gives_the_table_of_the_savepoint_back(spark: Any, table_path:
         assert table.schedule_compaction() is not None
         table.upsert(trips(spark, ("c", "paris", 11, 0.0)))
     table.delete(trips(spark, FIRST[1]))
-    table._write("insert_overwrite", trips(spark, ("z", "paris", 1, 1.0)), None)
+    table.insert_overwrite(trips(spark, ("z", "paris", 1, 1.0)))
     table.clean({"hoodie.cleaner.commits.retained": 1})
     with pytest.raises(OptionError, match="Could not rollback a savepointed commit"):
         table.rollback(saved.instant)

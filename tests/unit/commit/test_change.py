@@ -1,4 +1,4 @@
-"""One change of a table: what is looked at before it is published."""
+"""One change of a table: what is checked before it is published, and what is left when it is taken back."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LOG = WriteStat("f", "p", "p/.f_3.log.1_0-0-0", prev_commit="3")
 RUN_FILE = "/t/.hoodie/.temp/penstock-5/run"
 
 
-def change(*names: str, action: Action = Action.DELTA_COMMIT, run_file: str | None = None, policy: str = "EAGER") -> Change:
-    """A change at 5 that is about to be published, on a timeline with these files."""
+def make_change(*names: str, action: Action = Action.DELTA_COMMIT, run_file: str | None = None, policy: str = "EAGER") -> Change:
+    """Return a change at 5 that is about to be published, on a timeline with these files."""
     storage, instant = MemoryStorage(uuid.uuid4().hex), Instant("5", action, State.REQUESTED)
     for name in (*names, instant.file_name):
         storage.write_new(f"/t/.hoodie/{name}", b"{}")
@@ -40,30 +40,30 @@ def change(*names: str, action: Action = Action.DELTA_COMMIT, run_file: str | No
     return made
 
 
-def files(of: Change) -> list[str]:
-    return [f.name for f in of.table.storage.list("/t/.hoodie") if not f.is_dir]
+def timeline_files(change: Change) -> list[str]:
+    return [f.name for f in change.table.storage.list("/t/.hoodie") if not f.is_dir]
 
 
 @pytest.mark.parametrize(
     "base", ["3.compaction.requested", "3.compaction.inflight", "3.commit", "3.deltacommit", "4.deltacommit"]
 )
-def test_log_files_are_published_on_top_of_what_is_on_the_timeline_or_was_archived(base: str) -> None:
-    of = change(base)
-    of.complete([LOG], operation=Operation.UPSERT, schema="{}")
-    assert "5.deltacommit" in files(of)
+def test_log_files_are_published_on_top_of_a_known_or_archived_base_instant(base: str) -> None:
+    change = make_change(base)
+    change.complete([LOG], operation=Operation.UPSERT, schema="{}")
+    assert "5.deltacommit" in timeline_files(change)
 
 
-def test_log_files_on_top_of_a_compaction_that_was_taken_off_are_not_published() -> None:
-    of = change("2.deltacommit")
+def test_log_files_on_top_of_an_unscheduled_compaction_are_not_published() -> None:
+    change = make_change("2.deltacommit")
     with pytest.raises(WriteConflict, match="compaction 3 of /t was unscheduled during this write. Run it again"):
-        of.complete([LOG], operation=Operation.UPSERT, schema="{}")
-    assert "5.deltacommit" not in files(of)
+        change.complete([LOG], operation=Operation.UPSERT, schema="{}")
+    assert "5.deltacommit" not in timeline_files(change)
 
 
-def test_log_files_of_a_new_file_group_need_no_base() -> None:
-    of = change("2.deltacommit")
-    of.complete([WriteStat("f", "p", "p/.f_5.log.1_0-0-0")], operation=Operation.UPSERT, schema="{}")
-    assert "5.deltacommit" in files(of)
+def test_log_files_of_a_new_file_group_need_no_base_instant_on_the_timeline() -> None:
+    change = make_change("2.deltacommit")
+    change.complete([WriteStat("f", "p", "p/.f_5.log.1_0-0-0")], operation=Operation.UPSERT, schema="{}")
+    assert "5.deltacommit" in timeline_files(change)
 
 
 CHANGED = WriteStat("f", "p", "p/f_0-0-0_5.parquet", prev_commit="3")
@@ -74,75 +74,75 @@ OTHERS = (replace(CHANGED, file_id="g"), replace(CHANGED, partition_path="q"), r
 
 @pytest.mark.parametrize("state", ["", ".inflight"])
 @pytest.mark.parametrize("stats", [(CHANGED,), (*OTHERS, replace(CHANGED, path="p/.f_3.log.1_0-0-0")), OTHERS])
-def test_what_a_replace_commit_has_taken_meanwhile_or_is_about_to_take_is_not_changed(
+def test_a_write_conflicts_with_a_replace_commit_that_took_its_file_group_or_is_about_to(
     state: str, stats: tuple[WriteStat, ...]
 ) -> None:
-    of = change("3.commit", action=Action.COMMIT)
+    change = make_change("3.commit", action=Action.COMMIT)
     taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
-    of.table.storage.write_new(f"/t/.hoodie/4.replacecommit{state}", taken)
+    change.table.storage.write_new(f"/t/.hoodie/4.replacecommit{state}", taken)
     told = r"4\.replacecommit.* takes file group f of partition 'p'.*Run it again"
     with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=told):
-        of.complete(stats, operation=Operation.UPSERT, schema="{}")
-    assert ("5.commit" in files(of)) is (stats is OTHERS)
+        change.complete(stats, operation=Operation.UPSERT, schema="{}")
+    assert ("5.commit" in timeline_files(change)) is (stats is OTHERS)
 
 
 @pytest.mark.parametrize("run_file", [None, RUN_FILE], ids=["an overwrite", "a clustering"])
 @pytest.mark.parametrize("replaced", [{"p": ("f", "g")}, {"p": ("g",), "q": ("f",)}])
-def test_file_groups_that_another_replace_commit_has_taken_meanwhile_are_not_replaced(
+def test_file_groups_that_another_replace_commit_has_taken_are_not_replaced(
     run_file: str | None, replaced: dict[str, tuple[str, ...]]
 ) -> None:
-    of = change("3.commit", action=Action.REPLACE_COMMIT, run_file=run_file)
+    change = make_change("3.commit", action=Action.REPLACE_COMMIT, run_file=run_file)
     taken = write_commit(CommitMetadata(operation="CLUSTER", replaced={"p": ("f",)}))
-    of.table.storage.write_new("/t/.hoodie/4.replacecommit", taken)
+    change.table.storage.write_new("/t/.hoodie/4.replacecommit", taken)
     hits = "f" in replaced["p"]
     with pytest.raises(WriteConflict, match="takes file group f of partition 'p'") if hits else nullcontext():
-        of.complete([], operation=Operation.INSERT_OVERWRITE, schema="{}", replaced=replaced)
-    assert ("5.replacecommit" in files(of)) is not hits
+        change.complete([], operation=Operation.INSERT_OVERWRITE, schema="{}", replaced=replaced)
+    assert ("5.replacecommit" in timeline_files(change)) is not hits
 
 
-def test_who_gives_no_sign_of_life_and_would_take_what_is_changed_cannot_go_on() -> None:
-    of = change("3.commit", action=Action.COMMIT, policy="LAZY")
-    storage = of.table.storage
+def test_a_replace_commit_without_a_heartbeat_is_sealed_and_the_write_goes_on() -> None:
+    change = make_change("3.commit", action=Action.COMMIT, policy="LAZY")
+    storage = change.table.storage
     storage.write_new("/t/.hoodie/.heartbeat/5", b"")
     taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
     storage.write_new("/t/.hoodie/4.replacecommit.inflight", taken)
     open_write(storage, "/t", "4")
-    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
-    assert "5.commit" in files(of)
+    change.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
+    assert "5.commit" in timeline_files(change)
     assert not seal(storage, "/t", "4")  # was done
 
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"{}"])
-def test_a_replace_commit_under_way_that_says_nothing_is_in_nobodys_way(content: bytes) -> None:
-    of = change("3.commit", action=Action.COMMIT)
-    of.table.storage.write_new("/t/.hoodie/4.replacecommit.inflight", content)
-    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
-    assert "5.commit" in files(of)
+def test_a_pending_replace_commit_that_names_no_file_groups_conflicts_with_nothing(content: bytes) -> None:
+    change = make_change("3.commit", action=Action.COMMIT)
+    change.table.storage.write_new("/t/.hoodie/4.replacecommit.inflight", content)
+    change.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
+    assert "5.commit" in timeline_files(change)
 
 
-def test_a_replace_commit_from_before_the_write_is_not_looked_at() -> None:
-    of = change("3.commit", "4.replacecommit", action=Action.COMMIT)
-    of.table.storage.replace("/t/.hoodie/4.replacecommit", b"torn")
-    of.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
-    assert "5.commit" in files(of)
+def test_a_replace_commit_from_before_the_write_is_not_read() -> None:
+    change = make_change("3.commit", "4.replacecommit", action=Action.COMMIT)
+    change.table.storage.replace("/t/.hoodie/4.replacecommit", b"torn")
+    change.complete([CHANGED], operation=Operation.UPSERT, schema="{}")
+    assert "5.commit" in timeline_files(change)
 
 
 def test_a_run_that_is_taken_back_leaves_its_plan() -> None:
-    of = change(action=Action.COMPACTION, run_file=RUN_FILE)
-    of.abandon()
-    assert files(of) == ["5.compaction.requested"]
+    change = make_change(action=Action.COMPACTION, run_file=RUN_FILE)
+    change.abandon()
+    assert timeline_files(change) == ["5.compaction.requested"]
 
 
 def test_a_write_that_is_taken_back_leaves_nothing() -> None:
-    of = change()
-    of.abandon()
-    assert files(of) == []
+    change = make_change()
+    change.abandon()
+    assert timeline_files(change) == []
 
 
-def test_a_run_that_was_rolled_back_meanwhile_is_not_published() -> None:
-    of = change(action=Action.COMPACTION, run_file=RUN_FILE)
-    of.table.storage.delete(RUN_FILE)  # and begun again by somebody else: all the rest is there
+def test_a_run_that_another_process_rolled_back_is_not_published() -> None:
+    change = make_change(action=Action.COMPACTION, run_file=RUN_FILE)
+    change.table.storage.delete(RUN_FILE)  # another process rolled the run back and began it again: all the rest is there
     with pytest.raises(WriteConflict, match=r"took the run of 5\.compaction\.requested for dead"):
-        of.complete([], operation=Operation.COMPACT, schema="{}", compacted=True)
-    of.abandon()
-    assert files(of) == ["5.compaction.inflight", "5.compaction.requested"]
+        change.complete([], operation=Operation.COMPACT, schema="{}", compacted=True)
+    change.abandon()
+    assert timeline_files(change) == ["5.compaction.inflight", "5.compaction.requested"]

@@ -1,4 +1,4 @@
-"""Archiving: which instants leave the timeline, what the archive says of them, and that no run doubles or loses one."""
+"""Archiving: which instants leave the timeline, what the archive holds of them, and that no run doubles or loses one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = {"keep_min_commits": 3, "keep_max_commits": 5, "cleaner_commits_retained":
 
 
 def times(history: History) -> list[int]:
-    """Numbers of the commits on the timeline."""
+    """Return the numbers of the commits on the timeline."""
     writes = Timeline.of_names(history.instants()).writes
     return [int(i.time[10:12]) * 60 + int(i.time[12:14]) for i in writes]
 
@@ -30,7 +30,7 @@ def archived(history: History) -> list[tuple[str, str, str]]:
     return [entry_key(entry) for entry in load_archive(history.storage, "/t")]
 
 
-def test_the_oldest_go_when_there_are_more_than_the_most() -> None:
+def test_the_oldest_instants_are_archived_when_there_are_more_than_the_limit() -> None:
     history = History().commits(range(1, 6), "p/f")
     assert archive(history.table(**FEW)) is None
     history.commit(6, ["p/f"])
@@ -42,7 +42,7 @@ def test_the_oldest_go_when_there_are_more_than_the_most() -> None:
     assert len(history.instants()) == 9
 
 
-def test_an_entry_says_what_the_instant_said() -> None:
+def test_an_entry_holds_the_content_of_the_instant() -> None:
     history = History().commits(range(1, 7), "p/f")
     archive(history.table(**FEW))
     first, _, third = load_archive(history.storage, "/t")[:3]
@@ -53,7 +53,7 @@ def test_an_entry_says_what_the_instant_said() -> None:
     assert len(third["stateTransitionTime"]) == 17
 
 
-def test_what_cleaning_needs_stays_whatever_the_bounds_say() -> None:
+def test_commits_that_cleaning_needs_stay_whatever_the_limits() -> None:
     history = History().commits(range(1, 11), "p/f")
     options = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_commits_retained": 6}
     archive(history.table(**options))  # 5 is the earliest retained; 5 after it, and two more
@@ -63,7 +63,7 @@ def test_what_cleaning_needs_stays_whatever_the_bounds_say() -> None:
     assert times(history) == [9, 10]
 
 
-def test_a_savepoint_holds_all_that_comes_after_it_unless_told_otherwise() -> None:
+def test_commits_from_a_savepoint_on_stay_unless_the_options_say_otherwise() -> None:
     history = History().commits(range(1, 10), "p/f")
     history.savepoint(3, {"p": [base("f", 3)]})
     archive(history.table(**FEW))
@@ -74,7 +74,7 @@ def test_a_savepoint_holds_all_that_comes_after_it_unless_told_otherwise() -> No
 
 
 @pytest.mark.parametrize("pending", ["commit.requested", "compaction.requested", "replacecommit.inflight"])
-def test_what_is_not_finished_holds_the_commit_before_it(pending: str) -> None:
+def test_commits_from_the_one_before_a_pending_write_on_stay(pending: str) -> None:
     history = History().commits(range(1, 4), "p/f")
     history.instant(f"{at(4)}.{pending}", b"")
     history.commits(range(5, 12), "p/f")
@@ -82,7 +82,7 @@ def test_what_is_not_finished_holds_the_commit_before_it(pending: str) -> None:
     assert times(history) == [3, *range(5, 12)]
 
 
-def test_delta_commits_that_a_compaction_waits_for_stay() -> None:
+def test_delta_commits_that_the_compaction_trigger_counts_stay() -> None:
     history = History("MERGE_ON_READ")
     for number in range(1, 4):
         history.commit(number, ["p/f"], action="deltacommit")
@@ -109,7 +109,7 @@ def test_a_replace_commit_stays_while_its_file_groups_have_files() -> None:
     assert replaced[-1]["partitionToReplaceFileIds"] == {"p": ["f"]}
 
 
-def test_cleans_and_rollbacks_go_by_their_own_number_and_plans_with_their_commit() -> None:
+def test_cleans_and_rollbacks_have_limits_of_their_own_and_plans_leave_with_their_commit() -> None:
     history = History("MERGE_ON_READ")
     for number in range(1, 9):
         history.commit(number, ["p/f"])
@@ -164,7 +164,7 @@ def alive() -> Iterator[None]:
     CALLS.clear()
 
 
-def test_wherever_it_dies_nothing_is_lost_doubled_or_looks_unfinished() -> None:
+def test_a_run_that_dies_at_any_storage_call_loses_and_doubles_nothing() -> None:
     for calls in range(40):
         history = History().commits(range(1, 8), "p/f")
         history.storage = Dying(history.storage.name)
@@ -196,7 +196,7 @@ def test_wherever_it_dies_nothing_is_lost_doubled_or_looks_unfinished() -> None:
     raise AssertionError("it never got to its end")
 
 
-def test_small_files_are_merged_up_to_a_large_one() -> None:
+def test_small_archive_files_are_merged_back_to_the_last_large_one() -> None:
     history = History()
     small = {"archive_merge_enable": True, "archive_merge_files_batch_size": 3}
     for first in range(1, 30, 3):
@@ -228,7 +228,7 @@ def test_a_merge_of_hudi_that_died_is_finished_or_taken_back() -> None:
     assert read_container(write_container("HoodieMergeArchiveFilePlan", record))["candidate"] == [f"file:{one}"]
 
 
-def test_an_instant_that_cannot_be_read_stops_it_or_stays_behind() -> None:
+def test_an_unreadable_instant_stops_archiving_or_stays_on_the_timeline() -> None:
     history = History().commits((1,), "p/f")
     history.instant(f"{at(2)}.commit", b"torn")
     history.commits(range(3, 9), "p/f")
@@ -241,7 +241,7 @@ def test_an_instant_that_cannot_be_read_stops_it_or_stays_behind() -> None:
     assert times(history) == [2, 6, 7, 8]
 
 
-def test_a_torn_archive_file_is_told_and_nothing_removed() -> None:
+def test_a_torn_archive_file_is_an_error_and_nothing_is_removed() -> None:
     history = History().commits(range(1, 8), "p/f")
     history.storage.write_new("/t/.hoodie/archived/.commits_.archive.4_1-0-1", write_entries([{"version": None}], 1)[:-9])
     with pytest.raises(CorruptFile, match=r"archive\.4"):
@@ -256,7 +256,7 @@ def test_nothing_is_archived_while_the_table_is_restored() -> None:
         archive(history.table(**FEW))
 
 
-def test_the_cost_is_that_of_what_goes() -> None:
+def test_the_cost_is_that_of_the_archived_instants() -> None:
     history = History().commits(range(1, 60), "p/f")
     history.calls()
     archive(history.table(keep_min_commits=49, keep_max_commits=50, cleaner_commits_retained=1))

@@ -1,4 +1,4 @@
-"""Cleaning: what goes and what stays, on tables of names alone."""
+"""Cleaning: which files are deleted and which stay, on tables of names alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(table: TableState, *, due: bool = True) -> list[CleanResult]:
 
 
 def left(history: History) -> list[str]:
-    """The versions that are there, as `file id@number`."""
+    """Return the versions that are there, as `file id@number`."""
     return [f"{n.split('_')[0]}@{int(n.split('_')[2][10:14]) // 100 * 60 + int(n.split('_')[2][12:14])}" for n in _names(history)]
 
 
@@ -39,7 +39,7 @@ def _names(history: History) -> list[str]:
     return [path.rsplit("/", 1)[-1] for path in history.data_files() if path.endswith(".parquet")]
 
 
-def test_commits_that_are_retained_can_be_read_and_one_version_before_them() -> None:
+def test_files_of_retained_commits_stay_and_one_version_before_them() -> None:
     history = History().commits(range(1, 6), "p/f").commit(6, ["p/g"])
     done = run(history.table(**TWO))
     assert left(history) == ["f@4", "f@5", "g@6"]  # 5 is the earliest retained; a reader of it may have begun at 4
@@ -47,7 +47,7 @@ def test_commits_that_are_retained_can_be_read_and_one_version_before_them() -> 
     assert history.instants()[-3:] == [f"{done[0].instant}.clean{end}" for end in ("", ".inflight", ".requested")]
 
 
-def test_what_is_on_the_timeline_is_what_hudi_writes() -> None:
+def test_plan_and_result_on_the_timeline_are_what_hudi_writes() -> None:
     history = History().commits(range(1, 5), "p/f")
     result = run(history.table(**TWO))[0]
     path = f"/t/.hoodie/{result.instant}.clean"
@@ -60,7 +60,7 @@ def test_what_is_on_the_timeline_is_what_hudi_writes() -> None:
     assert (stored.earliest, stored.last_commit) == (at(3), at(4))
 
 
-def test_few_commits_leave_everything() -> None:
+def test_nothing_is_deleted_while_there_are_few_commits() -> None:
     history = History().commits(range(1, 4), "p/f")
     assert run(history.table(cleaner_commits_retained=3)) == []
     assert run(history.table(cleaner_commits_retained=0)) == []
@@ -68,7 +68,7 @@ def test_few_commits_leave_everything() -> None:
     assert len(left(history)) == 3
 
 
-def test_a_write_that_is_not_finished_holds_the_earliest_commit_back() -> None:
+def test_a_pending_write_holds_the_earliest_retained_commit_back() -> None:
     history = History().commits(range(1, 4), "p/f")
     history.instant(f"{at(4)}.commit.requested", b"")
     history.commits(range(5, 9), "p/f")
@@ -77,7 +77,7 @@ def test_a_write_that_is_not_finished_holds_the_earliest_commit_back() -> None:
     assert left(history) == ["f@2", "f@3", "f@5", "f@6", "f@7", "f@8"]
 
 
-def test_the_newest_versions_stay_by_their_number() -> None:
+def test_so_many_newest_versions_stay() -> None:
     history = History().commits(range(1, 6), "p/f").commits(range(6, 8), "p/g")
     done = run(history.table(cleaner_fileversions_retained=2))
     assert left(history) == ["f@4", "f@5", "g@6", "g@7"]
@@ -94,7 +94,7 @@ def test_versions_of_the_last_hours_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     assert run(reload_timeline(history.table(cleaner_hours_retained=0))) == []  # no commit is so young
 
 
-def test_what_a_savepoint_holds_stays_and_goes_when_the_savepoint_is_gone() -> None:
+def test_files_of_a_savepoint_stay_until_the_savepoint_is_deleted() -> None:
     history = History().commits(range(1, 3), "p/f", "q/g").commits(range(3, 7), "q/g")
     history.savepoint(1, {"p": [base("f", 1)], "q": [base("g", 1)]})
     first = run(history.table(**TWO))
@@ -107,7 +107,7 @@ def test_what_a_savepoint_holds_stays_and_goes_when_the_savepoint_is_gone() -> N
     assert left(history) == ["f@2", "g@5", "g@6", "h@7"]
 
 
-def test_when_a_savepoint_is_gone_what_it_held_goes_from_partitions_that_its_commit_did_not_write_to() -> None:
+def test_files_of_a_deleted_savepoint_are_deleted_from_partitions_that_its_commit_did_not_write_to() -> None:
     history = History().commits((1, 2), "p/f", "q/g").commit(3, ["q/g"])
     history.savepoint(3, {"p": [base("f", 2)], "q": [base("g", 3)]})
     history.commits((4, 5), "p/f").commits(range(6, 9), "q/g")
@@ -119,7 +119,7 @@ def test_when_a_savepoint_is_gone_what_it_held_goes_from_partitions_that_its_com
     assert left(history) == ["f@5", "g@6", "g@7", "g@8"]
 
 
-def test_a_savepoint_that_is_gone_makes_a_clean_list_all_partitions_once() -> None:
+def test_after_a_savepoint_is_deleted_one_clean_lists_all_partitions() -> None:
     history = History().commits((1, 2), "p/f").commit(3, ["q/g"]).commit(4, ["r/h"])
     history.savepoint(3, {"p": [base("f", 2)], "q": [base("g", 3)]})
     assert run(history.table(**TWO))[0].files_deleted == 1
@@ -141,7 +141,7 @@ def test_a_damaged_savepoint_stops_cleaning() -> None:
 
 
 @pytest.mark.parametrize("action", ["compaction", "logcompaction"])
-def test_slices_that_a_plan_waits_for_stay(action: str) -> None:
+def test_slices_that_a_pending_plan_names_stay(action: str) -> None:
     history = History("MERGE_ON_READ")
     history.commit(1, ["p/f"], action="deltacommit")
     log = log_file_name("f", at(1), 1, "0-0-0")
@@ -155,7 +155,7 @@ def test_slices_that_a_plan_waits_for_stay(action: str) -> None:
     assert f"p/{log}" in history.data_files()
 
 
-def test_a_clustering_that_is_planned_holds_the_slice_that_it_reads_and_none_before_it() -> None:
+def test_a_pending_clustering_keeps_the_slice_that_it_reads_and_none_before_it() -> None:
     history = History().commits((1, 2, 3), "p/f")
     plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "f", base("f", 3)),)),))
     history.instant(f"{at(4)}.replacecommit.requested", write_clustering(plan, "/t"))
@@ -164,7 +164,7 @@ def test_a_clustering_that_is_planned_holds_the_slice_that_it_reads_and_none_bef
     assert left(history) == ["f@3", "f@5", "f@6"]
 
 
-def test_a_compaction_makes_the_logs_before_it_old_with_their_base_file() -> None:
+def test_after_a_compaction_the_logs_before_it_are_deleted_with_their_base_file() -> None:
     history = History("MERGE_ON_READ").commit(1, ["p/f"], action="deltacommit")
     logs = [
         log_file_name("f", at(1), 1, "0-0-0"),
@@ -179,7 +179,7 @@ def test_a_compaction_makes_the_logs_before_it_old_with_their_base_file() -> Non
     assert done[0].partitions["p"].deleted == tuple(sorted([*logs, base("f", 1)]))
 
 
-def test_replaced_file_groups_go_when_nobody_may_read_them_and_an_empty_partition_too() -> None:
+def test_replaced_file_groups_and_empty_partitions_are_deleted_when_no_query_may_read_them() -> None:
     history = History().commit(1, ["p/f", "q/g"])
     history.commit(2, ["q/n"], action="replacecommit", replaced={"p": ("f",), "q": ("g",)})
     history.commit(3, ["q/n"])
@@ -192,7 +192,7 @@ def test_replaced_file_groups_go_when_nobody_may_read_them_and_an_empty_partitio
     assert history.data_files("/t/p") == []
 
 
-def test_a_partition_that_somebody_writes_to_keeps_its_metafile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_partition_keeps_its_metafile_while_a_write_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History().commit(1, ["p/f"])
     history.commit(2, [], action="replacecommit", replaced={"p": ("f",)}).commits((3, 4), "q/g")
     instant = schedule_clean(history.table(**TWO), due=True)
@@ -239,7 +239,7 @@ def test_a_table_that_only_grows_is_not_listed() -> None:
     assert history.calls("list", "delete") == []
 
 
-def test_partitions_with_files_that_could_not_be_deleted_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_with_files_that_could_not_be_deleted_are_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History().commits(range(1, 6), "p/f", "q/g")
     monkeypatch.setattr(running, "delete_files", lambda task: [[], list(task.names)])
     run(history.table(**TWO))
@@ -250,7 +250,7 @@ def test_partitions_with_files_that_could_not_be_deleted_are_looked_at_again(mon
     assert left(history) == ["f@4", "f@5", "g@4", "g@5", "h@6"]
 
 
-def test_it_deletes_what_it_names_and_lists_no_more_for_ten_thousand_file_groups() -> None:
+def test_a_clean_of_ten_thousand_file_groups_deletes_its_files_and_lists_each_partition_once() -> None:
     history, groups = History(), [f"p/f{n}" for n in range(10_000)]
     for number in (1, 2):
         history.commit(number, groups)
@@ -265,7 +265,7 @@ def test_it_deletes_what_it_names_and_lists_no_more_for_ten_thousand_file_groups
     assert history.calls("list", "delete") == ["/t/p", f"/t/p/{base('f7', 3)}"]
 
 
-def test_many_files_are_deleted_by_tasks_of_spark_and_few_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_deleted_by_spark_tasks_and_few_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
     def make_runner(spark: Any, *, on_driver: bool) -> Runner:
@@ -291,7 +291,7 @@ def test_a_clean_is_due_after_so_many_commits() -> None:
     assert run(table, due=False) == []
 
 
-def test_a_clean_that_died_is_finished_and_files_that_are_gone_do_no_harm() -> None:
+def test_a_clean_that_died_is_finished_although_some_files_are_gone() -> None:
     history = History().commits(range(1, 6), "p/f")
     instant = schedule_clean(history.table(**TWO), due=True)
     assert instant is not None
@@ -314,7 +314,7 @@ def test_a_plan_that_cannot_be_read_is_given_up_and_made_again(content: bytes) -
     assert not any(name.startswith(at(7)) for name in history.instants())
 
 
-def test_a_plan_whose_requested_file_is_torn_is_read_from_the_inflight_one() -> None:
+def test_a_plan_whose_requested_file_is_torn_is_read_from_the_inflight_file() -> None:
     history = History().commits(range(1, 6), "p/f")
     history.instant(f"{at(7)}.clean.requested", b"torn")
     plan = CleanPlan("KEEP_LATEST_COMMITS", {"p": (base("f", 1),)})
@@ -322,7 +322,7 @@ def test_a_plan_whose_requested_file_is_torn_is_read_from_the_inflight_one() -> 
     assert run(history.table(**TWO), due=False)[0].files_deleted == 1
 
 
-def test_a_plan_never_leads_out_of_the_table_or_to_another_kind_of_file() -> None:
+def test_a_plan_deletes_no_file_outside_the_table_and_only_data_files() -> None:
     history = History().commits(range(1, 3), "p/f")
     plan = CleanPlan("KEEP_LATEST_COMMITS", {"p": (".hoodie_partition_metadata", "../.hoodie/hoodie.properties")})
     history.instant(f"{at(7)}.clean.requested", write_clean_plan(plan, "/t"))
@@ -344,14 +344,14 @@ def test_nothing_is_cleaned_while_the_table_is_restored() -> None:
         run(history.table(**TWO))
 
 
-def test_a_damaged_last_clean_says_what_to_do() -> None:
+def test_the_error_of_a_damaged_clean_says_what_to_do() -> None:
     history = History().commits(range(1, 6), "p/f")
     history.instant(f"{at(7)}.clean", b"")
     with pytest.raises(CorruptFile, match="or remove it: the next clean then lists all partitions"):
         run(history.table(**TWO))
 
 
-def test_contradicting_retention_is_refused() -> None:
+def test_contradicting_retention_options_are_refused() -> None:
     given = read_options({"hoodie.keep.min.commits": 30, "hoodie.keep.max.commits": 30})
     with pytest.raises(OptionError, match="must be greater than"):
         check_combinations(given)

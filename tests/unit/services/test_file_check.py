@@ -1,4 +1,4 @@
-"""Files and timeline: what is missing is told, what nobody answers for is told, and nothing else is."""
+"""Files and timeline: missing files and unexplained files are reported, and no others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_old_versions_and_replaced_groups_are_explained_with_services_and_withou
     assert len(history.data_files("/t/p/")) < 5
 
 
-def test_a_file_that_the_newest_state_needs_is_missing_and_an_older_one_is_not(history: History) -> None:
+def test_a_missing_file_is_reported_if_the_newest_state_needs_it_and_not_if_it_is_older(history: History) -> None:
     for group, number in (("p/a-0", 2), ("q/b-0", 3)):  # old; and replaced
         folder, _, file_id = group.partition("/")
         history.storage.delete(f"/t/{folder}/{base(file_id, number)}")
@@ -53,7 +53,7 @@ def test_a_file_that_the_newest_state_needs_is_missing_and_an_older_one_is_not(h
     }
 
 
-def test_files_that_nobody_made_are_told_and_those_of_a_write_under_way_are_not(history: History) -> None:
+def test_files_of_no_instant_are_reported_and_files_of_a_pending_write_are_not(history: History) -> None:
     history.file(f"p/{base('z-0', 9)}")
     history.file(f"p/{base('y-0', 2)}")
     found = problems(history)
@@ -65,7 +65,7 @@ def test_files_that_nobody_made_are_told_and_those_of_a_write_under_way_are_not(
     history.storage.write_new("/t/p/.something.crc", b"")  # no data file
 
 
-def test_what_a_savepoint_holds_is_needed(history: History) -> None:
+def test_files_of_a_savepoint_are_needed(history: History) -> None:
     history.savepoint(1, {"p": [base("a-0", 1)], "q": []})
     assert problems(history) == {}
     history.storage.delete(f"/t/p/{base('a-0', 1)}")
@@ -81,36 +81,36 @@ def logged(path: Path, *, named: bool = True) -> HandMade:
     return made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).instant(2, stats=(second,) if named else ())
 
 
-def wrong(made: HandMade) -> dict[str, str]:
+def file_problems(made: HandMade) -> dict[str, str]:
     return {one.path.rpartition("/")[2]: one.problem for one in check_files(open_table(str(made.path)))}
 
 
 def test_log_files_are_explained_by_commits_or_by_their_blocks(tmp_path: Path) -> None:
-    assert wrong(logged(tmp_path / "named")) == {}
+    assert file_problems(logged(tmp_path / "named")) == {}
     made = logged(tmp_path / "unnamed", named=False)
-    assert wrong(made) == {}
+    assert file_problems(made) == {}
     third = log_file_name("x-0", made_at(1), 2, "0-0-0")
     made.log(1, "x", 2, made.rows(3, "x", ("a", "x", 3, 3.0)))
-    assert wrong(made) == {
+    assert file_problems(made) == {
         third: f"instant {made_at(3)}, which wrote to it, is not on the timeline, and no rollback took it back"
     }
     made.log(1, "x", 3, encode_rollback_block(instant=made_at(4), target_instant=made_at(3)))
-    assert wrong(made) == {}
+    assert file_problems(made) == {}
     made.log(5, "x", 1, made.rows(2, "x", ("a", "x", 3, 3.0)))
-    assert list(wrong(made)) == [log_file_name("x-0", made_at(5), 1, "0-0-0")]
+    assert list(file_problems(made)) == [log_file_name("x-0", made_at(5), 1, "0-0-0")]
 
 
-def test_log_files_and_what_plans_name_are_needed(tmp_path: Path) -> None:
+def test_log_files_and_files_that_plans_name_are_needed(tmp_path: Path) -> None:
     made = logged(tmp_path / "t")
     log, old = log_file_name("x-0", made_at(1), 1, "0-0-0"), f"x-0_0-0-0_{made_at(1)}.parquet"
     (made.path / "x" / log).rename(made.path / "kept")
-    assert "commit" in wrong(made)[log]
+    assert "commit" in file_problems(made)[log]
     (made.path / "kept").rename(made.path / "x" / log)
     stat = WriteStat("x-0", "x", f"x/x-0_0-0-0_{made_at(3)}.parquet", prev_commit=made_at(1))
     made.base(3, "x", ("a", "x", 2, 2.0)).instant(3, "commit", stats=(stat,), compacted=True)
     (made.path / "x" / log).unlink()
     (made.path / "x" / old).unlink()
-    assert wrong(made) == {}
+    assert file_problems(made) == {}
     plan = CompactionPlan((CompactionOperation("x", "x-0", made_at(3), stat.path.rpartition("/")[2], ("gone",)),))  # type: ignore[union-attr]
     (made.path / ".hoodie" / f"{made_at(4)}.compaction.requested").write_bytes(write_plan(plan))
-    assert wrong(made) == {"gone": f"is missing: plan {made_at(4)} names it"}
+    assert file_problems(made) == {"gone": f"is missing: plan {made_at(4)} names it"}

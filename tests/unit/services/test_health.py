@@ -1,4 +1,4 @@
-"""What the health of a table says, and when it asks for something to be done."""
+"""The health of a table: its numbers, and when they come with a suggestion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_small_young_table_is_fine() -> None:
     }
 
 
-def test_each_number_that_is_bad_comes_with_what_to_do() -> None:
+def test_each_bad_number_comes_with_a_suggestion() -> None:
     history = History("MERGE_ON_READ").commits(range(1, 30), *(f"p/{n}-0" for n in range(12)))
     history.file(f"p/{log_file_name('1-0', at(29), 1, '0-0-0')}", b"x" * 100)
     history.instant(f"{at(40)}.deltacommit.requested", b"")
@@ -55,7 +55,7 @@ def test_each_number_that_is_bad_comes_with_what_to_do() -> None:
     assert (found["days since the last clean"].value, found["days since the last clean"].is_fine) == ("29", False)
 
 
-def test_a_clustering_that_waits_is_told_with_what_to_do() -> None:
+def test_a_pending_clustering_is_reported_with_a_suggestion() -> None:
     history = History().commit(1, ["p/a"])
     plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "a", "a_0-0-0_1.parquet"),)),))
     history.instant(f"{at(2)}.replacecommit.requested", write_clustering(plan, "/t"))

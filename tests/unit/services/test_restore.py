@@ -1,4 +1,4 @@
-"""Savepoints and restores on tables in memory: which files are held, which go, and what is refused."""
+"""Savepoints and restores on tables in memory: which files are held, which are deleted, and what is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def block(number: int) -> bytes:
     return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: at(number)}, b"")
 
 
-def test_a_savepoint_holds_the_files_that_a_reader_of_the_commit_needs() -> None:
+def test_a_savepoint_holds_the_files_that_a_query_as_of_the_commit_reads() -> None:
     history = History().commits((1, 2), f"a/{G}", f"b/{H}")
     history.commit(3, [f"a/{G}"])
     made = create_savepoint(history.table(), at(2), user="me", comment="why")
@@ -49,7 +49,7 @@ def test_a_savepoint_holds_the_files_that_a_reader_of_the_commit_needs() -> None
     assert create_savepoint(history.table()).instant == at(3)
 
 
-def test_a_savepoint_and_a_clean_planned_at_the_same_moment_do_not_hurt_each_other() -> None:
+def test_of_a_savepoint_and_a_clean_planned_at_the_same_moment_one_steps_back() -> None:
     history = History().commits(range(1, 6), f"a/{G}")
     table = history.table(cleaner_commits_retained=2)
     planned = schedule_clean(table)
@@ -88,7 +88,7 @@ def test_a_restore_removes_later_instants_newest_first_and_their_files() -> None
     assert go_back(history.table(), 2).plan.instants == ()
 
 
-def test_a_log_file_goes_if_all_in_it_is_later_and_is_taken_back_in_part_if_not() -> None:
+def test_a_log_file_of_later_blocks_is_deleted_and_in_a_mixed_one_the_later_blocks_are_taken_back() -> None:
     history = History("MERGE_ON_READ").commit(1, [f"a/{G}"], action="deltacommit")
     for number in (2, 3, 4):
         history.commit(number, [], action="deltacommit")
@@ -108,7 +108,7 @@ def test_a_log_file_goes_if_all_in_it_is_later_and_is_taken_back_in_part_if_not(
 
 
 @pytest.mark.parametrize("content", [b"", b"Obj", b"not avro at all"])
-def test_a_torn_plan_that_was_not_begun_goes_and_one_that_was_stops_the_restore(content: bytes) -> None:
+def test_a_torn_plan_is_deleted_if_it_was_not_begun_and_an_error_if_it_was(content: bytes) -> None:
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     history.instant(f"{at(3)}.restore.requested", content)
@@ -119,7 +119,7 @@ def test_a_torn_plan_that_was_not_begun_goes_and_one_that_was_stops_the_restore(
         go_back(history.table(), 1)
 
 
-def test_a_plan_that_was_asked_for_twice_does_not_stay() -> None:
+def test_a_restore_removes_the_requested_restores_of_other_processes() -> None:
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     plan = plan_restore(history.table(), at(1))
@@ -129,7 +129,7 @@ def test_a_plan_that_was_asked_for_twice_does_not_stay() -> None:
     assert (done.instant, load_timeline(history.storage, "/t").pending) == (at(3), ())
 
 
-def test_a_write_that_a_plan_does_not_know_of_keeps_it_from_being_run() -> None:
+def test_a_plan_that_misses_a_later_write_is_not_run() -> None:
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     history.instant(f"{at(3)}.restore.requested", write_restore_plan(RestorePlan(at(1))))
@@ -151,7 +151,7 @@ def test_a_restore_past_the_archive_is_refused() -> None:
         create_savepoint(history.table(), at(2))
 
 
-def test_nothing_is_cleaned_archived_or_saved_while_a_restore_is_not_finished() -> None:
+def test_nothing_is_cleaned_archived_or_savepointed_while_a_restore_is_pending() -> None:
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     history.instant(f"{at(3)}.restore.requested", b"")
@@ -160,7 +160,7 @@ def test_nothing_is_cleaned_archived_or_saved_while_a_restore_is_not_finished() 
             refused(history.table())
 
 
-def test_a_write_that_begins_while_the_plan_is_made_keeps_the_restore_from_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_does_not_begin_if_a_write_began_while_it_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History().commits((1, 2), f"a/{G}")
     create_savepoint(history.table(), at(1))
     monkeypatch.setattr("penstock.services.restore.plan_restore", lambda table, to: RestorePlan(to))
@@ -170,7 +170,7 @@ def test_a_write_that_begins_while_the_plan_is_made_keeps_the_restore_from_begin
     assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
 
 
-def test_a_commit_is_savepointed_although_a_group_was_cleaned_that_an_archived_commit_had_replaced() -> None:
+def test_a_savepoint_does_not_need_a_cleaned_group_that_an_archived_commit_replaced() -> None:
     history = History().commit(1, ["p/a-0", "q/b-0"]).commit(2, ["p/c-0"], action="replacecommit", replaced={"p": ("a-0",)})
     history.commits(range(3, 6), "q/b-0")
     keep = {"cleaner_commits_retained": 1, "keep_min_commits": 2, "keep_max_commits": 3}
@@ -181,7 +181,7 @@ def test_a_commit_is_savepointed_although_a_group_was_cleaned_that_an_archived_c
     assert create_savepoint(history.table()).files == {"p": (base("c-0", 2),), "q": (base("b-0", 5),)}
 
 
-def test_what_was_cleaned_before_a_restore_undid_it_is_not_missed_by_later_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_commits_do_not_need_cleaned_files_of_writes_that_a_restore_took_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "local_now", lambda: datetime(2024, 1, 1, 0, 0, 10))  # of the clean, and of the restore
     history = History().commits((1, 2), f"a/{G}", f"b/{H}")
     create_savepoint(history.table(), at(2))
@@ -195,7 +195,7 @@ def test_what_was_cleaned_before_a_restore_undid_it_is_not_missed_by_later_commi
     assert roll_back_to(history.table(), at(21))
 
 
-def test_a_write_that_a_clustering_is_to_read_is_not_rolled_back_before_its_plan_is_gone() -> None:
+def test_a_write_that_a_pending_clustering_reads_is_not_rolled_back() -> None:
     history = History("MERGE_ON_READ").commits((1,), f"a/{G}").commit(2, [f"a/{G}", f"b/{H}"], action="deltacommit")
     clustering = ClusteringPlan((ClusteringGroup((ClusteringSlice("b", H, base(H, 2)),)),))
     history.instant(f"{at(3)}.replacecommit.requested", write_clustering(clustering, "/t"))

@@ -1,4 +1,4 @@
-"""Which partitions are old enough to go."""
+"""Partitions with a time to live: which have expired, and their deletion concurrently with writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = datetime(2024, 1, 11, 0, 0, 30)  # ten days after at(30)
 DAYS = "partition_ttl_strategy_days_retain"
 
 
-def test_a_partition_goes_when_its_newest_write_is_older_than_its_days() -> None:
+def test_a_partition_expires_when_its_newest_slice_is_older_than_the_days() -> None:
     history = History().commit(1, ["old/g-0", "kept/g-1"]).commit(40, ["kept/g-1"])
     assert expired_partitions(history.table(**{DAYS: 10}), NOW) == ["old"]
     assert expired_partitions(history.table(**{DAYS: 11}), NOW) == []
@@ -36,7 +36,7 @@ def test_a_partition_goes_when_its_newest_write_is_older_than_its_days() -> None
     assert expired_partitions(history.table(**chosen), NOW) == ["old"]
 
 
-def test_a_partition_may_be_counted_from_the_write_that_made_it() -> None:
+def test_the_age_of_a_partition_may_count_from_the_write_that_made_it() -> None:
     history = History().commit(1, ["p/g-0"]).commit(40, ["p/g-0"])
     history.storage.replace("/t/p/.hoodie_partition_metadata", f"commitTime={at(1)}\npartitionDepth=1\n".encode())
     by_creation = {DAYS: 10, "partition_ttl_management_strategy_type": "KEEP_BY_CREATION_TIME"}
@@ -44,7 +44,7 @@ def test_a_partition_may_be_counted_from_the_write_that_made_it() -> None:
     assert expired_partitions(history.table(**{DAYS: 10}), NOW) == []
 
 
-def test_logs_written_lately_keep_a_partition() -> None:
+def test_a_partition_with_new_log_files_does_not_expire() -> None:
     history = History("MERGE_ON_READ").commit(1, ["p/g-0", "q/g-1"], action="deltacommit")
     for path, group in (("p", "g-0"), ("q", "g-1")):
         history.file(f"{path}/{log_file_name(group, at(1), 1, '0-0-0')}")
@@ -54,7 +54,7 @@ def test_logs_written_lately_keep_a_partition() -> None:
     assert expired_partitions(history.table(**{DAYS: 10}), NOW) == ["q"]
 
 
-def test_old_partitions_go_by_one_replace_commit() -> None:
+def test_expired_partitions_are_deleted_by_one_replace_commit() -> None:
     history = History().commit(1, ["old/g-0", "older/g-1"])
     table = history.table(**{DAYS: 10})
     done = expire_partitions(table, Stages("", "off"))
@@ -66,7 +66,7 @@ def test_old_partitions_go_by_one_replace_commit() -> None:
     assert expire_partitions(table, Stages("", "off")) is None
 
 
-def test_nothing_goes_while_somebody_may_be_writing_to_it() -> None:
+def test_no_partition_is_deleted_while_a_write_is_pending() -> None:
     history = History().commit(1, ["old/g-0"])
     table, quiet = history.table(**{DAYS: 10}), Stages("", "off")
     writing = f"/t/.hoodie/{at(40)}.commit.requested"
@@ -91,7 +91,7 @@ def test_nothing_goes_while_somebody_may_be_writing_to_it() -> None:
     assert [i.file_name for i in history.table().timeline.instants] == [f"{at(1)}.commit", f"{at(41)}.commit.requested"]
 
 
-def test_nothing_goes_if_a_write_was_finished_while_the_partitions_were_looked_at() -> None:
+def test_no_partition_is_deleted_if_a_write_completed_while_they_were_listed() -> None:
     history = History().commit(1, ["old/g-0"])
 
     class Finishes(type(history.storage)):  # type: ignore[misc]
@@ -109,7 +109,7 @@ def test_nothing_goes_if_a_write_was_finished_while_the_partitions_were_looked_a
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_write_that_began_after_the_last_look_gives_way_to_partitions_that_go(first: bool) -> None:
+def test_a_write_that_began_after_the_last_check_conflicts_with_the_deletion(first: bool) -> None:
     history = History().commit(1, ["old/g-0"])
     stat = WriteStat("g-0", "old", f"old/{base_file_name('g-0', '0-0-0', at(41))}", prev_commit=at(1))
 
@@ -134,7 +134,7 @@ def test_a_write_that_began_after_the_last_look_gives_way_to_partitions_that_go(
     assert (newest.is_completed, newest.action) == (True, Action.REPLACE_COMMIT)
 
 
-def test_a_java_class_cannot_decide_and_days_are_numbers() -> None:
+def test_a_java_strategy_and_days_that_are_no_number_are_refused() -> None:
     with pytest.raises(OptionError, match=r"hoodie\.partition\.ttl\.management\.strategy\.type"):
         read_options({"hoodie.partition.ttl.strategy.class": "com.example.Mine"})
     with pytest.raises(OptionError, match="days"):

@@ -36,7 +36,7 @@ class EntriesNoted(NotedStorage):
 
 
 def serve(history: History, numbers: Sequence[int], groups: Callable[[int], list[str]]) -> Counter[str]:
-    """Commits, each with what follows it; gives how often storage was asked for what, commits themselves left out."""
+    """Make commits, each followed by a clean and an archiving. Return the number of storage calls of both, by kind."""
     found: Counter[str] = Counter()
     for number in numbers:
         history.commit(number, groups(number))
@@ -67,7 +67,7 @@ def test_what_follows_a_commit_costs_the_same_after_hundreds_of_them(name: str) 
     assert len(table.timeline.instants) < 20
 
 
-def test_a_clean_that_deletes_nothing_stands_on_the_timeline_now_and_then_so_that_partitions_are_not_listed_again() -> None:
+def test_an_empty_clean_is_kept_now_and_then_so_that_partitions_are_not_listed_again() -> None:
     history = History()
     serve(history, range(1, 100), HISTORIES["a new partition each time"])
     cleans = [name for name in history.instants() if name.endswith(".clean")]
