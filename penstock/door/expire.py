@@ -2,7 +2,7 @@
 
 A concurrent write may be about to change rows of such a partition, and its changes would be lost with the file groups. So
 partitions are not deleted while a write is pending, or if one completed since the partitions were listed; the next run tries
-again. A write that begins after the last check finds the inflight file, which names the file groups, and gives way
+again. A write that begins after the last check finds the inflight file, which names the file groups, and raises WriteConflict
 (`commit/conflicts.py`).
 """
 

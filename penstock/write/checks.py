@@ -78,7 +78,7 @@ def check_buckets_can_be_replaced(write: WriteContext) -> None:
     """Raise Unsupported if an overwrite cannot replace the file groups of buckets."""
     if isinstance(write.index.buckets, HashRings):
         raise Unsupported(
-            f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING gives a bucket one file group for good, so {write.settings.operation} "
+            f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING assigns a bucket one file group for good, so {write.settings.operation} "
             "cannot put another in its place; delete the rows and insert the new ones"
         )
 
