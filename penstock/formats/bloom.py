@@ -1,10 +1,10 @@
 """Bloom filters of base files, bit for bit as Hudi builds them.
 
-A base file carries in its footer a filter over its record keys, as Base64 text beside a type code. Two kinds exist:
-``SIMPLE`` is one bit vector; ``DYNAMIC_V0`` is a list of such rows that grows with the keys up to a bound.
+The footer of a base file holds a filter over the file's record keys, as Base64 text with a type code. A `SIMPLE` filter is one
+bit vector, called a row. A `DYNAMIC_V0` filter is a list of rows that grows with the keys up to a bound.
 
-Kernel: Arrow keys in, text out. Everything works on columns of keys; adding keys in any number of batches gives the
-same bits as adding them one by one in order. Memory is bounded by the rows, one block of keys and a few unpacked rows.
+Kernel: Arrow arrays of keys in, text out. Adding keys in batches of any size sets the same bits as adding them one by one in
+order. Memory is bounded by the rows, one block of keys and a few unpacked rows.
 """
 
 from __future__ import annotations
@@ -17,35 +17,47 @@ import struct
 import numpy as np
 
 from penstock.errors import CorruptFile, OptionError, Unsupported
-from penstock.formats.murmur import Block, Bools, Bytes, Keys, Rounds, Span, spans
+from penstock.formats.murmur import Block, Bools, Bytes, Keys, Rounds, Span, key_spans
 
 SIMPLE = "SIMPLE"
 DYNAMIC = "DYNAMIC_V0"
-MAX_ENTRIES_DEFAULT = 100_000  # hoodie.bloom.index.filter.dynamic.max.entries; a stored filter does not say its own
-_MURMUR = 1  # hash type on disk
+#: The default of hoodie.bloom.index.filter.dynamic.max.entries. A stored filter does not hold its bound.
+MAX_ENTRIES_DEFAULT = 100_000
+#: Hash type and version as Hadoop's `BloomFilter`, which Hudi copied, writes them.
+_MURMUR = 1
 _VERSION = -1
 _HEADER = struct.Struct(">iibi")  # version, hashes, hash type, bits
 _GROWTH = struct.Struct(">iii")  # keys per row, keys in the last row, rows
-#: Unpacked rows that are held at once, but one of any size.
-_OPEN_BYTES = 1 << 24
+#: The most bytes of unpacked rows that are held at once. One row may be larger.
+_UNPACKED_BYTES = 1 << 24
 
 
 class BloomFilter:
-    """A set of record keys that may answer yes by mistake, never no."""
+    """A filter over record keys: `might_contain` may be True for a key that was not added, but is never False for one that was.
+
+    Base class of the two types. `bits` is the size of a row, `hashes` the number of bits that are set for each key.
+    """
 
     type_code: str
 
     def __init__(self, *, bits: int, hashes: int, rows: list[Bytes]) -> None:
-        self.bits, self.hashes = bits, hashes
-        self._rows = rows  # packed, bit i in byte i // 8 at mask 1 << i % 8
-        self._open: dict[int, Bytes] = {}  # rows that are written to: one byte per bit
+        self.bits = bits
+        self.hashes = hashes
+        #: Packed rows: bit i is in byte i // 8 at mask 1 << i % 8.
+        self._rows = rows
+        #: Unpacked rows with one byte per bit, by row number. Keys are added to unpacked rows: numpy cannot set single bits.
+        self._unpacked: dict[int, Bytes] = {}
 
     @staticmethod
     def create(kind: str, entries: int, error_rate: float, max_entries: int) -> BloomFilter:
-        """An empty filter of this kind for `entries` keys (per row), and `max_entries` in all for the dynamic kind.
+        """Return an empty filter of this type.
+
+        Args:
+            entries: the number of keys that a row is sized for.
+            max_entries: the number of keys up to which a dynamic filter adds rows.
 
         Raises:
-            OptionError: the kind is unknown or the sizes make no filter.
+            OptionError: the type is unknown, or the sizes are out of range.
         """
         bits, hashes = size_filter(entries, error_rate)
         if kind == SIMPLE:
@@ -57,90 +69,102 @@ class BloomFilter:
         raise OptionError(f"hoodie.bloom.index.filter.type is {kind!r}; use {SIMPLE} or {DYNAMIC}")
 
     def add(self, keys: Keys) -> None:
-        """All of `keys` are in the filter, in their order.
+        """Add all keys, in their order.
 
         Raises:
-            RecordKeyError: a key is null or empty; nothing was added.
+            RecordKeyError: a key is null or empty. No key was added.
         """
         raise NotImplementedError
 
     def might_contain(self, keys: Keys) -> Bools:
-        """True where the key may have been added, False where it was certainly not.
+        """Return True for each key that may have been added, False for each that was not.
 
         Raises:
             RecordKeyError: a key is null or empty.
         """
-        self._close()
-        answers = [self._ask(block) for span in spans(keys) for block in span.blocks()]
-        return np.concatenate(answers) if answers else np.zeros(0, np.bool_)
+        self._pack_rows()
+        answers = [np.zeros(0, np.bool_)]
+        for span in key_spans(keys):
+            for block in span.blocks():
+                answers.append(self._look_up(block))
+        return np.concatenate(answers)
 
     def to_text(self) -> str:
-        """The filter as it stands in a base file's footer."""
+        """Return the filter as a base file's footer holds it."""
         raise NotImplementedError
 
-    def _fill(self, row: int, span: Span) -> None:
-        """Put the keys of `span` into one row."""
+    def _add_to_row(self, row: int, span: Span) -> None:
+        """Set the bits of the span's keys in one row."""
         if len(span) == 0:
             return
-        cells, bits = self._unpacked(row), np.array(self.bits, np.uint32)
+        cells = self._unpack_row(row)
+        bits = np.array(self.bits, np.uint32)
         for block in span.blocks():
             rounds = Rounds(block)
             for _ in range(self.hashes):
                 cells[rounds.next_positions(bits)] = 1
 
-    def _ask(self, block: Block) -> Bools:
-        """Which keys of the block are in any row; keys that no row can hold any more leave the block early."""
+    def _look_up(self, block: Block) -> Bools:
+        """Return which keys of the block may be in a row.
+
+        Keys that are in no row leave the block as soon as half of the keys can leave: most are known after a few hashes.
+        """
         answer = np.zeros(len(block), np.bool_)
-        places = np.arange(len(block)) if block.order is None else block.order
-        held = np.ones((len(self._rows), len(block)), np.bool_)
-        rounds, size = Rounds(block), np.array(self.bits, np.uint32)
+        key_numbers = np.arange(len(block)) if block.order is None else block.order
+        in_row = np.ones((len(self._rows), len(block)), np.bool_)  # by row and key: all bits so far are set
+        rounds = Rounds(block)
+        row_bits = np.array(self.bits, np.uint32)
         for _ in range(self.hashes):
-            positions = rounds.next_positions(size)
-            byte, shift = positions >> 3, (positions & 7).astype(np.uint8)
-            for row, bits in zip(held, self._rows, strict=True):
-                row &= ((bits[byte] >> shift) & 1).astype(np.bool_)
-            alive = np.asarray(held.any(axis=0))
-            if 2 * np.count_nonzero(alive) < len(alive):
-                if not alive.any():
+            positions = rounds.next_positions(row_bits)
+            byte = positions >> 3
+            shift = (positions & 7).astype(np.uint8)
+            for row_answer, row in zip(in_row, self._rows, strict=True):
+                row_answer &= ((row[byte] >> shift) & 1).astype(np.bool_)
+            in_any_row = np.asarray(in_row.any(axis=0))
+            if 2 * np.count_nonzero(in_any_row) < len(in_any_row):
+                if not in_any_row.any():
                     return answer
-                rounds, places, held = rounds.only(alive), places[alive], held[:, alive]
-        answer[places] = held.any(axis=0)
+                rounds = rounds.only(in_any_row)
+                key_numbers = key_numbers[in_any_row]
+                in_row = in_row[:, in_any_row]
+        answer[key_numbers] = in_row.any(axis=0)
         return answer
 
-    def _unpacked(self, row: int) -> Bytes:
-        """The row as one byte per bit, to be written to."""
-        if row not in self._open:
-            if (len(self._open) + 1) * self.bits > _OPEN_BYTES:
-                self._close()
-            self._open[row] = np.unpackbits(self._rows[row], count=self.bits, bitorder="little")
-        return self._open[row]
+    def _unpack_row(self, row: int) -> Bytes:
+        """Return the row with one byte per bit, to be written to."""
+        if row not in self._unpacked:
+            if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
+                self._pack_rows()
+            self._unpacked[row] = np.unpackbits(self._rows[row], count=self.bits, bitorder="little")
+        return self._unpacked[row]
 
-    def _close(self) -> None:
-        for row, cells in self._open.items():
+    def _pack_rows(self) -> None:
+        for row, cells in self._unpacked.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
-        self._open = {}
+        self._unpacked = {}
 
     def _row_bytes(self) -> list[bytes]:
-        self._close()
+        """Return each row as Hudi stores it, with its header."""
+        self._pack_rows()
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         return [head + row.tobytes() for row in self._rows]
 
 
 class SimpleBloomFilter(BloomFilter):
-    """One row of a fixed size; more keys than planned only make it answer yes more often."""
+    """One row of a fixed size. With more keys than it is sized for, it has more false positives."""
 
     type_code = SIMPLE
 
     def add(self, keys: Keys) -> None:
-        for span in spans(keys):
-            self._fill(0, span)
+        for span in key_spans(keys):
+            self._add_to_row(0, span)
 
     def to_text(self) -> str:
         return base64.b64encode(self._row_bytes()[0]).decode("ascii")
 
 
 class DynamicBloomFilter(BloomFilter):
-    """Rows of `row_entries` keys each, up to `max_entries` in all; beyond that the rows take turns."""
+    """Rows of `row_entries` keys each, up to `max_entries` keys in all. Later keys go to the existing rows in turn."""
 
     type_code = DYNAMIC
 
@@ -148,38 +172,48 @@ class DynamicBloomFilter(BloomFilter):
         self, *, bits: int, hashes: int, rows: list[Bytes], row_entries: int, max_entries: int, in_last_row: int = 0
     ) -> None:
         super().__init__(bits=bits, hashes=hashes, rows=rows)
-        self.row_entries, self.max_entries, self.in_last_row = row_entries, max_entries, in_last_row
+        self.row_entries = row_entries
+        self.max_entries = max_entries
+        #: The number of keys in the last row. It goes beyond `row_entries` when keys overflow, as in Hudi.
+        self.in_last_row = in_last_row
 
     def add(self, keys: Keys) -> None:
-        for span in spans(keys):
-            rest = self._grow(span)
+        for span in key_spans(keys):
+            rest = self._fill_rows(span)
             if len(rest):
-                self._overflow(rest)
+                self._add_overflow(rest)
 
-    def _grow(self, span: Span) -> Span:
-        """Fill the last row, then new ones while the bound allows; gives the keys that found no room."""
+    def _fill_rows(self, span: Span) -> Span:
+        """Fill the last row and then new rows, up to the bound. Return the keys that are left."""
         while len(span) and self.in_last_row <= self.row_entries:
             room = self.row_entries - self.in_last_row
             if room == 0:
                 if len(self._rows) * self.row_entries >= self.max_entries:
                     break
                 self._rows.append(_empty_row(self.bits))
-                self.in_last_row, room = 0, self.row_entries
-            head, span = span[:room], span[room:]
-            self._fill(len(self._rows) - 1, head)
+                self.in_last_row = 0
+                room = self.row_entries
+            head = span[:room]
+            span = span[room:]
+            self._add_to_row(len(self._rows) - 1, head)
             self.in_last_row += len(head)
         return span
 
-    def _overflow(self, span: Span) -> None:
-        """Deal the keys out: the very first one too many goes to row 0, all later ones to rows 0, 1, 2, ... in turn."""
-        rows, seen = len(self._rows), self.in_last_row - self.row_entries
+    def _add_overflow(self, span: Span) -> None:
+        """Add keys beyond the bound as Hudi does: the first one to row 0, and all later ones to rows 0, 1, 2, ... in turn.
+
+        So row 0 gets the first two of them.
+        """
+        row_count = len(self._rows)
+        overflowed = self.in_last_row - self.row_entries
         self.in_last_row += len(span)
-        if seen == 0:
-            self._fill(0, span[:1])
-            span, seen = span[1:], 1
-        turn = (seen - 1) % rows  # the row of the span's first key
-        for row in range(rows):
-            self._fill(row, span[(row - turn) % rows :: rows])
+        if overflowed == 0:
+            self._add_to_row(0, span[:1])
+            span = span[1:]
+            overflowed = 1
+        first_row = (overflowed - 1) % row_count  # the row of the span's first key
+        for row in range(row_count):
+            self._add_to_row(row, span[(row - first_row) % row_count :: row_count])
 
     def to_text(self) -> str:
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
@@ -188,13 +222,13 @@ class DynamicBloomFilter(BloomFilter):
 
 
 def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_DEFAULT) -> BloomFilter:
-    """The filter of a base file's footer; without a type code it is a simple one. It can be added to.
+    """Return the filter of a base file's footer. Keys can be added to it. Without a type code the filter is a simple one.
 
-    The stored form does not hold the bound of a dynamic filter, so `max_entries` says it.
+    The stored form does not hold the bound of a dynamic filter: `max_entries` sets it.
 
     Raises:
-        CorruptFile: the text is not such a filter.
-        Unsupported: the kind or the hash is one that Penstock does not know.
+        CorruptFile: the text is not a filter of this type.
+        Unsupported: the type or the hash is unknown.
     """
     if type_code not in (None, SIMPLE, DYNAMIC):
         raise Unsupported(f"bloom filter of type {type_code!r}; known are {SIMPLE} and {DYNAMIC}")
@@ -214,7 +248,11 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Bits and hashes of a filter that holds `entries` keys and errs for at most `error_rate` of the others."""
+    """Return the bits and hashes of a row that holds `entries` keys with a rate of false positives of `error_rate`.
+
+    Raises:
+        OptionError: a value is out of range, or the row would be too large.
+    """
     if entries < 1:
         raise OptionError(f"hoodie.index.bloom.num_entries is {entries}; it must be at least 1")
     if not 0.0 < error_rate < 1.0:
@@ -233,7 +271,7 @@ def _empty_row(bits: int) -> Bytes:
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Bits, hashes, and where the header ends."""
+    """Return the bits and hashes of a header, and the offset behind it."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hashes < 1 or bits < 1:
         raise ValueError(f"version {version}, {hashes} hashes, {bits} bits")
@@ -243,7 +281,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """A row's packed bits, and where they end."""
+    """Return the packed bits of a row, and the offset behind them."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")

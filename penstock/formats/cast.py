@@ -1,4 +1,7 @@
-"""Rows of an older or wider file, in the schema the table has now. A kernel: Arrow tables in and out."""
+"""Casts the rows of a file to another schema: the current schema of the table, or the columns of a query.
+
+Kernel: Arrow tables in and out. Columns and nested fields are matched by name.
+"""
 
 from __future__ import annotations
 
@@ -9,71 +12,92 @@ from penstock.errors import SchemaError
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table's columns by name, in the schema's order and types; nulls where it has no such column."""
+    """Return the table with the columns, order and types of the schema. Columns that the table does not have are null.
+
+    Raises:
+        SchemaError: a column cannot be cast without loss.
+    """
     if table.schema.equals(schema):
         return table
-    columns = [_column(table, field) for field in schema]
+    columns = [_cast_column(table, field) for field in schema]
     return pa.table(columns, schema=schema)
 
 
-def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
     if column.type.equals(field.type):
         return column
     try:
-        if _same_shape(column.type, field.type):
+        if _has_same_shape(column.type, field.type):
             return _cast(column, field.type)
-        return _nested(column.combine_chunks(), field.type)
+        return _rebuild(column.combine_chunks(), field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         raise SchemaError(f"column {field.name!r} is stored as {column.type} and cannot become {field.type}: {e}") from e
 
 
-def _same_shape(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether nested fields agree by name and order, and none may be null only in the old, so that a plain cast does what is
-    meant."""
+def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether Arrow's own cast is correct for nested types.
+
+    Arrow casts structs by position and does not check for nulls. So the fields must have the same names in the same order, and no
+    field may be nullable in the old type only.
+    """
     if pa.types.is_struct(new):
-        return (
-            pa.types.is_struct(old)
-            and [f.name for f in old] == [f.name for f in new]
-            and all((n.nullable or not o.nullable) and _same_shape(o.type, n.type) for o, n in zip(old, new, strict=True))
-        )
+        if not pa.types.is_struct(old) or [field.name for field in old] != [field.name for field in new]:
+            return False
+        for old_field, new_field in zip(old, new, strict=True):
+            if old_field.nullable and not new_field.nullable:
+                return False
+            if not _has_same_shape(old_field.type, new_field.type):
+                return False
+        return True
     if pa.types.is_map(new):
-        return pa.types.is_map(old) and _same_shape(old.item_type, new.item_type)
+        return pa.types.is_map(old) and _has_same_shape(old.item_type, new.item_type)
     if pa.types.is_list(new):
-        return pa.types.is_list(old) and _same_shape(old.value_type, new.value_type)
+        return pa.types.is_list(old) and _has_same_shape(old.value_type, new.value_type)
     return not pa.types.is_nested(old)
 
 
-def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Rebuild a nested array field by field, matched by name."""
+def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a nested array with another type, rebuilt field by field."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type.equals(kind):
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        have = {f.name: i for i, f in enumerate(array.type)}
-        children = [_nested(array.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(array), f.type) for f in kind]
-        for field, child in zip(kind, children, strict=True):
-            if not field.nullable and pc.any(pc.and_(pc.is_valid(array), pc.is_null(child))).as_py():
-                raise pa.ArrowInvalid(f"field {field.name!r} holds null, which its schema does not allow")
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=pc.is_null(array))
+        return _rebuild_struct(array, kind)
     if pa.types.is_map(kind) and pa.types.is_map(array.type):
-        keys, items = _nested(array.keys, kind.key_type), _nested(array.items, kind.item_type)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind)
+        keys = _rebuild(array.keys, kind.key_type)
+        items = _rebuild(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(_offsets_with_nulls(array), keys, items, type=kind)
     if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        return pa.ListArray.from_arrays(_offsets(array), _nested(array.values, kind.value_type), type=kind)
+        return pa.ListArray.from_arrays(_offsets_with_nulls(array), _rebuild(array.values, kind.value_type), type=kind)
     return _cast(array, kind)
 
 
+def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    numbers = {field.name: number for number, field in enumerate(array.type)}
+    children = []
+    for field in kind:
+        if field.name in numbers:
+            child = _rebuild(array.field(numbers[field.name]), field.type)
+        else:
+            child = pa.nulls(len(array), field.type)
+        # A child is null, too, where the struct itself is null: that is allowed.
+        if not field.nullable and pc.any(pc.and_(pc.is_valid(array), pc.is_null(child))).as_py():
+            raise pa.ArrowInvalid(f"field {field.name!r} holds null, which its schema does not allow")
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=pc.is_null(array))
+
+
 def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """A cast that refuses to lose anything but the last digits of a whole number that becomes floating point."""
+    """Cast, and raise ArrowInvalid if a value would be lost; only an integer that becomes floating point may lose digits."""
     return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 
-def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets that carry the list's nulls: a null offset marks a null list."""
+def _offsets_with_nulls(array: pa.Array) -> pa.Array:
+    """Return the offsets of a list or map array, with null for null lists: that is how `from_arrays` accepts null lists."""
     if not array.null_count:
         return array.offsets
     mask = pa.concat_arrays([pc.is_null(array), pa.array([False])])

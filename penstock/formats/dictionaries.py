@@ -1,8 +1,9 @@
-"""Which columns of a Parquet file are worth a dictionary: those whose values repeat. On others it only costs time.
+"""Chooses the columns of a Parquet file that are written with a dictionary: those whose values repeat.
 
-A sample says how often values repeat in it, and so how many different ones a whole row group will have: of 50,000 drivers
-nearly every one is new among 4,096 rows, and only every third among 125,000. Texts gain from a dictionary sooner than numbers,
-which are short. Nulls are not among the values. Columns inside of lists, maps and structs count like others, by Parquet's names.
+On columns without repetition a dictionary only costs time. A sample tells how many distinct values a row group has: of 50,000
+drivers nearly every one is new among 4,096 rows, but only every third among 125,000. Strings gain from a dictionary at less
+repetition than numbers, which are short. Nulls are not counted. Columns inside lists, maps and structs are treated in the same
+way, by their Parquet names.
 """
 
 from __future__ import annotations
@@ -13,60 +14,76 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Rows of a sample: an eighth, where that is no fewer and no more. Looking at many of few would take as long as writing them.
-_LEAST_ROWS, _MOST_ROWS = 1_024, 4_096
-#: Different values up to which a dictionary pays, as a part of all.
-_OF_NUMBERS, _OF_TEXTS = 0.25, 0.4
+#: A sample is an eighth of the rows, within these bounds: a larger sample of few rows would cost as much as writing them.
+_LEAST_ROWS = 1_024
+_MOST_ROWS = 4_096
+#: The greatest share of distinct values at which a dictionary pays.
+_MOST_DISTINCT_NUMBERS = 0.25
+_MOST_DISTINCT_STRINGS = 0.4
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
-    """Names of the columns of a row group like `rows` that repeat, as a Parquet writer takes them."""
-    head = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
-    times = rows.num_rows / max(1, head.num_rows)
-    leaves = (leaf for name in rows.column_names for leaf in _leaves(name, head[name].combine_chunks()))
-    return [path for path, values in leaves if _repeats(values, times)]
+    """Return the Parquet names of the columns of a row group like `rows` whose values repeat."""
+    sample = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
+    rows_per_sample_row = rows.num_rows / max(1, sample.num_rows)
+    repetitive = []
+    for name in rows.column_names:
+        for path, values in _leaf_columns(name, sample[name].combine_chunks()):
+            if _repeats(values, rows_per_sample_row):
+                repetitive.append(path)
+    return repetitive
 
 
-def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The columns that a value becomes, with their values."""
+def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the Parquet columns that an Arrow column is stored in: their names and values."""
     kind = values.type
     if pa.types.is_struct(kind):
         for number, field in enumerate(kind):
-            yield from _leaves(f"{path}.{field.name}", pc.struct_field(values, [number]))
+            yield from _leaf_columns(f"{path}.{field.name}", pc.struct_field(values, [number]))
     elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", values.keys)
-        yield from _leaves(f"{path}.key_value.value", values.items)
+        yield from _leaf_columns(f"{path}.key_value.key", values.keys)
+        yield from _leaf_columns(f"{path}.key_value.value", values.items)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _leaves(f"{path}.list.element", pc.list_flatten(values))
+        yield from _leaf_columns(f"{path}.list.element", pc.list_flatten(values))
     else:
         yield path, values
 
 
-def _repeats(values: pa.Array, times: float) -> bool:
-    """Whether values repeat enough where there are so many times as many."""
-    kind, count = values.type, len(values) - values.null_count
+def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
+    """Whether the values of a row group repeat enough for a dictionary, given those of its sample."""
+    kind = values.type
+    count = len(values) - values.null_count
     if pa.types.is_dictionary(kind):
         return True
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind) or not len(values):
         return False
     distinct = pc.count_distinct(values, mode="only_valid").as_py()
-    if distinct <= max(1, count * _OF_NUMBERS):
+    if distinct <= max(1, count * _MOST_DISTINCT_NUMBERS):
         return True
-    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return texts and distinct_among(round(count * times), distinct, count) <= _OF_TEXTS * count * times
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    group_count = count * rows_per_sample_row
+    return estimate_distinct(round(group_count), distinct, count) <= _MOST_DISTINCT_STRINGS * group_count
 
 
-def distinct_among(rows: int, seen: int, sample: int) -> float:
-    """How many different values so many rows have, if a sample has `seen` and each is as likely as any other."""
-    if seen >= sample:
+def estimate_distinct(rows: int, sample_distinct: int, sample_rows: int) -> float:
+    """Estimate how many distinct values `rows` rows have, if all values are equally likely.
+
+    Finds the number of possible values for which a sample would have `sample_distinct` of them, by bisection of its logarithm.
+    """
+    if sample_distinct >= sample_rows:
         return float(rows)
-    low, high = math.log(seen), math.log(seen) + 2 * math.log(sample) + 1
-    for _ in range(50):  # the number of values there are at all, of which the sample would show just these
+    low = math.log(sample_distinct)
+    high = low + 2 * math.log(sample_rows) + 1
+    for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if _shown(math.exp(middle), sample) < seen else (low, middle)
-    return _shown(math.exp(low), rows)
+        if _expected_distinct(math.exp(middle), sample_rows) < sample_distinct:
+            low = middle
+        else:
+            high = middle
+    return _expected_distinct(math.exp(low), rows)
 
 
-def _shown(values: float, rows: int) -> float:
-    """How many of these values so many rows show, on average."""
-    return -values * math.expm1(-rows / values)
+def _expected_distinct(possible: float, rows: int) -> float:
+    """Return the expected number of distinct values in `rows` rows, if each row has one of `possible` equally likely values."""
+    return -possible * math.expm1(-rows / possible)

@@ -1,6 +1,7 @@
-"""HFiles, in which the metadata table keeps its rows, and logs of other tables may: sorted keys, a value each. Reading only.
+"""Reads HFiles: sorted keys with one value each. The metadata table stores its rows in HFiles, and logs of other tables may.
 
-Kernel: the bytes of a file (format version 3) in, places of keys and values out; block by block, cells walked in order.
+Kernel: the bytes of a file (format version 3) in, byte offsets of keys and values out. The index blocks of the file are not
+used: all data blocks are read in order.
 """
 
 from __future__ import annotations
@@ -18,16 +19,26 @@ from penstock.formats.avro.decode import Offsets
 
 _TRAILER_SIZE = 4096
 _TRAILER_MAGIC = b'TRABLK"$'
+#: Magic, size on disk without this header, size uncompressed, offset of the block before, checksum type, bytes per checksum,
+#: size on disk with this header and without checksums.
 _BLOCK = struct.Struct(">8siiqbii")
-_CELL = struct.Struct(">ii")
-_ROW = struct.Struct(">H")
-_GZIP, _NONE = 1, 2
+_CELL = struct.Struct(">ii")  # size of the key, size of the value
+_ROW = struct.Struct(">H")  # size of the row within the key
+# HBase's numbers of compression codecs.
+_GZIP = 1
+_NONE = 2
+#: The most bytes of a block that are uncompressed: a damaged size must not exhaust the memory.
 _MOST_BLOCK = 2**30
+# Numbers of fields in the trailer's protobuf message.
+_FIRST_DATA_BLOCK_OFFSET = 9
+_LAST_DATA_BLOCK_OFFSET = 10
+_ENTRY_COUNT = 7
+_COMPRESSION_CODEC = 12
 
 
 @dataclass(frozen=True)
 class Cells:
-    """All cells of a file, in order: places in `data`, which holds the blocks uncompressed."""
+    """All cells of a file, in order: byte offsets in `data`, which holds the uncompressed blocks."""
 
     data: pa.Buffer
     key_starts: Offsets
@@ -36,23 +47,24 @@ class Cells:
     value_ends: Offsets
 
     def keys(self) -> list[bytes]:
+        """Return the key of each cell."""
         view = memoryview(self.data)
         return [bytes(view[start:end]) for start, end in zip(self.key_starts.tolist(), self.key_ends.tolist(), strict=True)]
 
 
 def read_hfile(content: Any) -> Cells:
-    """The cells of an HFile.
+    """Return the cells of an HFile.
 
     Raises:
-        CorruptFile: the bytes are no HFile.
-        Unsupported: it is compressed in a way that is not known.
+        CorruptFile: the bytes are not an HFile.
+        Unsupported: the version or the compression codec is unknown.
     """
     view = memoryview(content)
     try:
-        trailer = _trailer(view)
-        count, codec = trailer.get(7, 0), trailer.get(12, _NONE)
-        blocks = _data_blocks(view, trailer.get(9, 0), trailer.get(10, -1), codec) if count else []
-        cells = _walked(b"".join(blocks), [len(block) for block in blocks])
+        trailer = _read_trailer(view)
+        count = trailer.get(_ENTRY_COUNT, 0)
+        blocks = _read_data_blocks(view, trailer) if count else []
+        cells = _find_cells(b"".join(blocks), [len(block) for block in blocks])
     except (struct.error, IndexError, zlib.error) as cause:
         raise CorruptFile(f"not an HFile: {cause}") from cause
     if len(cells.key_starts) != count:
@@ -60,75 +72,87 @@ def read_hfile(content: Any) -> Cells:
     return cells
 
 
-def _trailer(view: memoryview) -> dict[int, int]:
-    """The numbers of the trailer, by their field."""
+def _read_trailer(view: memoryview) -> dict[int, int]:
+    """Return the numbers in the trailer's protobuf message, by the number of their field."""
     tail = bytes(view[-_TRAILER_SIZE:])
     if len(tail) < _TRAILER_SIZE or not tail.startswith(_TRAILER_MAGIC):
         raise CorruptFile("not an HFile: it has no trailer")
     if tail[-1] != 3:
         raise Unsupported(f"an HFile of version {tail[-1]}; known is 3")
-    size, at = _protobuf_number(tail, len(_TRAILER_MAGIC))
-    end, found = at + size, {}
+    size, at = _read_varint(tail, len(_TRAILER_MAGIC))
+    end = at + size
+    numbers = {}
     while at < end:
-        tag, at = _protobuf_number(tail, at)
-        value, at = _protobuf_number(tail, at)
-        if tag & 7 == 2:
+        tag, at = _read_varint(tail, at)
+        value, at = _read_varint(tail, at)
+        wire_type = tag & 7
+        if wire_type == 2:  # bytes: the value is their length
             at += value
-        elif tag & 7 == 0:
-            found[tag >> 3] = value
+        elif wire_type == 0:  # a number
+            numbers[tag >> 3] = value
         else:
             raise CorruptFile("not an HFile: its trailer cannot be read")
-    return found
+    return numbers
 
 
-def _data_blocks(view: memoryview, at: int, last: int, codec: int) -> list[bytes]:
-    """The data blocks, uncompressed, up to the one that begins at `last`."""
+def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
+    """Return the uncompressed data blocks. Other blocks between the first and the last data block are skipped."""
+    at = trailer.get(_FIRST_DATA_BLOCK_OFFSET, 0)
+    last = trailer.get(_LAST_DATA_BLOCK_OFFSET, -1)
+    codec = trailer.get(_COMPRESSION_CODEC, _NONE)
     if codec not in (_GZIP, _NONE):
         raise Unsupported(f"an HFile with compression codec {codec}; known are {_GZIP} (gzip) and {_NONE} (none)")
     blocks = []
     while at <= last:
-        magic, stored, plain, _, _, _, with_header = _BLOCK.unpack_from(view, at)
-        if stored < 0 or not 0 <= plain <= _MOST_BLOCK or at + _BLOCK.size + stored > len(view):
-            raise CorruptFile(f"not an HFile: a block of {stored} bytes at {at} does not fit into it")
+        magic, stored_size, plain_size, _, _, _, size_with_header = _BLOCK.unpack_from(view, at)
+        if stored_size < 0 or not 0 <= plain_size <= _MOST_BLOCK or at + _BLOCK.size + stored_size > len(view):
+            raise CorruptFile(f"not an HFile: a block of {stored_size} bytes at {at} does not fit into it")
         if magic == b"DATABLK*":
-            payload = bytes(view[at + _BLOCK.size : at + with_header])
-            blocks.append(_unpacked(payload, plain) if codec == _GZIP else payload)
-            if len(blocks[-1]) != plain:
-                raise CorruptFile(f"not an HFile: a block at {at} has {len(blocks[-1])} bytes, not {plain}")
-        at += _BLOCK.size + stored
+            payload = bytes(view[at + _BLOCK.size : at + size_with_header])
+            block = _decompress(payload, plain_size) if codec == _GZIP else payload
+            if len(block) != plain_size:
+                raise CorruptFile(f"not an HFile: a block at {at} has {len(block)} bytes, not {plain_size}")
+            blocks.append(block)
+        at += _BLOCK.size + stored_size
     return blocks
 
 
-def _unpacked(payload: bytes, size: int) -> bytes:
+def _decompress(payload: bytes, size: int) -> bytes:
+    """Return the uncompressed payload: at most one byte more than `size`, which is enough to see that the size is wrong."""
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 
 
-def _walked(data: bytes, sizes: list[int]) -> Cells:
-    places = []
+def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
+    """Return the cells of the uncompressed data blocks. A cell's key is the row of HBase's key, without family and timestamp."""
+    bounds = []
     at = 0
-    for size in sizes:
-        end = at + size
-        while at < end:  # each cell tells where the next one is
+    for block_size in block_sizes:
+        end = at + block_size
+        while at < end:  # a loop over cells: each cell says where the next one begins
             key_size, value_size = _CELL.unpack_from(data, at)
             (row_size,) = _ROW.unpack_from(data, at + _CELL.size)
-            row = at + _CELL.size + _ROW.size
-            value = at + _CELL.size + key_size
-            behind = value + value_size
-            if key_size < _ROW.size + row_size or value_size < 0 or behind >= end or data[behind] != 0:
+            row_at = at + _CELL.size + _ROW.size
+            value_at = at + _CELL.size + key_size
+            value_end = value_at + value_size
+            # One byte follows the value: HBase's memstore version, which is 0 in every file that Hudi writes.
+            if key_size < _ROW.size + row_size or value_size < 0 or value_end >= end or data[value_end] != 0:
                 raise CorruptFile(f"not an HFile: a cell at byte {at} of its blocks makes no sense")
-            places.append((row, row + row_size, value, behind))
-            at = behind + 1  # behind the value, a version that is always 0
-    columns = np.array(places, np.int64).reshape(-1, 4).T
+            bounds.append((row_at, row_at + row_size, value_at, value_end))
+            at = value_end + 1
+    columns = np.array(bounds, np.int64).reshape(-1, 4).T
     return Cells(pa.py_buffer(data), *(np.ascontiguousarray(column) for column in columns))
 
 
-def _protobuf_number(data: bytes, at: int) -> tuple[int, int]:
-    raw = shift = 0
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the protobuf number at an offset, and the offset behind it."""
+    number = 0
+    shift = 0
     while True:
         byte = data[at]
-        raw |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        number |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
         if byte < 0x80:
-            return raw, at
+            return number, at
         if shift > 63:
             raise CorruptFile("not an HFile: a number of more than 64 bits")

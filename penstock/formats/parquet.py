@@ -1,7 +1,7 @@
-"""Base files: Arrow tables in, Parquet bytes out, laid out so that Hudi's Java readers take them.
+"""The Parquet format of base files: the writer's settings, and the footer with the range and bloom filter of the record keys.
 
-Three-level lists with child `element`, decimals as fixed-length bytes, timestamps in microseconds UTC, no Arrow schema;
-the record keys' range and bloom filter go to the footer. Nothing here knows paths or tables.
+Kernel: paths and tables are not known at this level. Hudi's Java readers require three-level lists with the child `element`,
+decimals as fixed-length bytes, timestamps in microseconds UTC, and no Arrow schema in the footer.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from penstock.formats.bloom import BloomFilter, DynamicBloomFilter, read_bloom
 from penstock.formats.dictionaries import repetitive_columns
 
 FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
-FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"
+FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"  # before Hudi was an Apache project
 FOOTER_BLOOM_TYPE = "hoodie_bloom_filter_type_code"
 FOOTER_MIN_KEY = "hoodie_min_record_key"
 FOOTER_MAX_KEY = "hoodie_max_record_key"
 
 ROW_GROUP_ROWS = 125_000
-#: Hudi's names of codecs where Arrow's differ.
+#: The fewest keys that a bloom filter is sized for.
+_LEAST_ENTRIES = 1_000
+#: Arrow's names of codecs that Hudi calls otherwise.
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
 @dataclass(frozen=True)
 class BloomSettings:
-    """How the filter over a file's record keys is sized."""
+    """The type and size of the bloom filter over a file's record keys."""
 
     kind: str = "DYNAMIC_V0"
     entries: int = 60_000
@@ -40,7 +42,10 @@ class BloomSettings:
 
 
 def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: Sequence[str] | None = None) -> pq.ParquetWriter:
-    """A writer for tables with the schema of `sample`, which also decides the columns worth a dictionary."""
+    """Open a writer for tables with the schema of `sample`.
+
+    `dictionary` names the columns that are written with a dictionary. If it is None, the sample decides.
+    """
     return pq.ParquetWriter(
         sink,
         sample.schema,
@@ -54,130 +59,136 @@ def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: S
 
 
 class KeyFooter:
-    """Gathers the record keys of one file: their range, and a filter sized by how many there turn out to be.
+    """Collects the record keys of a file for its footer: their range and a bloom filter, unless `settings` is None.
 
-    Keys are kept until there are as many as the filter is configured for; a file that ends before gets a smaller filter.
+    Keys are held back until there are as many as the settings expect. A file that ends before gets a smaller filter. If the file
+    replaces an old one, `old` is the old footer and `old_rows` the old number of rows: keys are added to the old filter.
     """
 
     def __init__(self, settings: BloomSettings | None, old: Mapping[str, str] | None = None, old_rows: int = 0) -> None:
         self._settings = settings
-        #: Whether the old file's filter stands, so that only keys that are new have to be added to it.
+        #: Whether the old file's filter is used, which holds the old keys already.
         self._resumes = False
         self._waiting: list[pa.ChunkedArray] = []
         self._count = 0
-        self._low: str | None = None
-        self._high: str | None = None
+        self._min_key: str | None = None
+        self._max_key: str | None = None
         self._bloom: BloomFilter | None = None
         if old is not None and settings is not None:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Go on from the old file's filter, unless there is none or it was made for far fewer keys."""
+        """Continue with the old file's filter, unless there is none or it was sized for far fewer keys."""
         text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
         if not text:
             return
         bloom = read_bloom(text, old.get(FOOTER_BLOOM_TYPE), settings.max_entries)
-        made_for = _entries_of(bloom, settings.error_rate)
-        if made_for < settings.entries and old_rows > 2 * made_for:
+        entries = _entries_of(bloom, settings.error_rate)
+        if entries < settings.entries and old_rows > 2 * entries:
             return
-        self._bloom, self._resumes = bloom, True
+        self._bloom = bloom
+        self._resumes = True
 
     def add(self, keys: pa.ChunkedArray) -> None:
-        """Take in the keys of some more rows."""
+        """Add the keys of rows that are new in the file."""
         if len(keys) == 0:
             return
-        self._widen(keys)
+        self._widen_range(keys)
         self._count += len(keys)
         if self._bloom is not None:
             self._bloom.add(keys)
         elif self._settings is not None:
             self._waiting.append(keys)
             if self._count >= self._settings.entries:
-                self._build(self._settings.entries)
+                self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Take in the keys of rows that were in the old file."""
+        """Add the keys of rows that were in the old file."""
         if self._resumes and len(keys):
-            self._widen(keys)
+            self._widen_range(keys)
         else:
             self.add(keys)
 
-    def _widen(self, keys: pa.ChunkedArray) -> None:
+    def _widen_range(self, keys: pa.ChunkedArray) -> None:
         low, high = min_max_keys(keys)
-        self._low = low if self._low is None else min(self._low, low, key=java_order)
-        self._high = high if self._high is None else max(self._high, high, key=java_order)
+        self._min_key = low if self._min_key is None else min(self._min_key, low, key=java_order)
+        self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
 
-    def _build(self, entries: int) -> None:
-        assert self._settings is not None
-        s = self._settings
-        self._bloom = BloomFilter.create(s.kind, entries, s.error_rate, s.max_entries)
+    def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
+        """Return a filter for `entries` keys, with the keys that were held back."""
+        bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
         for keys in self._waiting:
-            self._bloom.add(keys)
+            bloom.add(keys)
         self._waiting = []
+        return bloom
 
     def metadata(self) -> dict[str, str]:
-        """The footer entries."""
-        found = {}
+        """Return the footer entries, as Hudi names them."""
+        entries = {}
         if self._settings is not None:
             if self._bloom is None:
-                self._build(choose_entries(self._count, self._settings.entries))
-            assert self._bloom is not None
-            found[FOOTER_BLOOM] = self._bloom.to_text()
-            if self._bloom.type_code != "SIMPLE":
-                found[FOOTER_BLOOM_TYPE] = self._bloom.type_code
-        if self._low is not None and self._high is not None:
-            found |= {FOOTER_MIN_KEY: self._low, FOOTER_MAX_KEY: self._high}
-        return found
+                self._bloom = self._build_filter(self._settings, choose_entries(self._count, self._settings.entries))
+            entries[FOOTER_BLOOM] = self._bloom.to_text()
+            if self._bloom.type_code != "SIMPLE":  # Hudi reads a filter without a type code as a simple one
+                entries[FOOTER_BLOOM_TYPE] = self._bloom.type_code
+        if self._min_key is not None and self._max_key is not None:
+            entries[FOOTER_MIN_KEY] = self._min_key
+            entries[FOOTER_MAX_KEY] = self._max_key
+        return entries
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """How many keys a stored filter was made for; a simple one does not say, but its size does."""
+    """Return the number of keys that a stored filter was sized for. A simple filter does not hold it, but its size tells it."""
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
 
 
 def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
-    """The least and the greatest key, in Java's order."""
-    bounds = pc.min_max(keys)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if any(_holds_high_bytes(chunk) for chunk in keys.chunks):
-        texts = keys.to_pylist()  # rare, and Arrow knows no such order
+    """Return the least and the greatest key, in Java's order."""
+    if any(_has_high_bytes(chunk) for chunk in keys.chunks):
+        texts = keys.to_pylist()  # a loop over keys, but rare: Arrow has no kernel for Java's order
         return min(texts, key=java_order), max(texts, key=java_order)
-    return low, high
+    bounds = pc.min_max(keys)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def java_order(text: str) -> bytes:
-    """What Java compares texts by: UTF-16 code units. Bytes of UTF-8 give the same order up to U+DFFF."""
+    """Return the sort key of a string in Java, which compares UTF-16 units.
+
+    UTF-8 bytes, which Arrow compares, sort in the same order unless there are characters from U+E000 on: the surrogates of
+    characters beyond U+FFFF sort before these in UTF-16, and after these in UTF-8.
+    """
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def has_java_order(text: str) -> bool:
-    """Whether a text compares with every other one in Java as it does in UTF-8."""
+    """Whether a string compares with every other string in UTF-8 as in Java."""
     return not text or max(text) < "\ue000"
 
 
-def _holds_high_bytes(keys: pa.Array) -> bool:
-    """Whether any key may hold a character from U+E000 on: in UTF-8 such a character begins with 0xEE or more."""
+def _has_high_bytes(keys: pa.Array) -> bool:
+    """Whether a key may have a character from U+E000 on: in UTF-8 its first byte is 0xEE or more."""
     _, offsets, data = keys.buffers()
     if data is None:
         return False
-    ends = np.frombuffer(offsets, np.int32)[[keys.offset, keys.offset + len(keys)]]  # of this slice, not of all it is cut from
-    return bool((np.frombuffer(data, np.uint8)[ends[0] : ends[1]] >= 0xEE).any())
-
-
-_LEAST_ENTRIES = 1_000
+    # The array may be a slice: only its own bytes count.
+    start, end = np.frombuffer(offsets, np.int32)[[keys.offset, keys.offset + len(keys)]]
+    return bool((np.frombuffer(data, np.uint8)[start:end] >= 0xEE).any())
 
 
 def choose_entries(keys: int, configured: int) -> int:
-    """How many entries a filter for a file of this many keys is sized for: room to double, never above the setting."""
-    wanted = _LEAST_ENTRIES
-    while wanted < keys * 2:
-        wanted *= 2
-    return min(configured, wanted)
+    """Return the entries that a filter for a file of `keys` keys is sized for: at least twice the keys, at most `configured`.
+
+    Powers of two times a constant, so that files of similar size have filters of the same size.
+    """
+    entries = _LEAST_ENTRIES
+    while entries < keys * 2:
+        entries *= 2
+    return min(configured, entries)
 
 
 def read_footer(file: pq.ParquetFile) -> Mapping[str, str]:
-    """The footer's text entries."""
-    raw = file.metadata.metadata or {}
-    return {k.decode(): v.decode("utf-8", "replace") for k, v in raw.items()}
+    """Return the key-value metadata of the footer as text."""
+    metadata = file.metadata.metadata or {}
+    return {key.decode(): value.decode("utf-8", "replace") for key, value in metadata.items()}

@@ -1,7 +1,7 @@
-"""Java properties files: the table's configuration and the metadata file of each partition.
+"""Java properties files: `hoodie.properties` of a table, and the metadata file of each partition.
 
-Kernel: bytes in, a dict out, and back. Reading accepts everything `java.util.Properties` accepts (comments, continued
-lines, all escapes, any separator); writing gives what `Properties.store` would, with the order of the mapping kept.
+Kernel: bytes in, a dict out, and back. The reader accepts everything that `java.util.Properties` accepts (comments, continued
+lines, all escapes, any separator). The writer writes what `Properties.store` would, but keeps the order of the mapping.
 The files are ISO-8859-1; a character beyond printable ASCII is written as ``\\uXXXX``, one per UTF-16 unit.
 """
 
@@ -23,10 +23,10 @@ _LETTER_OF = {char: letter for letter, char in _ESCAPED_BY_LETTER.items()}
 
 
 def read_properties(data: bytes) -> dict[str, str]:
-    """All properties of a file; of a key that stands twice, the last value.
+    """Return all properties of a file. If a key occurs twice, the last value counts.
 
     Raises:
-        CorruptFile: a ``\\u`` escape is not followed by four hex digits.
+        CorruptFile: four hex digits do not follow a ``\\u`` escape.
     """
     properties = {}
     for line in _logical_lines(data.decode("iso-8859-1")):
@@ -36,22 +36,24 @@ def read_properties(data: bytes) -> dict[str, str]:
 
 
 def write_properties(values: Mapping[str, str], comment: str, date: str) -> bytes:
-    """A properties file with two comment lines, then one line per value."""
+    """Return a properties file with two comment lines, then one line per value."""
     lines = [_comment(comment), _comment(date)]
-    lines += [f"{_escape(key, every_space=True)}={_escape(value, every_space=False)}" for key, value in values.items()]
+    for key, value in values.items():
+        # As `Properties.store` does: all spaces of a key are escaped, of a value only leading ones.
+        lines.append(f"{_escape(key, every_space=True)}={_escape(value, every_space=False)}")
     return ("\n".join(lines) + "\n").encode("ascii")
 
 
 def table_checksum(database: str | None, table: str) -> int:
-    """The value of ``hoodie.table.checksum``: a CRC over the two names; without a database, a leading dot remains."""
+    """Return the value of `hoodie.table.checksum`: a CRC of database, dot and table name. The dot stays without a database."""
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with a key, continued ones joined; comments and blank lines left out."""
+    """Yield the lines that have a key, with continued lines joined. Comments and blank lines are left out."""
     lines = iter(_LINE_END.split(text))
-    for natural in lines:
-        line = natural.lstrip(_BLANK)
+    for natural_line in lines:
+        line = natural_line.lstrip(_BLANK)
         if not line or line[0] in "#!":
             continue
         parts = []
@@ -62,29 +64,32 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _is_continued(line: str) -> bool:
-    """An odd number of backslashes at the end: the last one escapes the line end."""
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+    """Whether the line ends with an odd number of backslashes: then the last one escapes the line end."""
+    backslashes = len(line) - len(line.rstrip("\\"))
+    return backslashes % 2 == 1
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, both still escaped. The key ends before the first blank, ``=`` or ``:`` that is not escaped."""
+    """Return key and value, both still escaped. The key ends before the first blank, `=` or `:` that is not escaped."""
     end = _KEY_END.search(line)
     if end is None:
         return line, ""
-    at = end.end() - 1
-    separator = _VALUE_START.match(line, at)
-    return line[:at], line[separator.end() if separator else at :]
+    key_end = end.end() - 1
+    separator = _VALUE_START.match(line, key_end)
+    value_start = separator.end() if separator else key_end
+    return line[:key_end], line[value_start:]
 
 
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    units = _ESCAPE.sub(lambda found: _unescape_one(found[1]), text)
-    # Two escapes of one character beyond the BMP are its two UTF-16 units.
+    units = _ESCAPE.sub(_unescape_match, text)
+    # A character beyond U+FFFF is written as two escapes, its two UTF-16 units. This joins them.
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _unescape_one(escape: str) -> str:
+def _unescape_match(match: re.Match[str]) -> str:
+    escape = match[1]
     if len(escape) == 5:
         return chr(int(escape[1:], 16))
     if escape == "u":
@@ -93,27 +98,33 @@ def _unescape_one(escape: str) -> str:
 
 
 def _escape(text: str, *, every_space: bool) -> str:
-    spaces = len(text) if every_space else len(text) - len(text.lstrip(" "))
-    return "".join(_escape_one(char, is_escaped_space=at < spaces) for at, char in enumerate(text))
+    leading_spaces = len(text) - len(text.lstrip(" "))
+    escaped = []
+    for number, char in enumerate(text):
+        if char == " ":
+            escaped.append("\\ " if every_space or number < leading_spaces else " ")
+        else:
+            escaped.append(_escape_character(char))
+    return "".join(escaped)
 
 
-def _escape_one(char: str, *, is_escaped_space: bool) -> str:
-    if char == " ":
-        return "\\ " if is_escaped_space else " "
+def _escape_character(char: str) -> str:
     if char in "\\:=#!":
         return "\\" + char
     if char in _LETTER_OF:
         return "\\" + _LETTER_OF[char]
-    return char if "\x20" < char < "\x7f" else _units(char)
+    return char if "\x20" < char < "\x7f" else _escape_units(char)
 
 
-def _units(text: str) -> str:
-    """Every UTF-16 unit of the text as ``\\uXXXX``."""
+def _escape_units(text: str) -> str:
+    """Return every UTF-16 unit of the text as ``\\uXXXX``."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{encoded[at]:02X}{encoded[at + 1]:02X}" for at in range(0, len(encoded), 2))
 
 
 def _comment(text: str) -> str:
-    """A comment line; a line end inside starts another one."""
-    lines = _LINE_END.split(text)
-    return "\n".join("#" + "".join(char if char < "\x7f" else _units(char) for char in line) for line in lines)
+    """Return the text as a comment. Each of its lines becomes a comment line."""
+    lines = []
+    for line in _LINE_END.split(text):
+        lines.append("#" + "".join(char if char < "\x7f" else _escape_units(char) for char in line))
+    return "\n".join(lines)

@@ -39,7 +39,7 @@ LONGEST_FIRST_SENTENCE = 40
 #: Folders that are not clean yet. The list only gets shorter.
 TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
-    "penstock/formats", "penstock/index", "penstock/keys",
+    "penstock/index", "penstock/keys",
     "penstock/options", "penstock/progress.py", "penstock/read",
     "penstock/services/clustering/index_entries.py",
     "penstock/services/rollback/index_entries.py",

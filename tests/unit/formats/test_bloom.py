@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile, OptionError, RecordKeyError, Unsupported
 from penstock.formats.bloom import BloomFilter, read_bloom, size_filter
-from penstock.formats.murmur import Rounds, murmur, spans
+from penstock.formats.murmur import Rounds, key_spans, murmur
 from tests.unit.golden import NAMES, golden_files
 
 WORD = 0xFFFFFFFF
@@ -218,7 +218,7 @@ def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("penstock.formats.murmur._BLOCK_KEYS", 97)
     monkeypatch.setattr("penstock.formats.murmur._BLOCK_BYTES", 1500)
-    monkeypatch.setattr("penstock.formats.bloom._OPEN_BYTES", 1500)
+    monkeypatch.setattr("penstock.formats.bloom._UNPACKED_BYTES", 1500)
     pieces = BloomFilter.create("DYNAMIC_V0", 300, 1e-3, 500)
     pieces.add(keys)
 
@@ -377,7 +377,7 @@ def test_an_unknown_kind_or_hash_is_unsupported() -> None:
 
 def test_the_smallest_int_has_a_position() -> None:
     """Java's abs(MIN_VALUE % bits): the absolute value of MIN_VALUE itself does not fit an int."""
-    block = next(iter(spans(pa.array(["any"]))[0].blocks()))
+    block = next(iter(key_spans(pa.array(["any"]))[0].blocks()))
     rounds = Rounds(block)
     rounds.hash = lambda: None  # type: ignore[method-assign]
     rounds.state[:] = np.int32(-(2**31))

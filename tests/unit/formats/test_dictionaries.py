@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.formats.dictionaries import distinct_among, repetitive_columns
+from penstock.formats.dictionaries import estimate_distinct, repetitive_columns
 from penstock.formats.parquet import open_writer
 
 ROWS = 100_000
@@ -50,11 +50,11 @@ def test_nulls_are_no_repetition() -> None:
 def test_the_estimate_is_near_what_there_is(values: int) -> None:
     numbers = np.random.default_rng(11).integers(0, values, ROWS)
     seen, there = len(np.unique(numbers[:4_096])), len(np.unique(numbers))
-    assert distinct_among(ROWS, seen, 4_096) == pytest.approx(there, rel=0.2)
+    assert estimate_distinct(ROWS, seen, 4_096) == pytest.approx(there, rel=0.2)
 
 
 def test_a_sample_in_which_nothing_repeats_says_that_nothing_does() -> None:
-    assert distinct_among(1_000, 10, 10) == 1_000
+    assert estimate_distinct(1_000, 10, 10) == 1_000
 
 
 def test_columns_inside_of_others_are_found_by_the_names_that_parquet_has_for_them() -> None:
