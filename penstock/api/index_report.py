@@ -10,9 +10,9 @@ from itertools import islice
 import pyarrow as pa
 
 from penstock.api.report import Column, Report, number
+from penstock.index.previous_index import INDEX_FIGURES
 from penstock.table import TableState
 from penstock.timeline.store import read_metadata
-from penstock.write.locate.task_plan import INDEX_FIGURES
 
 
 @dataclass(frozen=True)

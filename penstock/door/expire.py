@@ -22,7 +22,7 @@ from penstock.services.ttl import expired_partitions
 from penstock.table import TableState, reload_timeline, table_schema
 from penstock.timeline.commit_file import workload_profile
 from penstock.write.publish import extra_metadata
-from penstock.write.replaced_partitions import renew_rings
+from penstock.write.replaced_partitions import renew_buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
-        renew_rings(table, change.time, partitions)
+        renew_buckets(table, change.time, partitions)
         return change.complete(
             [],
             operation=Operation.DELETE_PARTITION,

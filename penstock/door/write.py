@@ -22,7 +22,7 @@ from penstock.commit.overwrite import OVERWRITE, finish_overwrite, new_table_pat
 from penstock.door.follow_ups import follow_up
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -35,11 +35,9 @@ from penstock.table import TableConfig, TableState, open_table, table_exists, ta
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
-from penstock.write.locate.index_change import check_index
 from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
 from penstock.write.settings import WriteSettings, check_against_table, resolve_settings
-from penstock.write.tell import check_entries
 
 
 class SaveMode(str, Enum):
@@ -103,7 +101,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     table = open_table(path, request.options)
     check_against_table(request.options, table.config, table.base_path)
     settings = resolve_settings(request.options, table.config, request.columns)
-    check_index(table, settings.options)
+    make_index(settings.options).check(replace(table, options=settings.options))
     prepared = prepare_rows(request.rows, settings, table_schema(table))
     return _run_operation(request.spark, table, settings, prepared)
 
@@ -117,6 +115,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
     folder_existed = storage.stat(base_path) is not None
     table = create_table(storage, base_path, settings)
     try:
+        make_index(settings.options).check(replace(table, options=settings.options))
         return _run_operation(request.spark, table, settings, prepared)
     except CommitUnknown:
         raise  # the commit may be there, and its files are needed
@@ -153,7 +152,6 @@ def _run_operation(
 ) -> tuple[PublishedCommit, TableState]:
     """Run the operation, and return the commit and the table for the services that follow."""
     table = replace(table, options=settings.options)
-    check_entries(index_of(settings.options), table)
     check_inline(table, prepared.avro_schema)
     table = roll_back_failed(turn_off_metadata_table(table))
     title = f"{settings.operation} {settings.table_name}"

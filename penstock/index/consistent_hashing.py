@@ -1,19 +1,18 @@
 """Consistent hashing: the buckets of a partition are parts of a ring of hash values, each with a file group of its own.
 
-The ring of a partition is kept in `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
-partition without one has the default ring, parts of one size whose file ids follow from the partition path. Clustering splits and
-joins parts by writing another ring, named by its instant, which counts from when the clustering is completed.
+The ring of a partition is the file `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
+partition without that file has the default ring: parts of one size, whose file ids follow from the partition path. Clustering
+splits and joins buckets by writing another ring, named by its instant. That ring takes effect when the clustering completes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,26 +21,27 @@ import pyarrow.compute as pc
 from penstock import clock
 from penstock import options as o
 from penstock.catalog.listing import list_groups
-from penstock.errors import AlreadyExists, CorruptFile, OptionError
+from penstock.errors import AlreadyExists, CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.model import FileSlice
 from penstock.formats.hashes import Int64s, xx_hash
-from penstock.index.key_fields import is_compound, values_of_keys
+from penstock.index.buckets import Buckets
+from penstock.index.key_fields import RecordKeys, is_compound, values_of_keys
 from penstock.storage import Storage, join, walk
 from penstock.table import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import FOLDER
 
-Keys: TypeAlias = "pa.Array[Any]"
-
-_METADATA = join(FOLDER, ".bucket_index", "consistent_hashing_metadata")
-_META, _COMMITTED = ".hashing_meta", ".commit"
-#: The instant of a ring that no clustering made.
-_FIRST = "00000000000000"
-_GREATEST = 2**31 - 1
+_RING_FOLDER = join(FOLDER, ".bucket_index", "consistent_hashing_metadata")
+_RING_SUFFIX = ".hashing_meta"
+#: Hudi adds an empty file with this suffix when the clustering that made a ring is completed.
+_COMMITTED_SUFFIX = ".commit"
+#: The instant in the name of a ring that no clustering made.
+_FIRST_INSTANT = "00000000000000"
+_GREATEST_HASH = 2**31 - 1
 
 
 class Tag(str, Enum):
-    """What becomes of a part of a ring, in Hudi's words."""
+    """What a clustering does to a part of a ring, in Hudi's words."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"
@@ -50,219 +50,286 @@ class Tag(str, Enum):
 
 @dataclass(frozen=True)
 class Node:
-    """A change of a ring: the part that ends at `value` has this file id now, or is no more."""
+    """A change of a ring: the part that ends at hash `value` gets this file id, or is deleted."""
 
     value: int
+    #: The file id without its last number; None for a part that is deleted.
     prefix: str | None
     tag: Tag = Tag.REPLACE
 
 
 @dataclass(frozen=True)
 class Ring:
-    """The parts of one partition: part i holds the hash values up to `values[i]`, and those beyond the last go to the first."""
+    """The buckets of one partition. Bucket i holds the hash values up to `values[i]`; those beyond the last go to the first."""
 
     values: tuple[int, ...]
+    #: File ids without their last number.
     prefixes: tuple[str, ...]
-    #: How many parts the first ring had, which Hudi keeps saying; and how often it was changed since.
+    #: How many buckets the first ring of the partition had. Hudi keeps this number in every later ring.
     first_count: int = 0
+    #: How often the ring was changed. A clustering plan holds this number, so that a plan for an older ring is noticed.
     changes: int = 0
 
     def numbers(self, hashes: Int64s) -> Int64s:
-        """The part of each hash value."""
+        """Return the bucket of each hash value."""
         return np.searchsorted(np.array(self.values, np.int64), hashes, side="left").astype(np.int64) % len(self.values)
 
     def number_of(self, file_id: str) -> int | None:
-        """The part that a file group belongs to, if any."""
+        """Return the bucket of a file group; None if the file group is not on the ring."""
         prefix = file_id.rpartition("-")[0]
-        return self.prefixes.index(prefix) if prefix in self.prefixes else None
+        if prefix not in self.prefixes:
+            return None
+        return self.prefixes.index(prefix)
 
-    def split(self, number: int) -> tuple[Node, Node] | None:
-        """A part in two of one size, with new file groups; None if it has a single hash value."""
-        end, before = self.values[number], self.values[number - 1]
-        middle = ((before + end + (0 if before < end else _GREATEST + 1)) >> 1) & _GREATEST
-        if middle in (before, end):
+    def split_bucket(self, number: int) -> tuple[Node, Node] | None:
+        """Return the change that cuts a bucket into two of one size; None if the bucket has a single hash value."""
+        end = self.values[number]
+        start = self.values[number - 1]
+        # Bucket 0 begins behind the last value and goes on at 0.
+        end_beyond_start = end if start < end else end + _GREATEST_HASH + 1
+        middle = ((start + end_beyond_start) >> 1) & _GREATEST_HASH
+        if middle in (start, end):
             return None
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
-    def joined(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Parts that follow one another as one, with a new file group."""
-        *gone, last = (self.values[number] for number in numbers)
-        return (*(Node(value, None, Tag.DELETE) for value in gone), Node(last, clock.new_uuid()))
+    def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
+        """Return the change that makes one bucket, with a new file group, of buckets that follow one another."""
+        *deleted, last = (self.values[number] for number in numbers)
+        return (*(Node(value, None, Tag.DELETE) for value in deleted), Node(last, clock.new_uuid()))
 
-    def renewed(self) -> Ring:
-        """The same parts with new file groups, where the old ones are not seen any more."""
-        return self.changed(Node(value, clock.new_uuid()) for value in self.values)
+    def renew(self) -> Ring:
+        """Return a ring of the same parts with new file groups, for a partition whose file groups were replaced."""
+        return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
-    def changed(self, nodes: Iterable[Node]) -> Ring:
-        """The ring with some parts replaced or gone."""
-        parts = dict(zip(self.values, self.prefixes, strict=True))
+    def apply(self, nodes: Iterable[Node]) -> Ring:
+        """Return the ring with parts replaced or deleted."""
+        prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
-                parts.pop(node.value, None)
+                prefix_by_value.pop(node.value, None)
             else:
-                parts[node.value] = str(node.prefix)
-        values = tuple(sorted(parts))
-        return Ring(values, tuple(parts[value] for value in values), self.first_count, self.changes + 1)
+                prefix_by_value[node.value] = str(node.prefix)
+        values = tuple(sorted(prefix_by_value))
+        prefixes = tuple(prefix_by_value[value] for value in values)
+        return Ring(values, prefixes, self.first_count, self.changes + 1)
 
 
-def default_ring(path: str, count: int) -> Ring:
-    """The ring of a partition that no clustering has changed."""
-    step = -(-_GREATEST // count)
-    ends = [min(step * i, _GREATEST) for i in range(1, count + 1)]
-    return Ring(tuple(ends), tuple(_prefix(path, start, end) for start, end in zip([0, *ends], ends, strict=False)), count)
+def default_ring(partition_path: str, count: int) -> Ring:
+    """Return the ring of a partition that no clustering has changed."""
+    step = -(-_GREATEST_HASH // count)
+    ends = [min(step * number, _GREATEST_HASH) for number in range(1, count + 1)]
+    starts = [0, *ends[:-1]]
+    prefixes = tuple(_default_prefix(partition_path, start, end) for start, end in zip(starts, ends, strict=True))
+    return Ring(tuple(ends), prefixes, count)
 
 
-def _prefix(path: str, start: int, end: int) -> str:
-    """A UUID made from the part of the ring and the partition, as Java's `nameUUIDFromBytes` does."""
-    data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + path.encode()
-    made = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
-    made[6], made[8] = made[6] & 0x0F | 0x30, made[8] & 0x3F | 0x80  # version 3, variant 1
-    text = made.hex()
+def _default_prefix(partition_path: str, start: int, end: int) -> str:
+    """Return a UUID made from the part of the ring and the partition, as Java's `nameUUIDFromBytes` makes it."""
+    data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
+    digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
+    digest[6] = digest[6] & 0x0F | 0x30  # version 3
+    digest[8] = digest[8] & 0x3F | 0x80  # variant 1
+    text = digest.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 @dataclass(frozen=True)
-class HashRings:
-    """The rings of a table's partitions, and the key columns whose values choose a place."""
+class HashRings(Buckets):
+    """The rings of a table's partitions, and the key columns whose values choose a place on them."""
 
     count: int
     fields: tuple[str, ...]
+    #: The rings that the table keeps, by partition path.
     stored: Mapping[str, Ring] = field(default_factory=dict)
+    engine = "CONSISTENT_HASHING"
+    inserts_into_logs = True
+    is_kept_in_table = True
 
-    def ring(self, path: str) -> Ring:
-        """The ring of a partition."""
-        return self.stored.get(path) or default_ring(path, self.count)
+    def ring(self, partition_path: str) -> Ring:
+        """Return the ring of a partition."""
+        return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
-    def numbers(self, keys: Keys, path: str = "") -> Int64s:
-        """The part of the partition's ring that each record key belongs to."""
-        return self.ring(path).numbers(self.hashes(keys))
+    def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
+        """Return the bucket of each record key on the ring of its partition."""
+        return self.ring(partition_path).numbers(self.hashes(keys))
 
-    def hashes(self, keys: Keys) -> Int64s:
-        """The place of each record key on a ring."""
-        return np.asarray(xx_hash(self._joined(keys)) & 0x7FFFFFFF).astype(np.int64)
+    def hashes(self, keys: RecordKeys) -> Int64s:
+        """Return the place of each record key on a ring."""
+        return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
-    def _joined(self, keys: Keys) -> Keys:
-        """The values that count of each key, one behind the other; Java joins a null as the text `null`."""
+    def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
+        """Return the values of each key that are hashed, without a separator. Java joins a null as the text `null`."""
         if not is_compound(keys):
             return keys
         values, offsets = values_of_keys(keys, self.fields)
         lists = pa.LargeListArray.from_arrays(pa.array(offsets), pc.fill_null(values, "null"))
         return pc.binary_join(lists, "")
 
-    def new_file_id(self, number: int, path: str = "") -> str:
-        """The file id of a part of the ring."""
-        return f"{self.ring(path).prefixes[number]}-0"
+    def new_file_id(self, number: int, partition_path: str = "") -> str:
+        """Return the file id of a bucket. It follows from the ring."""
+        return f"{self.ring(partition_path).prefixes[number]}-0"
 
-    def number_of(self, slice_: FileSlice) -> int:
-        """The part of the ring that a file group belongs to.
+    def number_of(self, file_slice: FileSlice) -> int:
+        """Return the bucket of a file group.
 
         Raises:
-            OptionError: it belongs to none.
+            OptionError: the file group is not on the ring of its partition.
         """
-        if (number := self.ring(slice_.partition_path).number_of(slice_.file_id)) is not None:
+        number = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
+        if number is not None:
             return number
         raise OptionError(
-            f"file group {slice_.file_id} of partition {slice_.partition_path or '(none)'} is in no part of its ring: "
+            f"file group {file_slice.file_id} of partition {file_slice.partition_path or '(none)'} is in no part of its ring: "
             f"the table was written with another index, or with another {o.BUCKET_COUNT.key} than {self.count}; use that one, or "
             "write the rows to a new table"
         )
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """The file slices of one partition, by their parts of the ring."""
-        return {self.number_of(one): one for one in slices}
+        """Return the file slices of one partition by their buckets."""
+        return {self.number_of(file_slice): file_slice for file_slice in slices}
 
-    def check_keys(self, slice_: FileSlice, keys: Sequence[str]) -> None:
-        """A file group that has a part of the ring holds its keys: both follow from the same file."""
+    def may_hold(self, file_slice: FileSlice, number: int) -> bool:
+        """Whether a file slice may hold rows of a bucket.
+
+        A query of an earlier time may read file groups of an earlier ring. Any of these may hold the rows.
+        """
+        number_of_slice = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
+        return number_of_slice is None or number_of_slice == number
+
+    def load(self, table: TableState) -> HashRings:
+        """Return the rings that are in effect by the table's files and timeline."""
+        return replace(self, stored=_load_rings(table, join(table.base_path, _RING_FOLDER), ""))
+
+    def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
+        """Write the rings of partitions that have none yet. A concurrent writer writes the same bytes."""
+        for partition_path in sorted(set(partitions) - self.stored.keys()):
+            with suppress(AlreadyExists):
+                text = ring_text(partition_path, self.ring(partition_path))
+                table.storage.write_new(_make_ring_path(table, partition_path, _FIRST_INSTANT), text.encode())
+
+    def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
+        """Choose other file groups for the buckets of replaced partitions. Later rows would go to replaced ones otherwise."""
+        renewed = {path: self.ring(path).renew() for path in partitions if path in self.stored}
+        save_changed_rings(table, instant, renewed)
+
+    def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
+        """Raise WriteConflict if the ring of a partition was changed."""
+        if not isinstance(now, HashRings):
+            return
+        for partition_path in sorted(partitions):
+            if self.ring(partition_path) != now.ring(partition_path):
+                raise WriteConflict(
+                    f"the buckets of partition {partition_path!r} were split or joined during this write. Run it again"
+                )
+
+    def check_overwrite(self, operation: str) -> None:
+        """Raise Unsupported: new rows would go to the very file groups that the operation replaces."""
+        raise Unsupported(
+            f"{o.BUCKET_ENGINE.key}={self.engine} binds a bucket to one file group, so {operation} cannot put another in its "
+            "place; delete the rows and insert the new ones"
+        )
 
 
 def has_rings(table: TableState) -> bool:
-    """Whether a table has rings: consistent hashing wrote it."""
-    return table.storage.stat(join(table.base_path, _METADATA)) is not None
+    """Whether a table has rings, so that consistent hashing wrote it."""
+    return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
-def load_rings(table: TableState, rings: HashRings) -> HashRings:
-    """The same with the rings that the table keeps."""
-    return replace(rings, stored=dict(_found(table, join(table.base_path, _METADATA), "")))
-
-
-def _found(table: TableState, folder: str, path: str) -> Iterable[tuple[str, Ring]]:
-    entries = table.storage.list(folder) if table.storage.stat(folder) else []
-    names = {e.name for e in entries if not e.is_dir}
-    metas = sorted(name for name in names if name.endswith(_META))
-    for name in reversed(metas):
-        if (ring := _in_use(table, folder, path, name[: -len(_META)], names)) is not None:
-            yield path, ring
+def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
+    """Return the rings in effect of a partition and of those below it."""
+    if not table.storage.stat(folder):
+        return {}
+    rings: dict[str, Ring] = {}
+    entries = table.storage.list(folder)
+    names = {entry.name for entry in entries if not entry.is_dir}
+    for name in sorted((name for name in names if name.endswith(_RING_SUFFIX)), reverse=True):
+        ring = _ring_in_effect(table, folder, partition_path, name.removesuffix(_RING_SUFFIX), names)
+        if ring is not None:
+            rings[partition_path] = ring
             break
     for entry in entries:
         if entry.is_dir:
-            yield from _found(table, join(folder, entry.name), f"{path}/{entry.name}" if path else entry.name)
+            below = f"{partition_path}/{entry.name}" if partition_path else entry.name
+            rings |= _load_rings(table, join(folder, entry.name), below)
+    return rings
 
 
-def _in_use(table: TableState, folder: str, path: str, instant: str, names: set[str]) -> Ring | None:
-    """A ring that counts: the first one, or one whose clustering is done.
+def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
+    """Return a ring that is in effect: the first one, or one whose clustering is completed; None if it is not.
 
-    Of a clustering that is archived the timeline says nothing any more; then its file groups are there, or they are not.
+    Args:
+        names: of the files in the partition's folder of rings.
     """
-    name = join(folder, instant + _META)
-    known = next((one for one in table.timeline.of(Action.REPLACE_COMMIT) if one.time == instant), None)
-    if known is not None and not known.is_completed:
+    path = join(folder, instant + _RING_SUFFIX)
+    clustering = next((i for i in table.timeline.of(Action.REPLACE_COMMIT) if i.time == instant), None)
+    if clustering is not None and not clustering.is_completed:
         return None
-    if known is not None or instant == _FIRST or f"{instant}{_COMMITTED}" in names:
-        return _read(table.storage, name)
+    if clustering is not None or instant == _FIRST_INSTANT or f"{instant}{_COMMITTED_SUFFIX}" in names:
+        return _read_ring(table.storage, path)
     if table.timeline.start is None or instant >= table.timeline.start:
         return None
-    older = max((m for m in names if m.endswith(_META) and m[: -len(_META)] < instant), default=None)
-    ring, before = _read(table.storage, name), _read(table.storage, join(folder, older)).prefixes if older else ()
-    made = set(ring.prefixes) - set(before)
-    return ring if any(group.file_id.rpartition("-")[0] in made for group in list_groups(table, [path])) else None
+    # The instant is older than the active timeline, which says nothing about it. If the clustering was completed, at least one
+    # of the file groups that are new in its ring is there.
+    older = [name for name in names if name.endswith(_RING_SUFFIX) and name.removesuffix(_RING_SUFFIX) < instant]
+    prefixes_before = _read_ring(table.storage, join(folder, max(older))).prefixes if older else ()
+    ring = _read_ring(table.storage, path)
+    new_prefixes = set(ring.prefixes) - set(prefixes_before)
+    if any(group.file_id.rpartition("-")[0] in new_prefixes for group in list_groups(table, [partition_path])):
+        return ring
+    return None
 
 
-def _read(storage: Storage, name: str) -> Ring:
+def _read_ring(storage: Storage, path: str) -> Ring:
     try:
-        said = json.loads(storage.read(name))
-        nodes = sorted(said["nodes"], key=lambda node: node["value"])
-        values, prefixes = tuple(int(n["value"]) for n in nodes), tuple(str(n["fileIdPrefix"]) for n in nodes)
-        return Ring(values, prefixes, int(said.get("numBuckets") or len(nodes)), int(said.get("seqNo") or 0))
+        content = json.loads(storage.read(path))
+        nodes = sorted(content["nodes"], key=lambda node: node["value"])
+        return Ring(
+            values=tuple(int(node["value"]) for node in nodes),
+            prefixes=tuple(str(node["fileIdPrefix"]) for node in nodes),
+            first_count=int(content.get("numBuckets") or len(nodes)),
+            changes=int(content.get("seqNo") or 0),
+        )
     except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFile(f"{name} is not the ring of a partition: {e}; restore it from a copy") from e
+        raise CorruptFile(f"{path} is not the ring of a partition: {e}; restore it from a copy") from e
 
 
-def save_rings(table: TableState, rings: HashRings, paths: Iterable[str]) -> None:
-    """Keep the rings of partitions that have none yet; another writer makes the same."""
-    for path in sorted(set(paths) - rings.stored.keys()):
-        with suppress(AlreadyExists):
-            table.storage.write_new(_place(table, path, _FIRST), ring_text(path, rings.ring(path)).encode())
+def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring]) -> None:
+    """Write the rings that a clustering or a replacing write makes. They take effect when that instant completes.
+
+    A run that died may have left rings of the same instant, so files are replaced.
+    """
+    for partition_path, ring in rings.items():
+        text = ring_text(partition_path, ring, instant)
+        table.storage.replace(_make_ring_path(table, partition_path, instant), text.encode())
 
 
-def save_changed(table: TableState, instant: str, changed: Mapping[str, Ring]) -> None:
-    """Keep rings that a clustering or a replacing write makes; they count when it is completed. A lost run may have left some."""
-    for path, ring in changed.items():
-        table.storage.replace(_place(table, path, instant), ring_text(path, ring, instant).encode())
+def drop_changed_rings(table: TableState, instant: str) -> None:
+    """Delete the rings of a clustering or replacing write that is given up or undone.
 
-
-def drop_changed(table: TableState, instant: str) -> None:
-    """Remove the rings of a clustering that is given up or undone; Hudi could take them for good when it is out of sight."""
-    for entry in walk(table.storage, join(table.base_path, _METADATA)):
-        if entry.name == instant + _META:
+    Hudi would take them as valid when the instant is older than its active timeline.
+    """
+    for entry in walk(table.storage, join(table.base_path, _RING_FOLDER)):
+        if entry.name == instant + _RING_SUFFIX:
             table.storage.delete(entry.path)
 
 
-def _place(table: TableState, path: str, instant: str) -> str:
-    folder = join(table.base_path, _METADATA, path)
+def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str:
+    """Make the folder for the rings of a partition; return the path of one of them."""
+    folder = join(table.base_path, _RING_FOLDER, partition_path)
     table.storage.make_dirs(folder)
-    return join(folder, instant + _META)
+    return join(folder, instant + _RING_SUFFIX)
 
 
-def ring_text(path: str, ring: Ring, instant: str = _FIRST) -> str:
-    """A ring as its file holds it, laid out like Hudi's."""
-    said: dict[str, object] = {
+def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) -> str:
+    """Return the content of a ring's file, laid out like Hudi's."""
+    attributes: dict[str, object] = {
         "version": 0,
-        "partitionPath": path,
+        "partitionPath": partition_path,
         "instant": instant,
         "numBuckets": ring.first_count or len(ring.values),
         "seqNo": ring.changes,
     }
-    head = "".join(f"  {json.dumps(name)} : {json.dumps(value, ensure_ascii=False)},\n" for name, value in said.items())
+    head = "".join(f"  {json.dumps(name)} : {json.dumps(value, ensure_ascii=False)},\n" for name, value in attributes.items())
     nodes = ", ".join(
         f'{{\n    "value" : {value},\n    "fileIdPrefix" : "{prefix}",\n    "tag" : "{Tag.NORMAL.value}"\n  }}'
         for value, prefix in zip(ring.values, ring.prefixes, strict=True)

@@ -1,144 +1,205 @@
-"""What an index with entries of its own is told of a write, and when.
+"""Entries of an index that keeps one per record key in a key-value store, and what is done with them. Kernels.
 
     data files written → entries of new keys put → commit published → entries of deleted keys removed
 
-An entry names the commit that made it, and one whose commit is not on the timeline counts for nothing: so a write that dies
-after its entries were put leaves the index as it was. An entry that takes the place of another, because its row moved, keeps
-that one in a cell of its own until then. Entries of deleted keys go last: one that stays too long points to a file group where
-its row is not any more, which does no harm, while one that goes too early would let the row be written twice.
+An entry names the commit that put it, and an entry whose commit is not on the timeline counts for nothing. So a write that dies
+after its entries were put leaves the index as it was. An entry that replaces another one, because its row moved, holds that
+older entry until its own commit is certain. Entries of deleted keys are removed last: an entry that stays too long points to a
+file group without the row, which does no harm, while an entry that goes too early would let the row be written twice.
 
-Keys become Python texts here, batch by batch on the executors: the gateway's client takes them one by one.
+Keys become Python texts, batch by batch on the workers, because clients of key-value stores take them one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.filegroup.key_changes import KeyChange, find_key_changes, key_changes_folder, read_changed_keys
-from penstock.index.hbase import Entries, Entry, HBaseSettings, open_entries
 from penstock.storage import Storage
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Keys that a write has noted of one data file, and the file group that it belongs to."""
+class Entry:
+    """Where a key is: in a file group, since a commit."""
 
-    noted: str
+    commit: str
     file_id: str
     partition_path: str
+    #: The entry that this one replaced, in case `commit` is never published.
+    before: Entry | None = None
+
+
+class Entries(Protocol):
+    """An open connection to an entry store, used by one thread. Every method may raise StorageError."""
+
+    def check(self) -> None:
+        """Raise OptionError if the store is not there, or cannot hold entries."""
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry at all."""
+
+    def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
+        """Return the entry of each key; None where there is none.
+
+        Args:
+            until_ms: return entries as they were before this time, as far as the store keeps older versions.
+        """
+
+    def put(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
+        """Set the entries of keys."""
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Delete the entries of keys."""
+
+    def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
+        """Yield batches of the keys and entries that a commit has put."""
+
+
+class EntryStore(Protocol):
+    """How a key-value store is reached. A frozen, picklable value: workers open connections of their own."""
+
+    @property
+    def title(self) -> str:
+        """The store, for messages: `HBase's table trips`."""
+
+    @property
+    def option(self) -> str:
+        """The option that names the store, for messages."""
+
+    def open(self) -> AbstractContextManager[Entries]:
+        """Open a connection for one thread. Raise StorageError if the store does not answer."""
+
+    def share_rate(self, tasks: int) -> EntryStore:
+        """Return the store with the rate of requests that one of so many concurrent tasks may use."""
+
+
+def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
+    """Return the entry that counts: this one, or the one that it replaced if its commit was not published; None if neither."""
+    while entry is not None and not timeline.is_visible(entry.commit):
+        entry = entry.before
+    return entry
 
 
 @dataclass(frozen=True)
-class TellTask:
-    """Some keys, and what the index is told of them."""
+class EntryTask:
+    """The keys that a write added to one data file, or removed from it. Their entries are put or removed."""
 
-    settings: HBaseSettings
+    store: EntryStore
     storage: Storage
-    placed: Placed
+    #: The file with the keys.
+    key_file: str
+    file_id: str
+    partition_path: str
     commit: str
-    #: Where entries are replaced: what tells which of the old ones count.
+    #: Set if the keys may have entries already: says which of those count.
     timeline: Timeline | None = None
 
 
-def tell_tasks(
-    settings: HBaseSettings,
+def list_entry_tasks(
+    store: EntryStore,
     storage: Storage,
     base_path: str,
     commit: str,
     stats: Sequence[WriteStat],
-    note: KeyChange,
+    change: KeyChange,
     timeline: Timeline | None = None,
-) -> list[TellTask]:
-    """A task for each data file of which keys were noted."""
-    by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
-    found = find_key_changes(storage, key_changes_folder(base_path, commit), note, list(by_name))
-    placed = [Placed(path, by_name[name].file_id, by_name[name].partition_path or "") for name, path in found.items()]
-    return [TellTask(settings, storage, each, commit, timeline) for each in placed]
+) -> list[EntryTask]:
+    """Return a task for each data file of a commit whose tasks wrote down changed keys."""
+    stat_by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
+    key_files = find_key_changes(storage, key_changes_folder(base_path, commit), change, list(stat_by_name))
+    tasks = []
+    for name, key_file in key_files.items():
+        stat = stat_by_name[name]
+        tasks.append(EntryTask(store, storage, key_file, stat.file_id, stat.partition_path or "", commit, timeline))
+    return tasks
 
 
-def put_entries(task: TellTask) -> int:
-    """Kernel: set the entries of keys that are new where they are; gives how many."""
-    entry, count = Entry(task.commit, task.placed.file_id, task.placed.partition_path), 0
-    with open_entries(task.settings) as entries:
-        for part in read_changed_keys(task.storage, task.placed.noted):
+def put_entries(task: EntryTask) -> int:
+    """Kernel: put the entries of the keys in one data file; return how many."""
+    entry = Entry(task.commit, task.file_id, task.partition_path)
+    count = 0
+    with task.store.open() as entries:
+        for part in read_changed_keys(task.storage, task.key_file):
             keys = part.to_pylist()
-            put: Iterable[Entry] = [entry] * len(keys)
-            if task.timeline is not None:
-                timeline = task.timeline
-                old = (standing(timeline, each) if each else None for each in entries.get(keys))
-                put = (replace(entry, before=replace(was, before=None) if was else None) for was in old)
-            entries.put(keys, list(put))
+            entries.put(keys, _with_old_entries(entry, keys, entries, task.timeline))
             count += len(keys)
     return count
 
 
-def remove_entries(task: TellTask) -> int:
-    """Kernel: remove the entries of keys that are gone; gives how many."""
+def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
+    """Return a new entry for each key, with the entry that it replaces."""
+    if timeline is None:
+        return [entry] * len(keys)
+    new_entries = []
+    for stored in entries.get(keys):
+        old = valid_entry(timeline, stored)
+        new_entries.append(replace(entry, before=replace(old, before=None) if old else None))
+    return new_entries
+
+
+def remove_entries(task: EntryTask) -> int:
+    """Kernel: remove the entries of the keys that are gone from one data file; return how many."""
     count = 0
-    with open_entries(task.settings) as entries:
-        for part in read_changed_keys(task.storage, task.placed.noted):
+    with task.store.open() as entries:
+        for part in read_changed_keys(task.storage, task.key_file):
             entries.remove(part.to_pylist())
             count += len(part)
     return count
 
 
-def standing(timeline: Timeline, entry: Entry) -> Entry | None:
-    """The entry that counts: this one, or the one before it if its commit did not come to pass; None if neither does."""
-    if timeline.is_visible(entry.commit):
-        return entry
-    return standing(timeline, entry.before) if entry.before else None
+def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeline) -> int:
+    """Set the entries that a commit has put back to what they were before it; return how many.
 
+    The older entry is in the entry itself. Real Hudi does not keep it there; then it is in an older version of the row, if the
+    store keeps older versions.
 
-def share_rate(settings: HBaseSettings, at_once: int) -> HBaseSettings:
-    """The settings with a put batch by what the region servers bear, where that is asked for."""
-    if settings.auto_rate is None:
-        return settings
-    with open_entries(settings) as entries:
-        servers = entries.check()
-    return replace(settings, put_batch=put_batch(settings.auto_rate, servers, at_once))
-
-
-def put_batch(per_server: float, servers: int, at_once: int) -> int:
-    """Entries that each of some tasks may put in a second."""
-    return max(1, int(per_server * servers) // max(1, at_once))
-
-
-def undo_entries(settings: HBaseSettings, commit: str, began_ms: int, timeline: Timeline) -> int:
-    """Take back the entries that a commit made, now that it is rolled back: what was before is put again; gives how many.
-
-    What was before is in the entry itself, or, where real Hudi has put it, in an older version of the row, if HBase keeps any.
+    Args:
+        began_ms: when the commit began.
     """
     count = 0
-    with open_entries(settings) as entries, open_entries(settings) as changing:
-        for batch in entries.made_by(commit):
+    # One connection scans while the other one changes what the scan has returned.
+    with store.open() as scanned, store.open() as changed:
+        for batch in scanned.made_by(commit):
             keys = [key for key, _ in batch]
-            older = changing.get(keys, until_ms=began_ms)
-            restored = [entry.before or was for (_, entry), was in zip(batch, older, strict=True)]
-            _restore(changing, keys, [standing(timeline, was) if was else None for was in restored])
+            older_versions = changed.get(keys, until_ms=began_ms)
+            old_entries = []
+            for (_, entry), older_version in zip(batch, older_versions, strict=True):
+                old_entries.append(valid_entry(timeline, entry.before or older_version))
+            _reset_entries(changed, keys, old_entries)
             count += len(keys)
     return count
 
 
-def _restore(entries: Entries, keys: Sequence[str], before: Sequence[Entry | None]) -> None:
-    """Set each key's entry to what it was; none means that there was none."""
-    entries.remove([key for key, was in zip(keys, before, strict=True) if was is None])
-    kept = [(key, was) for key, was in zip(keys, before, strict=True) if was is not None]
-    entries.put([key for key, _ in kept], [replace(was, before=None) for _, was in kept])
+def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[Entry | None]) -> None:
+    """Put the old entry of each key, or remove the entry where there was none."""
+    added_keys = []
+    changed_keys = []
+    restored = []
+    for key, old in zip(keys, old_entries, strict=True):
+        if old is None:
+            added_keys.append(key)
+        else:
+            changed_keys.append(key)
+            restored.append(replace(old, before=None))
+    entries.remove(added_keys)
+    entries.put(changed_keys, restored)
 
 
-def put_missing(settings: HBaseSettings, keys: Iterable[pa.Array], entry: Entry, timeline: Timeline) -> int:
-    """Set the entries of keys that have none that counts; gives how many had to be set."""
+def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timeline: Timeline) -> int:
+    """Put an entry for each key that has none that counts; return for how many."""
     count = 0
-    with open_entries(settings) as entries:
+    with store.open() as entries:
         for part in keys:
             texts = part.to_pylist()
-            found = entries.get(texts)
-            lost = [key for key, was in zip(texts, found, strict=True) if was is None or standing(timeline, was) is None]
-            entries.put(lost, [entry] * len(lost))
-            count += len(lost)
+            stored_entries = entries.get(texts)
+            missing = [key for key, old in zip(texts, stored_entries, strict=True) if valid_entry(timeline, old) is None]
+            entries.put(missing, [entry] * len(missing))
+            count += len(missing)
     return count

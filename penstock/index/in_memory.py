@@ -1,48 +1,75 @@
-"""The in-memory index: what this process has written to a table, it knows; and nothing else. For tests.
+"""The in-memory index: knows the file groups that this process wrote, and no others. For tests.
 
-Hudi keeps a map of keys in the JVM, so that after a restart, or beside another writer, every key is new and rows are there twice.
-Here the process remembers the file groups that it wrote with this index. Keys are looked for in these, and a partition with any
-other file group is refused, since that may hold them too.
+Hudi keeps a map of keys in the JVM. After a restart, or with a concurrent writer, every key is new to that map and rows are
+written twice. Penstock remembers the file groups that this process wrote with this index instead. Keys are looked for in
+these file groups. A partition with any other file group is refused, because that one may hold the keys too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
+from penstock.index.index import Index, Located, Locator, WrittenFiles
+from penstock.options import Options
+from penstock.table import TableState
 
 _LOCK = Lock()
-#: (partition path, file id) of the file groups of each table.
+#: Base path of a table → (partition path, file id) of the file groups that this process wrote.
 _WRITTEN: dict[str, set[tuple[str, str]]] = {}
 
 
+@dataclass(frozen=True)
+class InMemoryIndex(Index):
+    """Locates keys in the file groups that this process wrote."""
+
+    name = "INMEMORY"
+    reason_to_keep = "it was asked for, and knows what this process wrote"
+
+    @classmethod
+    def from_options(cls, options: Options) -> InMemoryIndex:
+        """Return the index."""
+        return cls()
+
+    def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+        """Raise OptionError if a file slice may hold keys that the index does not know."""
+        super().check_slices(table, slices)
+        check_remembered(table.base_path, slices)
+
+    def locate(self, locator: Locator[Located]) -> Located:
+        """Look for the keys in base files."""
+        return locator.look_into_files()
+
+    def after_publish(self, files: WrittenFiles) -> None:
+        """Remember the file groups of the commit."""
+        remember(files.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in files.stats))
+
+
 def remember(base_path: str, groups: Iterable[tuple[str, str]]) -> None:
-    """These file groups, by partition path and file id, were written by this process."""
+    """Remember file groups, by partition path and file id, as written by this process."""
     with _LOCK:
         _WRITTEN.setdefault(base_path, set()).update(groups)
 
 
 def forget(base_path: str) -> None:
-    """As if the process had just begun."""
+    """Forget the file groups of a table, as if the process had just started."""
     with _LOCK:
         _WRITTEN.pop(base_path, None)
 
 
 def check_remembered(base_path: str, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-    """Refuse file groups that this process did not write.
-
-    Raises:
-        OptionError: there is one, whose keys the index does not know.
-    """
+    """Raise OptionError if this process did not write one of the file slices."""
     with _LOCK:
         known = frozenset(_WRITTEN.get(base_path, ()))
-    for path, its in slices.items():
-        for one in its:
-            if (path, one.file_id) not in known:
+    for partition_path, slices_of_partition in slices.items():
+        for file_slice in slices_of_partition:
+            if (partition_path, file_slice.file_id) not in known:
                 raise OptionError(
-                    f"{o.INDEX_TYPE.key}=INMEMORY knows what this process wrote, and file group {one.file_id} of partition "
-                    f"{path or '(none)'} of {base_path} was not: its keys would be there twice. Use SIMPLE or BLOOM"
+                    f"{o.INDEX_TYPE.key}=INMEMORY knows what this process wrote, and file group {file_slice.file_id} of "
+                    f"partition {partition_path or '(none)'} of {base_path} was not: its keys would be written twice. Use SIMPLE "
+                    "or BLOOM"
                 )

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from penstock.formats.hashes import Int64s
 
-Keys: TypeAlias = "pa.Array[Any]"
+RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
-def is_compound(keys: Keys) -> bool:
+def is_compound(keys: RecordKeys) -> bool:
     """Whether any key has to be taken apart."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
-def values_of_keys(keys: Keys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
+def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
     """The values that count of every key, one after the other, and where each key's begin."""
     keys = keys.cast(pa.string())
     apart = np.asarray(pc.match_substring(keys, ":"))
@@ -38,7 +38,7 @@ def values_of_keys(keys: Keys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]
     return pa.concat_arrays([plain, values]).take(pa.array(order)), offsets
 
 
-def _taken_apart(keys: Keys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
+def _taken_apart(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
     """The values of keys that have a colon, and how many each has. A part without one counts too."""
     lists = pc.split_pattern(keys, ",")
     parts, parents = lists.flatten(), np.asarray(pc.list_parent_indices(lists))

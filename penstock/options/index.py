@@ -11,23 +11,27 @@ _RECORD: Final = "the record index"
 #: Buckets of a partition. Each is a file group, and a write may touch all of them.
 MOST_BUCKETS: Final = 100_000
 
+#: Value of `hoodie.index.type` → module and class of the index. A new index needs its module and a line in this table, no more.
+#: The classes are named, not imported, because options are below indexes. `penstock.index` imports a class when it is asked for.
+INDEXES: Final = {
+    "SIMPLE": "penstock.index.simple:SimpleIndex",
+    "GLOBAL_SIMPLE": "penstock.index.simple:SimpleIndex",
+    "BLOOM": "penstock.index.bloom:BloomIndex",
+    "GLOBAL_BLOOM": "penstock.index.bloom:BloomIndex",
+    "BUCKET": "penstock.index.bucket:BucketIndex",
+    "INMEMORY": "penstock.index.in_memory:InMemoryIndex",
+    "HBASE": "penstock.index.hbase:HBaseIndex",
+}
+#: Indexes of Hudi that Penstock does not have.
+_HUDI_ONLY: Final = ("RECORD_INDEX", "FLINK_STATE")
+
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
     word,
     "SIMPLE",
     "How known keys are found. The global kinds look in all partitions, the others in the partition of the row.",
-    allowed=(
-        "SIMPLE",
-        "GLOBAL_SIMPLE",
-        "BLOOM",
-        "GLOBAL_BLOOM",
-        "BUCKET",
-        "RECORD_INDEX",
-        "HBASE",
-        "INMEMORY",
-        "FLINK_STATE",
-    ),
-    supported=("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY", "HBASE"),
+    allowed=(*INDEXES, *(name for name in _HUDI_ONLY if name not in INDEXES)),
+    supported=tuple(INDEXES),
     instead="use SIMPLE or BLOOM; instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 INDEX_CLASS: Final = Option(

@@ -15,9 +15,8 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index import buckets_in
-from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import HashRings
+from penstock.index import load_buckets
+from penstock.index.buckets import Buckets
 from penstock.index.lookup import key_range
 from penstock.table import TableState
 
@@ -35,17 +34,17 @@ def in_asked_buckets(
     Raises:
         OptionError: the options say how many buckets there are, and the table, or its files, say otherwise.
     """
-    buckets = buckets_in(table)
+    buckets = load_buckets(table)
     key = _key(equals, table, buckets.fields, schema) if buckets else None
     if buckets is None or key is None:
         return slices
     if not _is_sure(buckets, slices, table):
         return slices
     keys = pa.array([key], pa.string())
-    return [s for s in slices if _may_hold(buckets, s, int(buckets.numbers(keys, s.partition_path)[0]))]
+    return [s for s in slices if buckets.may_hold(s, int(buckets.numbers(keys, s.partition_path)[0]))]
 
 
-def _is_sure(buckets: Buckets | HashRings, slices: Sequence[FileSlice], table: TableState) -> bool:
+def _is_sure(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
     """Whether the number of buckets is known: a wrong one would lead to the wrong files, and rows would be missing.
 
     The table says it, or it is given, and held against some files. Without any that can be asked nothing is sure.
@@ -55,20 +54,13 @@ def _is_sure(buckets: Buckets | HashRings, slices: Sequence[FileSlice], table: T
         if given is not None and int(given) != int(stored):
             raise OptionError(f"{o.BUCKET_COUNT.key}={given}, but {table.base_path} has {stored} buckets; leave the option out")
         return True
-    if isinstance(buckets, HashRings):
+    if buckets.is_kept_in_table:
         return True
     some = [one for one in slices if one.base_file][:_WITNESSES]
     witnesses = [(one, key_range(table.storage, one.base_file)) for one in some if one.base_file]
     for one, keys in witnesses:
         buckets.check_keys(one, keys or ())
     return any(keys for _, keys in witnesses)
-
-
-def _may_hold(buckets: Buckets | HashRings, slice_: FileSlice, number: int) -> bool:
-    """Whether a slice is the bucket that is asked for. In the past a ring may have had other parts: nothing is known of these."""
-    if isinstance(buckets, HashRings) and buckets.ring(slice_.partition_path).number_of(slice_.file_id) is None:
-        return True
-    return buckets.number_of(slice_) == number
 
 
 def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[str], schema: str | None) -> str | None:

@@ -21,6 +21,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock import clock
@@ -157,8 +158,8 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     def check_conflicts(self, run: PlanRun[PlanT]) -> None:
         """Raise WriteConflict if the commit must not be published, because of a concurrent write. The last step before it is."""
 
-    def after_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat]) -> None:
-        """Do what the new files require once they are part of the table."""
+    def after_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
+        """Do what the new files require once they are part of the table. Must not raise."""
 
     def extra_metadata(self, plan: PlanT) -> Mapping[str, str]:
         """Return the extra metadata that the commit takes over from the plan."""
@@ -356,9 +357,7 @@ def _run_and_publish(
         change.abandon()
         return None
     service.check_conflicts(run)
-    published = change.publish(commit, spark=run.spark)
-    service.after_commit(run, stats)
-    return published
+    return change.publish(commit, spark=run.spark, published=partial(service.after_commit, run, stats, runner))
 
 
 @contextmanager

@@ -29,9 +29,9 @@ from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
 from penstock.formats.log import BlockType, scan_blocks
-from penstock.index.consistent_hashing import drop_changed
+from penstock.index import make_index
+from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.progress import Stages
-from penstock.services.rollback.index_entries import sync_restored
 from penstock.services.rollback.run import add_rollback_block
 from penstock.spread.driver import fits_on_driver
 from penstock.spread.runner import Runner
@@ -237,7 +237,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
         storage.delete(instant_path(base_path, undone.at(State.COMPLETED)))
     with stages.run("restore", f"deleting what was written after {plan.to}"):
         result = _delete_files(spark, table, instant.time, plan)
-    sync_restored(table, plan.instants)
+    make_index(table.options).after_restore(table, plan.instants)
     for undone in plan.instants:
         _remove_instant(table, undone)
     _remove_other_instants(table, instant, plan.to)
@@ -256,7 +256,7 @@ def _remove_instant(table: TableState, instant: Instant) -> None:
     for action in actions:
         for state in (State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(base_path, Instant(instant.time, action, state)))
-    drop_changed(table, instant.time)
+    drop_changed_rings(table, instant.time)
     delete_markers(storage, base_path, instant.time)
     delete_heartbeat(storage, base_path, instant.time)
 

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from penstock import options as o
 from penstock.catalog.pending import pending_groups
 from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
-from penstock.index.consistent_hashing import HashRings
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
 from penstock.merge.payloads import PENSTOCK_PAYLOADS, is_known_payload
@@ -66,20 +65,11 @@ def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
     call a user's function for the merged row as for the first row of a new key.
     """
     index = write.index
-    if index.moves and index.entries is not None and write.table.is_merge_on_read and merger.is_user_function:
+    if index.moves_rows and index.keeps_entries and write.table.is_merge_on_read and merger.is_user_function:
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={write.settings.payload_class} would treat a row that {index.name} moves to a log of another "
             f"partition as the first row of its key, each time that log is read; set {index.moves_option}=false, or use a GLOBAL "
             "index"
-        )
-
-
-def check_buckets_can_be_replaced(write: WriteContext) -> None:
-    """Raise Unsupported if an overwrite cannot replace the file groups of buckets."""
-    if isinstance(write.index.buckets, HashRings):
-        raise Unsupported(
-            f"{o.BUCKET_ENGINE.key}=CONSISTENT_HASHING assigns a bucket one file group for good, so {write.settings.operation} "
-            "cannot put another in its place; delete the rows and insert the new ones"
         )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from penstock.index import Index, index_in
+from penstock.index import Index, load_index
 from penstock.keys.names import partition_columns
 from penstock.options import Options
 from penstock.progress import Stages
@@ -56,4 +56,4 @@ class WriteContext:
     @cached_property
     def index(self) -> Index:
         """The index, loaded with what it keeps in the table."""
-        return index_in(self.table, self.options)
+        return load_index(self.table, self.options)

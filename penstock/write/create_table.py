@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from penstock import options as o
-from penstock.index.bucket import buckets_of
+from penstock.index import make_index
 from penstock.keys import infer_generator
 from penstock.keys.names import partition_columns
 from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
-from penstock.options import Options
 from penstock.storage import Storage, join
 from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, TableState, write_config
 from penstock.timeline.store import FOLDER
@@ -71,24 +70,12 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         raw["hoodie.table.recordkey.fields"] = ",".join(keys.record_key_fields)
     if "Timestamp" in generator or "Custom" in generator:
         raw |= options.prefixed("hoodie.keygen.timebased.")
-    if options[o.INDEX_TYPE] == "BUCKET":
-        raw |= _bucket_properties(options)
+    raw |= make_index(options).table_properties
     if raw["hoodie.table.type"] == MERGE_ON_READ:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
         raw |= options.prefixed(PAYLOAD_OPTION_PREFIX)  # readers of the logs must merge with the settings of the writer
     return raw
-
-
-def _bucket_properties(options: Options) -> dict[str, str]:
-    """Return the settings of buckets, which never change. A later write with other settings is refused."""
-    buckets = buckets_of(options)
-    return {
-        o.INDEX_TYPE.key: "BUCKET",
-        o.BUCKET_ENGINE.key: options[o.BUCKET_ENGINE],
-        o.BUCKET_COUNT.key: str(buckets.count),
-        o.BUCKET_HASH_FIELDS.key: ",".join(buckets.fields),
-    }
 
 
 def _flag(value: bool) -> str:

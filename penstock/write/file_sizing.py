@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from penstock import options as o
 from penstock.catalog.pending import pending_clusterings
 from penstock.filegroup.model import FileSlice
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.options import Options
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata
@@ -101,7 +101,7 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
     """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files."""
-    return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and index_of(options).sees_logs else None
+    return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
 
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:

@@ -20,12 +20,10 @@ from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.commit.replace import begin_replace, list_groups
 from penstock.hooks import PublishedCommit
-from penstock.index.consistent_hashing import HashRings, save_rings
 from penstock.options.operation import Operation
 from penstock.table import reload_timeline
 from penstock.timeline.commit_file import WriteStat, workload_profile
 from penstock.write.checks import (
-    check_buckets_can_be_replaced,
     check_keys_are_stored,
     check_no_pending_services,
     check_ordering_column,
@@ -33,11 +31,11 @@ from penstock.write.checks import (
 from penstock.write.context import WriteContext
 from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces, profile_inserts
-from penstock.write.locate.buckets import check_rings_stand, plan_buckets
+from penstock.write.locate.buckets import plan_buckets
 from penstock.write.locate.plan import plan, plan_inserts
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
-from penstock.write.replaced_partitions import partitions_to_delete, partitions_to_overwrite, renew_rings
+from penstock.write.replaced_partitions import partitions_to_delete, partitions_to_overwrite, renew_buckets
 from penstock.write.rows.combine import combine_rows
 from penstock.write.rows.combine_staged import fold_staged_rows, stage_combined_rows
 from penstock.write.rows.sort_modes import sort_rows
@@ -83,6 +81,7 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
 
 def insert_overwrite(write: WriteContext) -> PublishedCommit:
     """Replace all rows of some partitions: those of the new rows, or those that the options name."""
+    write.index.check_overwrite(write.settings.operation)
     with begin_replace(write.table) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
         return _overwrite(write, change, staged, partitions_to_overwrite(write, staged.partition_paths))
@@ -90,6 +89,7 @@ def insert_overwrite(write: WriteContext) -> PublishedCommit:
 
 def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
     """Replace all rows of the table. The table keeps its history."""
+    write.index.check_overwrite(write.settings.operation)
     with begin_replace(write.table) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
         return _overwrite(write, change, staged, None)
@@ -103,7 +103,7 @@ def delete_partition(write: WriteContext) -> PublishedCommit:
             partitions = partitions_to_delete(write, table)
             check_no_pending_services(table, partitions)
         change.start(workload_profile(Operation.DELETE_PARTITION, {}, []))
-        renew_rings(table, change.time, partitions)
+        renew_buckets(table, change.time, partitions)
         return publish(write, change, [], replaced=list_groups(table, partitions))
 
 
@@ -137,17 +137,16 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
 
 def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
     """Locate the keys of staged rows, write each file group that changes, and publish."""
-    buckets_at_staging = write.index.buckets
+    index_at_staging = write.index
     write = write.with_current_timeline()
-    check_rings_stand(buckets_at_staging, write.index.buckets, staged.partition_paths)
+    index_at_staging.check_unchanged(write.index, staged.partition_paths)
     rules = build_upsert_rules(write, change, staged.staging)
     runner = make_runner(write, staged.pieces)
     if rules.merger.folds and write.settings.picks_newest and not rules.adds:
         staged = fold_staged_rows(write, staged, rules.merger)
     with write.stages.run("tag", "locating keys"):
         task_plan = plan(write, rules, staged.pieces, write.settings.operation, runner)
-        if isinstance(rules.index.buckets, HashRings):
-            save_rings(write.table, rules.index.buckets, staged.partition_paths)
+        rules.index.before_tasks(write.table, staged.partition_paths)
         resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
     change.start(task_plan.profile)
     activity = f"{'merging into' if rules.logs is None else 'appending to'} {len(task_plan.tasks)} file groups"
@@ -196,10 +195,11 @@ def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -
 
 def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
     """Write all rows to base files of new file groups, one for each bucket."""
-    check_buckets_can_be_replaced(write)
+    buckets = write.index.buckets
+    assert buckets is not None
     rules = build_upsert_rules(write, change, staged.staging)
     rules = replace(rules, logs=None, merging=None, adds=True, logs_first=False)
-    task_plan = plan_buckets(rules, staged.pieces, {}, write.settings.operation, checks_keys=False)
+    task_plan = plan_buckets(rules, buckets, staged.pieces, {}, write.settings.operation, checks_keys=False)
     change.start(task_plan.profile)
     runner = make_runner(write, staged.pieces)
     return store_tasks(write, change, runner, run_task, task_plan.tasks, f"writing {len(task_plan.tasks)} buckets")

@@ -9,12 +9,11 @@ from functools import partial
 from penstock import options as o
 from penstock.commit.change import Change
 from penstock.hooks import PublishedCommit
-from penstock.index.in_memory import remember
+from penstock.index.previous_index import INDEX_FIGURES
 from penstock.options import Options
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.write.context import WriteContext
-from penstock.write.locate.task_plan import INDEX_FIGURES
-from penstock.write.tell import Telling
+from penstock.write.index_files import written_files
 
 
 def publish(
@@ -36,27 +35,25 @@ def publish(
     if not stats and not takes_groups_out and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored))
-    telling = Telling(write.spark, write.table, write.index, change.time)
-    if telling.index.entries is not None:
-        with write.stages.run("index", "telling the index of new keys") as notes:
-            notes.rows = telling.of_added(stats)
+    if write.index.keeps_entries:
+        with write.stages.run("index", "putting entries of new keys into the index") as notes:
+            files_with_inserts = written_files(write, change.time, stats, rows=sum(stat.num_inserts for stat in stats))
+            notes.rows = write.index.before_publish(files_with_inserts)
+    files_with_deletes = written_files(write, change.time, stats, rows=sum(stat.num_deletes for stat in stats))
     extra = {
         **extra_metadata(write.options),
         "penstock.stages": write.stages.to_text(),
         INDEX_FIGURES: index_figures or json.dumps({"index": write.index.name}),
     }
-    commit = change.complete(
+    return change.complete(
         stats,
         operation=operation,
         schema=write.prepared.avro_schema,
         extra=extra,
         replaced=replaced,
         spark=write.spark,
-        published=partial(telling.of_removed, stats),
+        published=partial(write.index.after_publish, files_with_deletes),
     )
-    if write.index.remembers:
-        remember(write.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in stats))
-    return commit
 
 
 def extra_metadata(options: Options) -> dict[str, str]:

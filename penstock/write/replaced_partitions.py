@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 from penstock import options as o
 from penstock.catalog.listing import list_partitions
 from penstock.errors import OptionError
-from penstock.index import buckets_in
-from penstock.index.consistent_hashing import HashRings, save_changed
+from penstock.index import load_buckets
 from penstock.table import TableState
 from penstock.write.context import WriteContext
 
@@ -56,12 +55,11 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, parts)))
 
 
-def renew_rings(table: TableState, time: str, partitions: Sequence[str]) -> None:
+def renew_buckets(table: TableState, time: str, partitions: Sequence[str]) -> None:
     """Choose new file groups for the buckets of partitions that are taken out, if buckets are parts of a hash ring.
 
     Rows that come later would otherwise go to file groups that readers ignore.
     """
-    buckets = buckets_in(table)
-    if isinstance(buckets, HashRings):
-        rings = {path: buckets.ring(path).renewed() for path in partitions if path in buckets.stored}
-        save_changed(table, time, rings)
+    buckets = load_buckets(table)
+    if buckets is not None:
+        buckets.renew_partitions(table, time, partitions)

@@ -10,7 +10,6 @@ from penstock import options as o
 from penstock.catalog.merge_rules import build_merge_rules, event_time_column, ordering_field
 from penstock.commit.change import Change
 from penstock.commit.file_settings import base_file_settings, log_block_format
-from penstock.filegroup.key_changes import key_changes_folder
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
@@ -60,7 +59,7 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
         drops_unknown=settings.operation is Operation.DELETE,
         drops_known=settings.operation is Operation.INSERT and write.options[o.INSERT_DROP_DUPLICATES],
         adds=_keeps_stored_rows(write),
-        logs_first=write.index.sees_logs and settings.operation is not Operation.BULK_INSERT,
+        logs_first=write.index.inserts_into_logs and settings.operation is not Operation.BULK_INSERT,
     )
 
 
@@ -178,6 +177,4 @@ def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
     settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
-    if write.index.entries is None:
-        return settings
-    return replace(settings, key_changes_folder=key_changes_folder(write.table.base_path, change.time))
+    return write.index.with_key_changes(settings)

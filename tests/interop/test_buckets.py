@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import penstock
 from penstock.formats.bloom import BloomFilter
-from penstock.index import buckets_in
+from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, default_ring, ring_text
 from penstock.table import open_table
 from tests.interop.sides import (
@@ -120,7 +120,7 @@ def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
     write(hudi015, path, rows(12, 21, 3), {**options, **inline, **join})
     theirs = max((path / FOLDER / "x").glob("*.hashing_meta"))
     assert theirs.name > ours.instant
-    rings = buckets_in(open_table(str(path)))
+    rings = load_buckets(open_table(str(path)))
     assert isinstance(rings, HashRings)
     assert (len(rings.ring("x").values) < 6, rings.ring("x").changes) == (True, 2)
     assert ring_text("x", rings.ring("x"), theirs.name.split(".")[0]) == theirs.read_text()

@@ -402,7 +402,9 @@ def test_rows_that_one_index_let_in_are_not_written_twice_by_another(
     t.write("bulk_insert", *SIX[:2])
     t.write("upsert", ("c", "berlin", 1, 1.0))
     if kind:  # c is in a log alone
-        with pytest.raises(OptionError, match=r"has rows in log files alone.*=SIMPLE does not see them.*Compact the table first"):
+        with pytest.raises(
+            OptionError, match=r"has rows in log files alone.*=SIMPLE does not find them.*Compact the table first"
+        ):
             t.write("upsert", ("c", "berlin", 2, 2.0), **simple)
         penstock.Table.open(table_path, spark).compact()
     t.write("upsert", ("c", "berlin", 2, 2.0), **simple)
@@ -410,7 +412,7 @@ def test_rows_that_one_index_let_in_are_not_written_twice_by_another(
     t.write("insert", ("n", "oslo", 1, 1.0), **simple)
     before = timeline(table_path)
     with pytest.raises(
-        OptionError, match=r"was not told of rows that write \d+ of .* added or moved with hoodie.index.type=SIMPLE"
+        OptionError, match=r"has no entries of rows that write \d+ of .* added or moved with hoodie.index.type=SIMPLE"
     ):
         t.write("upsert", ("n", "oslo", 2, 2.0))
     assert timeline(table_path) == before
@@ -477,12 +479,12 @@ def test_an_index_that_fails_in_the_middle_leaves_nothing_committed(
     def drop_table(*_: Any) -> int:
         raise StorageError("HBase went away")
 
-    monkeypatch.setattr("penstock.write.tell.put_entries", drop_table)
+    monkeypatch.setattr("penstock.index.entry_index.put_entries", drop_table)
     with pytest.raises(StorageError, match="went away"):
         t.write("upsert", ("a", "berlin", 9, 9.0), ("n", "berlin", 9, 9.0))
     assert (timeline(table_path), base_files(table_path)) == (before, files)
     monkeypatch.undo()
-    monkeypatch.setattr("penstock.write.tell.remove_entries", drop_table)
+    monkeypatch.setattr("penstock.index.entry_index.remove_entries", drop_table)
     with pytest.warns(RuntimeWarning, match="the write is done, but entries of keys that it deleted stay"):
         t.delete(("a", "berlin"))
     assert [row[0] for row in t.rows] == ["b"]

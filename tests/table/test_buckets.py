@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, SchemaError
-from penstock.index.bucket import Buckets
+from penstock.index.buckets import FixedBuckets
 from tests.table.tables import BULK, INSERT, TRIPS, snapshot, trips, write
 from tests.table.upserts import INDEX, UPSERT
 
@@ -44,7 +44,7 @@ def test_every_operation_keeps_to_one_file_group_per_bucket(spark: Any, table_pa
 
     # a query that names the key opens one bucket of each partition, and gives what a filter gives
     one = table.read(columns=["id", "ts"], equals={"id": "k1"})
-    number = int(Buckets(4, ("id",)).numbers(pa.array(["k1"]))[0])
+    number = int(FixedBuckets(4, ("id",)).numbers(pa.array(["k1"]))[0])
     opened = {name.rpartition("/")[2].lstrip(".")[:8] for name in table.read(equals={"id": "k1"}).inputFiles()}
     assert opened <= {f"0000000{number}"}
     assert one.collect() == [("k1", 5)]

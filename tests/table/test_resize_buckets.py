@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, Unsupported, WriteConflict
-from penstock.index import buckets_in
+from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, Ring
 from penstock.table import open_table
 from tests.table.tables import OPERATION, snapshot, trips, write
@@ -35,7 +35,7 @@ def some(spark: Any, first: int, last: int, ts: int = 1) -> Any:
 
 
 def ring_of(path: str, partition: str = "x") -> Ring:
-    rings = buckets_in(open_table(path))
+    rings = load_buckets(open_table(path))
     assert isinstance(rings, HashRings)
     return rings.ring(partition)
 

@@ -41,8 +41,6 @@ TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
     "penstock/index", "penstock/keys",
     "penstock/options", "penstock/progress.py", "penstock/read",
-    "penstock/services/clustering/index_entries.py",
-    "penstock/services/rollback/index_entries.py",
     "penstock/spark", "penstock/spread", "penstock/table.py", "penstock/timeline",
     "penstock/write/explain", "penstock/write/locate", "penstock/write/tell.py", "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
     "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",

@@ -16,7 +16,7 @@ from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.index.consistent_hashing import HashRings
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
-from penstock.services.clustering.index_entries import check_movable
+from penstock.services.clustering.bucket_check import check_no_buckets
 from penstock.services.clustering.partition_filters import choose_partitions, selection_of
 from penstock.services.clustering.resize_buckets import RUNNER, limits_of, resize_groups, rings_to_resize
 from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns
@@ -66,7 +66,7 @@ def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strateg
     file_ids = []
     for slices in by_partition.values():
         file_ids += [file_slice.file_id for file_slice in slices]
-    check_movable(table, file_ids)
+    check_no_buckets(table, file_ids)
     return group_slices(by_partition.values(), strategy, limits)
 
 

@@ -22,12 +22,12 @@ from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
-from penstock.index import buckets_in
+from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
 from penstock.merge.kernels.gather import to_array
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
-from penstock.services.clustering.index_entries import check_movable
+from penstock.services.clustering.bucket_check import check_no_buckets
 from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, open_output, read_slice, write_rows
 from penstock.services.clustering.strategies import group_of
 from penstock.table import TableState
@@ -50,12 +50,12 @@ def rings_to_resize(table: TableState) -> HashRings | None:
         OptionError: the options name a strategy that is not for this table.
     """
     options = table.options
-    buckets = buckets_in(table)
+    buckets = load_buckets(table)
     if isinstance(buckets, HashRings):
         _check_strategies(table)
         return buckets
     if buckets is not None:
-        check_movable(table)
+        check_no_buckets(table)
     if has_rings(table):
         raise OptionError(
             f"{table.base_path} was written with {o.BUCKET_ENGINE.key}=CONSISTENT_HASHING; cluster it with that option, "
@@ -130,7 +130,7 @@ def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits)
     count = len(ring.values)
     for bucket in _filled_buckets(slices, ring):
         is_large = bucket.file_slice.size_bytes > limits.split_bytes
-        nodes = ring.split(bucket.number) if is_large and count < limits.most else None
+        nodes = ring.split_bucket(bucket.number) if is_large and count < limits.most else None
         if nodes is None:
             unchanged.append(bucket)
         else:
@@ -138,7 +138,7 @@ def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits)
             yield _group([bucket], nodes, ring)
     for run in neighbours(unchanged, limits, count - limits.least):
         unchanged = [bucket for bucket in unchanged if bucket not in run]
-        yield _group(run, ring.joined([bucket.number for bucket in run]), ring)
+        yield _group(run, ring.join_buckets([bucket.number for bucket in run]), ring)
     if limits.sorts:
         for bucket in unchanged:
             same_part = Node(ring.values[bucket.number], clock.new_uuid())
@@ -210,7 +210,7 @@ def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str
                 f"the buckets of partition {path!r} were split or joined since clustering {time} was planned; unschedule that "
                 "clustering and plan another"
             )
-    return {path: rings.ring(path).changed(nodes_of_path) for path, nodes_of_path in nodes.items()}
+    return {path: rings.ring(path).apply(nodes_of_path) for path, nodes_of_path in nodes.items()}
 
 
 def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:

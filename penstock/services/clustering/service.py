@@ -15,12 +15,13 @@ from typing import Any
 from penstock import options as o
 from penstock.catalog.pending import clustering_of, clustering_plans
 from penstock.errors import Unsupported
-from penstock.index import index_of
-from penstock.index.consistent_hashing import Ring, save_changed
+from penstock.index import make_index
+from penstock.index.consistent_hashing import Ring, save_changed_rings
+from penstock.index.index import WrittenFiles
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.clustering.after_write import clusters_after_write
-from penstock.services.clustering.index_entries import check_movable, tell_after, tell_before
+from penstock.services.clustering.bucket_check import check_no_buckets
 from penstock.services.clustering.plan import make_plan
 from penstock.services.clustering.planned_slices import check_untouched
 from penstock.services.clustering.resize_buckets import ResizeTask, is_resize, resize
@@ -109,7 +110,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
                 f"clustering {time} of {table.base_path} is to be run by {plan.runner}, which Penstock does not know; run it "
                 f"with Hudi, or give it up with unschedule_clustering({time!r})"
             )
-        check_movable(table, (each.file_id for each in plan.slices))
+        check_no_buckets(table, (each.file_id for each in plan.slices))
 
     def make_tasks(self, run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
         """Return the tasks of a plan.
@@ -135,20 +136,20 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         resize_tasks = [task for task in tasks if isinstance(task, ResizeTask)]
         stats += runner.collect(resize, resize_tasks, WriteStat)
         # Stored before the commit, under its instant: readers use these rings from the moment the commit completes.
-        save_changed(run.table, run.time, _changed_rings(resize_tasks))
+        save_changed_rings(run.table, run.time, _changed_rings(resize_tasks))
         return stats
 
     def before_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Put entries for the new file groups into an index that keeps entries of its own."""
-        tell_before(run.table, index_of(run.table.options), run.time, stats, runner)
+        """Call the index with the new file groups: one that keeps entries puts them."""
+        make_index(run.table.options).before_publish(_written_files(run, stats, runner))
 
     def check_conflicts(self, run: PlanRun[ClusteringPlan]) -> None:
         """Raise WriteConflict if a write has changed a file group of the plan since the run began."""
         check_untouched(run.table, run.time, run.plan)
 
-    def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat]) -> None:
-        """Remember the new file groups, for an index that only knows what this process wrote."""
-        tell_after(run.table, index_of(run.table.options), stats)
+    def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
+        """Call the index with the new file groups: one that only knows what this process wrote remembers them."""
+        make_index(run.table.options).after_publish(_written_files(run, stats, runner))
 
     def replaced_groups(self, plan: ClusteringPlan) -> Mapping[str, tuple[str, ...]]:
         """Return the file ids that the plan names, by partition path."""
@@ -156,6 +157,11 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         for each in plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
         return replaced
+
+
+def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
+    tasks_at_once = max(1, len(stats))
+    return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 
 
 def _changed_rings(tasks: Sequence[ResizeTask]) -> dict[str, Ring]:

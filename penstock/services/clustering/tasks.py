@@ -12,11 +12,10 @@ from penstock.commit.file_settings import base_file_settings, merge_file_setting
 from penstock.errors import OptionError
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import FileSlice
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.options import Options
 from penstock.options.option import LONG_MAX
 from penstock.schema import META_COLUMNS, avro_to_arrow, with_storage_types
-from penstock.services.clustering.index_entries import noting_keys
 from penstock.services.clustering.planned_slices import planned_slices
 from penstock.services.clustering.resize_buckets import ResizeTask, changed_rings, is_resize, make_resize_tasks, rings_to_resize
 from penstock.services.clustering.rewrite_group import RewriteSettings, RewriteTask
@@ -152,5 +151,5 @@ def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
         file_settings = base_file_settings(table, run.time, with_storage_types(pa.schema(columns)), run.schema)
     is_single_file = plan.runner.endswith(SINGLE_FILE)
     max_file_bytes = LONG_MAX if is_single_file else table.options[o.CLUSTERING_TARGET_FILE_BYTES]
-    file_settings = noting_keys(replace(file_settings, max_file_bytes=max_file_bytes), index_of(table.options))
+    file_settings = make_index(table.options).with_key_changes(replace(file_settings, max_file_bytes=max_file_bytes))
     return RewriteSettings(file_settings, ordering, plan.preserves_meta, rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.catalog.pending import clustering_of, clustering_plans
 from penstock.errors import CorruptFile
-from penstock.index.consistent_hashing import drop_changed
+from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.clustering.resize_buckets import is_resize
 from penstock.services.planned import find_pending, start_over
 from penstock.table import TableState, reload_timeline
@@ -29,7 +29,7 @@ def unschedule_clustering(table: TableState, time: str) -> None:
     instant = find_pending(table, list(plans), time, "clustering")
     table = start_over(table, instant)
     if is_resize(plans[instant]):
-        drop_changed(table, time)
+        drop_changed_rings(table, time)
     table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))
 
 

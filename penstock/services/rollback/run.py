@@ -22,8 +22,8 @@ from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_lo
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
 from penstock.formats.log import encode_rollback_block
-from penstock.index.consistent_hashing import drop_changed
-from penstock.services.rollback.index_entries import sync_index
+from penstock.index import make_index
+from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.rollback.plan import plan_rollback
 from penstock.storage import Storage, join
 from penstock.table import TableState
@@ -79,9 +79,10 @@ def run_rollback(
     if not is_lazy(table):
         for path in sorted(partitions, reverse=True):
             withdraw_partition(storage, base_path, path, failed.time)
-    sync_index(table, failed.time, plan["RollbackRequests"] or [], was_published=was_published)
+    groups = {(request["partitionPath"], request["fileId"]) for request in plan["RollbackRequests"] or []}
+    make_index(table.options).after_rollback(table, failed.time, groups, was_published=was_published)
     if failed.action is Action.REPLACE_COMMIT:
-        drop_changed(table, failed.time)
+        drop_changed_rings(table, failed.time)
     # Only when nothing of the write is left, its pending files go: until then another process can roll it back again.
     storage.delete(instant_path(base_path, failed.at(State.INFLIGHT)))
     if not keeps_plan and failed.action not in _PLANNED:

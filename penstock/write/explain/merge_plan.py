@@ -23,7 +23,7 @@ from penstock.columns import quoted
 from penstock.errors import OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.formats.cast import fit_to_schema
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.index.lookup import Keys, look_up
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.by_key import pick_newest
@@ -125,12 +125,12 @@ def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: Pre
     staged, places = pa.concat_tables(tables), RowPartitions(pieces)
     rows, arrival, keys = staged.drop_columns([KEY, ARRIVAL]), np.asarray(staged[ARRIVAL]), to_array(staged[KEY])
     paths = pa.array(places.paths).take(pa.array(places.path_numbers_of(np.arange(len(keys)))))
-    whole = keys if index_of(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
+    whole = keys if make_index(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
     ordered = write.settings.picks_newest and not (merger.ignores_ordering and not merger.folds)
     ordering = to_array(ordering_values(tables, column)) if ordered else None
     if write.settings.picks_newest and merger.folds:
-        by = write.partition_columns if index_of(write.options).is_global else ()
+        by = write.partition_columns if make_index(write.options).is_global else ()
         batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
         at, made = batch.rows, batch.apply(rows)
         for mark, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
@@ -177,14 +177,14 @@ def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge
 
 def _stored(write: WriteContext, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
     """Stored rows, and of each key its partition path and row number; None if the table has no such key."""
-    index, storage, schema = index_of(write.options), write.table.storage, write.prepared.stored_schema
+    index, storage, schema = make_index(write.options), write.table.storage, write.prepared.stored_schema
     slices = merged_slices(write.table, None if index.is_global else sorted(set(batch.paths)))
     wanted = pa.array(sorted(set(batch.keys)))
     rows, known, count = [schema.empty_table()], dict[tuple[str, str], tuple[str, int]](), 0
     candidates = [one for its in slices.values() for one in its if one.base_file]
     answers = look_up(storage, [one.base_file for one in candidates if one.base_file], Keys(wanted), index.pruning)
     held = {one.file_id for one, answer in zip(candidates, answers, strict=True) if len(answer.key)}
-    in_logs = index.sees_logs or index.buckets is not None  # new keys may be in a log alone
+    in_logs = index.finds_rows_in_logs  # new keys may be in a log alone
     for one in (one for its in slices.values() for one in its if one.file_id in held or (in_logs and one.log_files)):
         rules = build_merge_rules(write.table, write.prepared.avro_schema)
         living = look_up_merged(storage, one, rules, wanted, schema.names)
@@ -220,7 +220,7 @@ def _told(write: WriteContext, batch: _Batch, at: int, fate: _Fate, incoming: Ro
         why = f"{ordering} of the stored row {stays}: {values[0]} {'>' if values[0] != values[1] else '='} {values[1]}"
     path = batch.paths[at]
     if fate.path is not None and fate.path != path:
-        moves = index_of(write.options).moves and outcome is Outcome.UPDATE and not fate.stays
+        moves = make_index(write.options).moves_rows and outcome is Outcome.UPDATE and not fate.stays
         outcome, why = (
             (Outcome.MOVE, f"it is in partition {fate.path!r}") if moves else (outcome, f"{why}; it is in {fate.path!r}")
         )

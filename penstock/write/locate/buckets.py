@@ -7,12 +7,10 @@ at what is there: whether a key was known is decided when the slice is read. A b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from penstock.errors import WriteConflict
 from penstock.filegroup.model import FileSlice
-from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import HashRings
+from penstock.index.buckets import Buckets
 from penstock.options.operation import Operation
 from penstock.timeline.commit_file import workload_profile
 from penstock.write.locate.task_plan import TaskPlan
@@ -22,6 +20,7 @@ from penstock.write.tasks.task import BucketTask, UpsertRules
 
 def plan_buckets(
     rules: UpsertRules,
+    buckets: Buckets,
     pieces: Sequence[Piece],
     slices: Mapping[str, Sequence[FileSlice]],
     operation: Operation,
@@ -29,8 +28,6 @@ def plan_buckets(
     checks_keys: bool,
 ) -> TaskPlan:
     """A task for every bucket that rows come to."""
-    buckets = rules.index.buckets
-    assert buckets is not None
     held = {path: buckets.by_number(its) for path, its in slices.items()}
     shares: dict[tuple[str, int], list[Piece]] = {}
     for piece in pieces:
@@ -52,12 +49,3 @@ def plan_buckets(
     tasks.sort(key=lambda task: task.size_bytes, reverse=True)
     figures = {"rows": sum(task.incoming_rows for task in tasks), "buckets": len(tasks)}
     return TaskPlan(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
-
-
-def check_rings_stand(staged: Buckets | HashRings | None, now: Buckets | HashRings | None, partitions: Collection[str]) -> None:
-    """Raises WriteConflict if buckets were split or joined since rows were cut by them."""
-    if not isinstance(staged, HashRings) or not isinstance(now, HashRings):
-        return
-    for path in sorted(partitions):
-        if staged.ring(path) != now.ring(path):
-            raise WriteConflict(f"the buckets of partition {path!r} were split or joined during this write. Run it again")

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.filegroup.model import FileSlice
 from penstock.index import Index
-from penstock.index.lookup import Pruning, key_range
+from penstock.index.bloom import BloomIndex
+from penstock.index.lookup import key_range
+from penstock.index.simple import SimpleIndex
 from penstock.progress import format_bytes
 from penstock.storage import Storage
 
@@ -37,17 +39,6 @@ class Choice:
 
     index: Index
     why: str
-
-
-def kept_index(index: Index) -> str | None:
-    """Why an index is not up for choice; None if it is."""
-    if index.buckets is not None:
-        return "the rows of the table are in buckets, and no other index would find them there"
-    if index.entries is not None:
-        return "it keeps entries outside the table, which a write by another index would leave behind"
-    if index.remembers:
-        return "it was asked for, and knows what this process wrote"
-    return None
 
 
 def choose_index(storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]) -> Choice:
@@ -88,15 +79,11 @@ def _partitions(count: int) -> str:
 
 
 def _simple(index: Index, why: str) -> Choice:
-    return Choice(replace(index, name=f"{_reach(index)}SIMPLE", pruning=Pruning()), why)
+    return Choice(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _bloom(index: Index, why: str) -> Choice:
-    return Choice(replace(index, name=f"{_reach(index)}BLOOM", pruning=Pruning(ranges=True, blooms=True)), why)
-
-
-def _reach(index: Index) -> str:
-    return "GLOBAL_" if index.is_global else ""
+    return Choice(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _overlap(storage: Storage, slices: Sequence[FileSlice]) -> float | None:

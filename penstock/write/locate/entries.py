@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.entry_store import standing
-from penstock.index.hbase import HBaseSettings, open_entries
+from penstock.index import Index
+from penstock.index.entry_store import EntryStore, valid_entry
 from penstock.merge.choice import Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions
@@ -53,7 +52,7 @@ _ANSWERS = pa.schema([("new", pa.int64()), ("place", pa.int32()), ("fate", pa.in
 class AskTask:
     """A part of the incoming keys."""
 
-    settings: HBaseSettings
+    store: EntryStore
     timeline: Timeline
     pieces: tuple[Piece, ...]
     loading: TaskRowsSettings
@@ -96,7 +95,7 @@ class SortTask:
 
 
 def ask_index(
-    settings: HBaseSettings,
+    store: EntryStore,
     timeline: Timeline,
     pieces: Sequence[Piece],
     loading: TaskRowsSettings,
@@ -114,7 +113,7 @@ def ask_index(
     parts = -(-sum(p.rows for p in pieces) // _KEYS_PER_TASK)
     folder = loading.staging.folder
     tasks = [
-        AskTask(settings, timeline, tuple(pieces), loading, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
+        AskTask(store, timeline, tuple(pieces), loading, merger, moves, join(folder, f"asked-{time}-{part}"), part, parts)
         for part in range(parts)
     ]
     heard = runner.run(ask_for_keys, tasks, AskResult)
@@ -122,7 +121,7 @@ def ask_index(
     return Asked(tuple(result.file for result in heard), places, sum(result.rows for result in heard))
 
 
-def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+def check_not_clustered(table: TableState, index: Index, asked: Asked, slices: Mapping[str, Sequence[FileSlice]]) -> None:
     """Refuse entries that name a file group in whose place a clustering has put others: rows would be there twice.
 
     Raises:
@@ -137,7 +136,7 @@ def check_not_clustered(table: TableState, asked: Asked, slices: Mapping[str, Se
             continue
         for path, file_id in gone & {(path, file_id) for path, ids in (metadata.replaced or {}).items() for file_id in ids}:
             raise OptionError(
-                f"{o.INDEX_TYPE.key}=HBASE has entries that name file group {file_id} of partition {path!r}, whose rows "
+                f"{index.setting} has entries that name file group {file_id} of partition {path!r}, whose rows "
                 f"clustering {instant.time} of {table.base_path} has moved without telling the index: they would be written "
                 "twice. Use GLOBAL_SIMPLE or GLOBAL_BLOOM from now on, or write the rows to a new table"
             )
@@ -158,8 +157,8 @@ def ask_for_keys(task: AskTask) -> AskResult:
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
     mine = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
     keys = incoming.keys.take(pa.array(mine)).to_pylist()
-    with open_entries(task.settings) as entries:
-        heard = [standing(task.timeline, entry) if entry else None for entry in entries.get(keys)]
+    with task.store.open() as entries:
+        heard = [valid_entry(task.timeline, entry) for entry in entries.get(keys)]
     numbers: dict[tuple[str, str], int] = {}
     at = [-1 if e is None else numbers.setdefault((e.partition_path, e.file_id), len(numbers)) for e in heard]
     rows, place = incoming.rows[mine], np.array(at, np.int32)

@@ -98,7 +98,7 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
     """Whether one task writes all changes of a partition."""
     if rules.index.is_global:
         return False
-    if slices and (rules.drops_known or rules.index.sees_logs):
+    if slices and (rules.drops_known or rules.index.finds_rows_in_logs):
         return False
     for file_slice in slices:
         if (file_slice.partition_path, file_slice.file_id) in rules.sizing.busy:

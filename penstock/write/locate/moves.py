@@ -87,7 +87,7 @@ def relocate_rows(
     """
     if not pieces or not _needs_stored_rows(rules):
         return list(pieces)
-    in_logs = rules.index.sees_logs
+    in_logs = rules.index.finds_rows_in_logs
     tags = plan_tag_tasks(rules, tuple(pieces), slices, 0, with_logs_alone=in_logs)
     tasks = [MoveTask(tag, tuple(partition_columns), _decides(rules), in_logs) for tag in tags]
     move_files = tuple(file for file in runner.run(find_moves, tasks, str) if file)
@@ -99,14 +99,14 @@ def relocate_rows(
 
 def _needs_stored_rows(rules: UpsertRules) -> bool:
     """Whether moving rows depend on stored ones. A payload of Hudi that picks one of two rows needs none of this."""
-    if not rules.index.moves:
+    if not rules.index.moves_rows:
         return False
     merger = rules.merger
     return merger.builds or (merger.keeps_partition and _decides(rules))
 
 
 def _decides(rules: UpsertRules) -> bool:
-    return rules.index.entries is not None or not rules.merger.needs
+    return rules.index.keeps_entries or not rules.merger.needs
 
 
 def find_moves(task: MoveTask) -> str:

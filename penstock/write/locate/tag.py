@@ -96,7 +96,7 @@ def plan_tag_tasks(
             loading=rules.loading,
             pruning=rules.index.pruning,
             merger=rules.merger,
-            moves=rules.index.moves and not rules.drops_known,
+            moves=rules.index.moves_rows and not rules.drops_known,
             hit_file_prefix=join(rules.loading.staging.folder, f"tagged-{number}-{len(tasks)}"),
             lists_rows=first == 0,
             merging=rules.merging,

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.write.tasks.task import UpsertTask
 
-#: The key of a commit's extra metadata under which it keeps `TaskPlan.figures`.
-INDEX_FIGURES = "penstock.index"
-
 
 @dataclass(frozen=True)
 class TaskPlan:

@@ -20,7 +20,7 @@ from penstock import options as o
 from penstock.columns import quoted
 from penstock.error_text import marked_ends
 from penstock.errors import PenstockError, SchemaError
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.keys.names import partition_columns
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.merge.kernels.fold import fold_batch
@@ -83,7 +83,7 @@ def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger
     # The greatest arrival wins among equal ordering values. A bulk_insert keeps the first row of equal ones.
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation is Operation.BULK_INSERT else 1)
     group_by = [F.col(quoted(crossing.key))]
-    if crossing.path is not None and not index_of(settings.options).is_global:
+    if crossing.path is not None and not make_index(settings.options).is_global:
         group_by.append(_path_expression(crossing, F.col(quoted(crossing.path))))
     names = prepared.rows.columns
     whole_row = F.struct(*(F.col(quoted(name)) for name in names))
@@ -131,7 +131,7 @@ class _CrossingFold:
 
 def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
     """Return one row per key, folded as an insert would store it. One shuffle, and the rows cross one more time."""
-    is_global = index_of(settings.options).is_global
+    is_global = make_index(settings.options).is_global
     columns = partition_columns(settings.keys.partition_path_fields) if is_global else ()
     fold = _CrossingFold(prepared.crossing, merger, ordering, is_global, columns)
     numbered = prepared.rows.withColumn(_ARRIVAL, F.monotonically_increasing_id())

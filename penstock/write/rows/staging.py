@@ -18,8 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
-from penstock.index.bucket import Buckets
-from penstock.index.consistent_hashing import HashRings
+from penstock.index.buckets import Buckets
 from penstock.spread.driver import fits_on_driver
 from penstock.spread.run import this_task
 from penstock.spread.runner import Runner
@@ -111,7 +110,7 @@ def stage_pieces(
     staging: Staging,
     *,
     numbered: bool = False,
-    buckets: Buckets | HashRings | None = None,
+    buckets: Buckets | None = None,
 ) -> list[Piece]:
     """Evaluate rows, write them to files of a staging folder, and return their pieces in the order of arrival.
 
@@ -148,7 +147,7 @@ def _stage_batches(
     crossing: CrossingColumns,
     staging: Staging,
     numbered: bool,
-    buckets: Buckets | HashRings | None,
+    buckets: Buckets | None,
     batches: Iterator[pa.RecordBatch],
 ) -> list[StagedTask]:
     """Write the rows of one task to one IPC file, and return the task's number and its pieces. Kernel."""
@@ -175,7 +174,7 @@ def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.R
 class _StagedFile:
     """A staged file that is being written. It collects rows and writes those of each partition path as one batch."""
 
-    def __init__(self, staging: Staging, name: str, buckets: Buckets | HashRings | None = None) -> None:
+    def __init__(self, staging: Staging, name: str, buckets: Buckets | None = None) -> None:
         self._staging = staging
         self._name = name
         self._buckets = buckets

@@ -12,12 +12,10 @@ from penstock.filegroup.model import FileSlice
 from penstock.index.consistent_hashing import (
     HashRings,
     default_ring,
-    drop_changed,
+    drop_changed_rings,
     has_rings,
-    load_rings,
     ring_text,
-    save_changed,
-    save_rings,
+    save_changed_rings,
 )
 from penstock.options import Options
 from penstock.storage import LocalStorage
@@ -65,38 +63,38 @@ def test_every_key_has_a_part_and_values_of_other_columns_do_not_count() -> None
 def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_path: Path) -> None:
     table, rings = state(tmp_path), HashRings(4, ("id",))
     assert not has_rings(table)
-    save_rings(table, rings, ["x", "a/b", "x"])
-    save_rings(table, rings, ["x"])
+    rings.save_partitions(table, ["x", "a/b", "x"])
+    rings.save_partitions(table, ["x"])
     assert has_rings(table)
-    assert load_rings(table, rings).stored == {"x": default_ring("x", 4), "a/b": default_ring("a/b", 4)}
+    assert rings.load(table).stored == {"x": default_ring("x", 4), "a/b": default_ring("a/b", 4)}
 
     split = ring_text("x", default_ring("x", 8))
     (tmp_path / FOLDER / "x" / "002.hashing_meta").write_text(split)
-    assert len(load_rings(table, rings).ring("x").values) == 4  # its clustering is not done
+    assert len(rings.load(table).ring("x").values) == 4  # its clustering is not done
     done = state(tmp_path, Instant("002", Action.REPLACE_COMMIT, State.COMPLETED))
-    assert len(load_rings(done, rings).ring("x").values) == 8
+    assert len(rings.load(done).ring("x").values) == 8
     (tmp_path / FOLDER / "x" / "002.commit").touch()
-    assert len(load_rings(table, rings).ring("x").values) == 8
+    assert len(rings.load(table).ring("x").values) == 8
 
 
 def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path: Path) -> None:
     rings = HashRings(4, ("id",))
-    save_rings(state(tmp_path), rings, ["x"])
+    rings.save_partitions(state(tmp_path), ["x"])
     first = rings.ring("x")
-    split = first.changed(first.split(0) or ())
-    save_changed(state(tmp_path), "002", {"x": split})
+    split = first.apply(first.split_bucket(0) or ())
+    save_changed_rings(state(tmp_path), "002", {"x": split})
     later = state(tmp_path, Instant("005", Action.DELTA_COMMIT, State.COMPLETED))
-    assert load_rings(later, rings).ring("x") == first, "no file group of it is there: the clustering was given up"
+    assert rings.load(later).ring("x") == first, "no file group of it is there: the clustering was given up"
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / f"{first.prefixes[2]}-0_0-1-1_001.parquet").touch()
-    assert load_rings(later, rings).ring("x") == first, "both rings have this one"
+    assert rings.load(later).ring("x") == first, "both rings have this one"
     (tmp_path / "x" / f"{split.prefixes[0]}-0_0-1-1_002.parquet").touch()
-    assert load_rings(later, rings).ring("x") == split
+    assert rings.load(later).ring("x") == split
     between = state(tmp_path, Instant("001", Action.DELTA_COMMIT, State.COMPLETED))
-    assert load_rings(between, rings).ring("x") == first, "the timeline goes back far enough to know it, and does not"
+    assert rings.load(between).ring("x") == first, "the timeline goes back far enough to know it, and does not"
     pending = state(tmp_path, Instant("002", Action.REPLACE_COMMIT, State.INFLIGHT))
-    assert load_rings(pending, rings).ring("x") == first
-    drop_changed(later, "002")
+    assert rings.load(pending).ring("x") == first
+    drop_changed_rings(later, "002")
     assert [p.name for p in (tmp_path / FOLDER / "x").iterdir()] == ["00000000000000.hashing_meta"]
 
 
@@ -104,7 +102,7 @@ def test_what_does_not_fit_a_ring_is_refused(tmp_path: Path) -> None:
     table, rings = state(tmp_path), HashRings(4, ("id",))
     with pytest.raises(OptionError, match="in no part of its ring"):
         rings.number_of(FileSlice("x", "00000000-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "001"))
-    save_rings(table, rings, ["x"])
+    rings.save_partitions(table, ["x"])
     (tmp_path / FOLDER / "x" / "00000000000000.hashing_meta").write_text("{}")
     with pytest.raises(CorruptFile, match="is not the ring of a partition"):
-        load_rings(table, rings)
+        rings.load(table)

@@ -16,7 +16,7 @@ from penstock import options as o
 from penstock.errors import CorruptFile, Unsupported
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile
-from penstock.index import index_of, lookup
+from penstock.index import lookup, make_index
 from penstock.index.lookup import Keys, Pruning, look_up, may_hold
 from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
@@ -179,18 +179,18 @@ def test_a_damaged_or_missing_file_is_an_error_that_names_it(tmp_path: Path) -> 
     [("SIMPLE", False, NOTHING), ("BLOOM", False, BOTH), ("GLOBAL_SIMPLE", True, NOTHING), ("GLOBAL_BLOOM", True, BOTH)],
 )
 def test_an_index_is_what_its_name_says(name: str, is_global: bool, pruning: Pruning) -> None:
-    index = index_of(Options({o.INDEX_TYPE.key: name}))
-    assert (index.name, index.is_global, index.pruning, index.moves) == (name, is_global, pruning, is_global)
+    index = make_index(Options({o.INDEX_TYPE.key: name}))
+    assert (index.name, index.is_global, index.pruning, index.moves_rows) == (name, is_global, pruning, is_global)
 
 
 def test_the_options_of_an_index_are_its_own() -> None:
     def made(name: str, **more: str) -> Any:
-        return index_of(Options({o.INDEX_TYPE.key: name, **more}))
+        return make_index(Options({o.INDEX_TYPE.key: name, **more}))
 
     simple, bloom = o.SIMPLE_UPDATE_PARTITION_PATH.key, o.BLOOM_UPDATE_PARTITION_PATH.key
-    assert not made("GLOBAL_SIMPLE", **{simple: "false"}).moves
-    assert made("GLOBAL_SIMPLE", **{bloom: "false"}).moves
-    assert not made("GLOBAL_BLOOM", **{bloom: "false"}).moves
+    assert not made("GLOBAL_SIMPLE", **{simple: "false"}).moves_rows
+    assert made("GLOBAL_SIMPLE", **{bloom: "false"}).moves_rows
+    assert not made("GLOBAL_BLOOM", **{bloom: "false"}).moves_rows
     assert made("GLOBAL_BLOOM", **{o.BLOOM_PRUNE_BY_RANGES.key: "false"}).pruning == BLOOMS
     with pytest.raises(Unsupported, match=r"hoodie\.index\.type=FLINK_STATE"):
         made("FLINK_STATE")

@@ -10,14 +10,14 @@ import pytest
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.bucket import Buckets
+from penstock.index.buckets import FixedBuckets
 from penstock.options import read_options
 from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.schema import arrow_to_avro, avro_text
 from penstock.table import open_table
 from tests.table.handmade import COLUMNS, HandMade, at
 
-BUCKETS = Buckets(64, ("id",))
+BUCKETS = FixedBuckets(64, ("id",))
 SCHEMA = avro_text(arrow_to_avro(COLUMNS, "trips"))
 PROPERTIES = {
     "hoodie.index.type": "BUCKET",

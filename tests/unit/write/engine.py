@@ -21,7 +21,8 @@ from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.parquet import BloomSettings
 from penstock.index import Index
-from penstock.index.lookup import Pruning
+from penstock.index.bloom import BloomIndex
+from penstock.index.simple import SimpleIndex
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import OverwriteWithLatest
 from penstock.options.operation import Operation
@@ -40,11 +41,11 @@ from penstock.write.tasks.run import run_task
 from penstock.write.tasks.task import UpsertRules
 from tests.kit.model import Row
 
-SIMPLE = Index("SIMPLE", False, Pruning())
-BLOOM = Index("BLOOM", False, Pruning(ranges=True, blooms=True))
-GLOBAL_SIMPLE = Index("GLOBAL_SIMPLE", True, Pruning(), moves=True)
-GLOBAL_BLOOM = Index("GLOBAL_BLOOM", True, Pruning(ranges=True, blooms=True), moves=True)
-INDEXES = (SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM)
+SIMPLE = SimpleIndex()
+BLOOM = BloomIndex()
+GLOBAL_SIMPLE = SimpleIndex(is_global=True, moves_rows=True)
+GLOBAL_BLOOM = BloomIndex(is_global=True, moves_rows=True)
+INDEXES: tuple[Index, ...] = (SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM)
 
 TRIPS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 DELETABLE = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))

@@ -91,12 +91,12 @@ def test_buckets_that_stay_are_rewritten_only_to_be_sorted() -> None:
 def test_a_ring_of_one_part_can_be_split_and_one_of_one_value_cannot() -> None:
     ring = default_ring("", 1)
     for _ in range(5):
-        nodes = ring.split(0)
+        nodes = ring.split_bucket(0)
         assert nodes is not None
-        ring = ring.changed(nodes)
+        ring = ring.apply(nodes)
     assert list(ring.values) == sorted(set(ring.values))
     assert all(b - a > 1 for a, b in pairwise(ring.values))
-    assert Ring((5, 6), ("a", "b")).split(1) is None
+    assert Ring((5, 6), ("a", "b")).split_bucket(1) is None
 
 
 def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
@@ -117,7 +117,7 @@ def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
 def test_a_plan_for_a_ring_that_has_changed_since_or_without_parts_is_refused() -> None:
     plan = planned(200, 50, 50, 50)
     with pytest.raises(WriteConflict, match="split or joined since clustering 002 was planned"):
-        changed_rings(plan, HashRings(4, ("id",), {"x": RING.renewed()}), "002")
+        changed_rings(plan, HashRings(4, ("id",), {"x": RING.renew()}), "002")
     torn = ClusteringPlan((ClusteringGroup((), extra={"clustering.group.partition": "x"}),))
     with pytest.raises(CorruptFile, match="clustering plan 002 does not say what becomes of buckets"):
         changed_rings(torn, HashRings(4, ("id",), {"x": RING}), "002")

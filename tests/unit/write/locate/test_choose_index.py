@@ -9,10 +9,10 @@ import pytest
 
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
-from penstock.index import index_of
+from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
-from penstock.write.locate.choose_index import Choice, choose_index, kept_index
+from penstock.write.locate.choose_index import Choice, choose_index
 from tests.unit.write.engine import settings_at, trips, write_base
 
 LARGE = 64 * 1024 * 1024
@@ -30,7 +30,7 @@ def files(folder: Path, ranges: list[tuple[str, str]], *, size: int = LARGE, pat
 
 
 def chosen(slices: dict[str, list[FileSlice]], rows: dict[str, int], index: str = "SIMPLE") -> Choice:
-    return choose_index(LocalStorage(), index_of(Options({o.INDEX_TYPE.key: index})), rows, slices)
+    return choose_index(LocalStorage(), make_index(Options({o.INDEX_TYPE.key: index})), rows, slices)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_fan_out_over_partitions_decides(tmp_path: Path) -> None:
 
 def test_the_reach_that_was_asked_for_stays(tmp_path: Path) -> None:
     found = chosen({"c": files(tmp_path, ORDERED)}, {"c": 9}, "GLOBAL_SIMPLE").index
-    assert (found.name, found.is_global, found.moves) == ("GLOBAL_BLOOM", True, True)
+    assert (found.name, found.is_global, found.moves_rows) == ("GLOBAL_BLOOM", True, True)
     assert chosen({"c": files(tmp_path / "one", ORDERED[:1], size=1)}, {"c": 9}, "GLOBAL_BLOOM").index.name == "GLOBAL_SIMPLE"
 
 
@@ -84,5 +84,5 @@ def test_the_reach_that_was_asked_for_stays(tmp_path: Path) -> None:
     ],
 )
 def test_an_index_that_no_other_can_follow_is_not_up_for_choice(options: dict[str, str], why: str | None) -> None:
-    found = kept_index(index_of(read_options({"hoodie.datasource.write.recordkey.field": "id", **options})))
+    found = make_index(read_options({"hoodie.datasource.write.recordkey.field": "id", **options})).reason_to_keep
     assert found is None if why is None else why in (found or "")

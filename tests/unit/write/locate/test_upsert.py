@@ -42,7 +42,7 @@ from tests.unit.write.engine import (
 )
 
 PATH, TIME, SEQNO = "_hoodie_partition_path", "_hoodie_commit_time", "_hoodie_commit_seqno"
-IN_PLACE = replace(GLOBAL_SIMPLE, moves=False)
+IN_PLACE = replace(GLOBAL_SIMPLE, moves_rows=False)
 
 
 def check(engine: Engine, model: Model) -> None:
@@ -67,7 +67,7 @@ def check(engine: Engine, model: Model) -> None:
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
 @pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
-    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
+    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves_rows or not i.is_global else "_IN_PLACE")
 )
 @settings(deadline=None, max_examples=8)
 @given(history=histories(rows_max=8, writes_max=4), batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]))
@@ -81,7 +81,7 @@ def test_any_history_gives_what_a_dictionary_gives(
     memory: int,
 ) -> None:
     engine = Engine(tmp_path_factory.mktemp("t"), DELETABLE, index, sizing, merger, memory=memory)
-    model = Model(index.is_global, index.moves, isinstance(merger, EventTimeOrdering))
+    model = Model(index.is_global, index.moves_rows, isinstance(merger, EventTimeOrdering))
     for operation, rows in history:
         batch = table_of(DELETABLE, *rows)
         if operation == "upsert":
@@ -221,7 +221,7 @@ def test_a_row_whose_partition_changed_is_deleted_there_and_inserted_here(
 
 
 def test_without_moves_a_row_is_updated_where_it_is_and_its_column_may_contradict(tmp_path: Path, anywhere: Index) -> None:
-    engine = filled(tmp_path, replace(anywhere, moves=False))
+    engine = filled(tmp_path, replace(anywhere, moves_rows=False))
     engine.write(trips(("a", "y", 5, "updated")))
     assert ("x", "a", "y", "updated") in engine.snapshot(PATH, "id", "city", "v")
     assert counts(engine.stats) == [("x", 2, 1, 0, 0)]

@@ -22,6 +22,7 @@ from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log import BlockType, read_deletes, read_rows, scan_blocks
 from penstock.index import Index
+from penstock.index.simple import SimpleIndex
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.options.operation import Operation
@@ -56,7 +57,7 @@ from tests.unit.write.engine import (
 )
 
 AVRO = with_meta_columns(arrow_to_avro(DELETABLE, "trips"))
-IN_PLACE = replace(GLOBAL_SIMPLE, moves=False)
+IN_PLACE = replace(GLOBAL_SIMPLE, moves_rows=False)
 PATH, TIME = "_hoodie_partition_path", "_hoodie_commit_time"
 
 
@@ -163,7 +164,7 @@ def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("sizing", [replace(ROOMY, candidates=1), TIGHT], ids=["one-group", "many-groups"])
 @pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["overwrite", "default"])
 @pytest.mark.parametrize(
-    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves or not i.is_global else "_IN_PLACE")
+    "index", [*INDEXES, IN_PLACE], ids=lambda i: i.name + ("" if i.moves_rows or not i.is_global else "_IN_PLACE")
 )
 @settings(deadline=None, max_examples=4)
 @given(
@@ -185,7 +186,7 @@ def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
     """In logs the ordering value decides, whatever the payload, so that only such histories have one meaning."""
     folder = tmp_path_factory.mktemp("t")
     engine = MergeOnRead(folder, DELETABLE, index, sizing, merger, memory=memory, logs=LogSettings(kind))
-    model = Model(index.is_global, index.moves, isinstance(merger, EventTimeOrdering))
+    model = Model(index.is_global, index.moves_rows, isinstance(merger, EventTimeOrdering))
     for number, (operation, given_rows) in enumerate(history):
         rows = [(k, p, 1 + ts + 4 * number, v, gone) for k, p, ts, v, gone in given_rows]
         if operation == "upsert":
@@ -336,14 +337,24 @@ def list_deletes(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
 
 # --- an index that finds keys in logs: new rows go there as well
 
-SEES_LOGS = replace(SIMPLE, name="SEES_LOGS", sees_logs=True)
+
+@dataclass(frozen=True)
+class LogIndex(SimpleIndex):
+    """An index that finds keys in log files."""
+
+    name = "LOGS"
+    finds_rows_in_logs = True
+    inserts_into_logs = True
+
+
+IN_LOGS = LogIndex()
 INTO_LOGS = LogSettings(insert_ratio=0.35)
 
 
 @pytest.mark.parametrize("batches", [1, 3])
 def test_where_the_index_finds_keys_in_logs_new_rows_go_to_logs(tmp_path: Path, batches: int) -> None:
     sizing = replace(TIGHT, candidates=1, log_ratio=0.35)
-    engine = MergeOnRead(tmp_path, DELETABLE, SEES_LOGS, sizing, logs=INTO_LOGS)
+    engine = MergeOnRead(tmp_path, DELETABLE, IN_LOGS, sizing, logs=INTO_LOGS)
     rows = table_of(DELETABLE, *((k, "x", 10, k, k == "d") for k in "abcde"))
     found = counts(engine.write(rows, batches=batches))
     assert [row[:2] for row in found] == [("x", True)] * 3, "two rows to a group"
@@ -358,7 +369,7 @@ def test_where_the_index_finds_keys_in_logs_new_rows_go_to_logs(tmp_path: Path, 
 
 def test_new_rows_and_changes_of_a_slice_with_room_share_one_log_file(tmp_path: Path) -> None:
     engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
-    engine.index, engine.logs, engine.sizing = SEES_LOGS, INTO_LOGS, replace(ROOMY, candidates=1, log_ratio=0.35)
+    engine.index, engine.logs, engine.sizing = IN_LOGS, INTO_LOGS, replace(ROOMY, candidates=1, log_ratio=0.35)
     before = engine.bases()
     found = upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False), ("m", "x", 20, "m", True))
     assert found == [("x", True, 2, 1, 1, 1)], "as Hudi, a delete of an unknown key is written down"

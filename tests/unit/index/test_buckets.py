@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import CorruptFile, OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.bucket import Buckets, hash_of_keys, looks_bucketed
+from penstock.index.buckets import FixedBuckets, hash_keys, have_bucket_ids
 from tests.unit.formats.test_hashes import java_hash_of
 
 
@@ -35,22 +35,22 @@ def list_hash(*values: str | None) -> int:
     ],
 )
 def test_the_hash_of_a_key_is_that_of_the_list_of_its_values(key: str, fields: tuple[str, ...], values: list[str | None]) -> None:
-    assert hash_of_keys(pa.array(["plain", key]), fields).tolist() == [list_hash("plain"), list_hash(*values)]
+    assert hash_keys(pa.array(["plain", key]), fields).tolist() == [list_hash("plain"), list_hash(*values)]
 
 
 def test_a_file_id_begins_with_the_bucket() -> None:
-    buckets = Buckets(300, ("id",))
+    buckets = FixedBuckets(300, ("id",))
     file_id = buckets.new_file_id(255)
     assert (file_id[:9], file_id[-2:], len(file_id)) == ("00000255-", "-0", 38)
     assert buckets.number_of(slice_of(file_id)) == 255
 
 
 def test_what_cannot_be_a_bucket_of_the_table_is_refused() -> None:
-    buckets = Buckets(4, ("id",))
+    buckets = FixedBuckets(4, ("id",))
     with pytest.raises(OptionError, match=r"not a bucket.*hoodie.index.type=BUCKET would make duplicates"):
         buckets.number_of(slice_of("1f2e3d4c-0000-4000-8000-000000000000-0"))
     with pytest.raises(OptionError, match=r"is bucket 4, but hoodie.bucket.index.num.buckets is 4"):
-        buckets.number_of(slice_of(Buckets(5, ()).new_file_id(4)))
+        buckets.number_of(slice_of(FixedBuckets(5, ()).new_file_id(4)))
     twice = [slice_of(buckets.new_file_id(1)) for _ in range(2)]
     with pytest.raises(CorruptFile, match="belongs to the same bucket id = 1"):
         buckets.by_number(twice)
@@ -58,18 +58,18 @@ def test_what_cannot_be_a_bucket_of_the_table_is_refused() -> None:
 
 def test_keys_of_other_buckets_tell_that_the_number_of_buckets_was_another() -> None:
     keys = pa.array([f"k{i}" for i in range(40)])
-    eight = Buckets(8, ("id",))
+    eight = FixedBuckets(8, ("id",))
     number = int(eight.numbers(keys)[0])
     own = [key for key, at in zip(keys.to_pylist(), eight.numbers(keys).tolist(), strict=True) if at == number]
     slice_ = slice_of(eight.new_file_id(number))
     eight.check_keys(slice_, own)
     with pytest.raises(OptionError, match=r"not written with hoodie.bucket.index.num.buckets=7"):
-        Buckets(7 if number < 7 else 9, ("id",)).check_keys(slice_, own)
+        FixedBuckets(7 if number < 7 else 9, ("id",)).check_keys(slice_, own)
 
 
 def test_numbered_file_groups_are_told_from_random_ones() -> None:
-    assert looks_bucketed(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
-    assert not looks_bucketed(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "12345678-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
+    assert have_bucket_ids(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
+    assert not have_bucket_ids(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "12345678-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
 
 
 def slice_of(file_id: str) -> FileSlice:

@@ -11,16 +11,15 @@ from penstock.catalog.listing import merged_slices
 from penstock.errors import OptionError
 from penstock.filegroup.log.write import log_fields
 from penstock.filegroup.names import log_file_name
-from penstock.index import Index
-from penstock.index.lookup import Pruning
+from penstock.index.previous_index import (
+    INDEX_FIGURES,
+    find_rows_of_other_index,
+    list_logs_with_inserts,
+)
+from penstock.index.simple import SimpleIndex
 from penstock.table import open_table
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
-from penstock.write.locate.index_change import added_by_another, logs_with_new_rows
-from penstock.write.locate.plan import check_keys_are_in_base_files
-from penstock.write.locate.task_plan import INDEX_FIGURES
 from tests.table.handmade import HandMade, at
-
-SIMPLE = Index("SIMPLE", False, Pruning())
 
 
 def logged(city: str, version: int, *, inserts: int) -> WriteStat:
@@ -41,7 +40,7 @@ def test_rows_in_logs_alone_are_refused_to_an_index_that_does_not_look_there(tmp
     made.instant(3, stats=(logged("berlin", 2, inserts=1),))
     check(made, "rome")
     with pytest.raises(
-        OptionError, match=r"berlin-0 of partition berlin of .* has rows in log files alone.*=SIMPLE does not see"
+        OptionError, match=r"berlin-0 of partition berlin of .* has rows in log files alone.*=SIMPLE does not find"
     ):
         check(made)
 
@@ -54,7 +53,7 @@ def test_rows_in_logs_alone_are_refused_to_an_index_that_does_not_look_there(tmp
 
 def check(made: HandMade, *partitions: str) -> None:
     table = open_table(str(made.path))
-    check_keys_are_in_base_files(SIMPLE, table, merged_slices(table, partitions or None))
+    SimpleIndex().check_slices(table, merged_slices(table, partitions or None))
 
 
 def test_a_commit_that_somebody_archives_meanwhile_is_passed_over(tmp_path: Path) -> None:
@@ -62,22 +61,22 @@ def test_a_commit_that_somebody_archives_meanwhile_is_passed_over(tmp_path: Path
     made.instant(3, stats=(logged("rome", 2, inserts=1),))
     table = open_table(str(made.path))
     (made.path / ".hoodie" / f"{at(2)}.deltacommit").unlink()
-    assert logs_with_new_rows(table, at(1)) == {log_file_name("rome-0", at(1), 2, "0-0-0")}
+    assert list_logs_with_inserts(table, at(1)) == {log_file_name("rome-0", at(1), 2, "0-0-0")}
 
 
 def test_the_newest_write_by_another_index_that_added_rows_is_found(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "table")
     written(made, 1, "HBASE", inserts=3)
-    assert added_by_another(open_table(str(made.path)), "HBASE") is None
+    assert find_rows_of_other_index(open_table(str(made.path)), "HBASE") is None
     written(made, 2, "SIMPLE", inserts=0)
     written(made, 3, None, inserts=5)  # another engine's, which does not say
-    assert added_by_another(open_table(str(made.path)), "HBASE") is None
+    assert find_rows_of_other_index(open_table(str(made.path)), "HBASE") is None
     written(made, 4, "SIMPLE", inserts=1)
     written(made, 5, "GLOBAL_BLOOM", inserts=0)
-    assert added_by_another(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
+    assert find_rows_of_other_index(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
     for number in range(6, 26):  # however long ago it was
         written(made, number, "SIMPLE", inserts=0)
-    assert added_by_another(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
+    assert find_rows_of_other_index(open_table(str(made.path)), "HBASE") == (at(4), "SIMPLE")
 
 
 def written(made: HandMade, number: int, index: str | None, *, inserts: int) -> None:

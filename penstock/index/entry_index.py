@@ -1,0 +1,167 @@
+"""An index that keeps an entry per record key in a key-value store outside the table.
+
+A subclass says how its store is reached (`EntryStore`); everything else is the same for all stores: keys are located by asking
+for their entries, and entries are put, removed and undone around commits, rollbacks and restores (`entry_store.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timezone
+from itertools import chain
+
+from penstock import options as o
+from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.slice_keys import read_keys
+from penstock.errors import OptionError
+from penstock.filegroup.key_changes import KeyChange, key_changes_folder
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.task_output import FileSettings
+from penstock.index.entry_store import (
+    Entry,
+    EntryStore,
+    EntryTask,
+    list_entry_tasks,
+    put_entries,
+    put_missing,
+    remove_entries,
+    undo_entries,
+)
+from penstock.index.index import Index, Located, Locator, WrittenFiles
+from penstock.index.previous_index import find_rows_of_other_index
+from penstock.table import TableState, reload_timeline
+from penstock.timeline.instant import Instant, parse_time
+from penstock.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class EntryIndex(Index):
+    """Locates keys by their entries in a key-value store."""
+
+    store: EntryStore = field()
+    moves_rows: bool = False
+    #: Whether a rollback or restore resets entries. Otherwise they stay, and count for nothing.
+    undoes_entries: bool = False
+
+    is_global = True
+    finds_rows_in_logs = True
+    inserts_into_logs = True
+    keeps_entries = True
+    reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
+
+    def locate(self, locator: Locator[Located]) -> Located:
+        """Ask the store for the entry of each key."""
+        return locator.ask_entries(self.store)
+
+    def with_key_changes(self, settings: FileSettings) -> FileSettings:
+        """Return the settings of new files with a folder for the keys that tasks add and remove."""
+        return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
+
+    def check(self, table: TableState) -> None:
+        """Raise an error if the store cannot be used, or does not have the entries of the table.
+
+        Raises:
+            OptionError: the store is not there or cannot hold entries, or its client is not installed; or the table has rows
+                while the store has no entry, or another index added the newest rows.
+            StorageError: the store does not answer.
+        """
+        super().check(table)
+        with self.store.open() as entries:
+            entries.check()
+            is_empty = bool(table.timeline.writes) and entries.is_empty()
+        if is_empty and _has_rows(table):
+            raise OptionError(
+                f"{self.setting} finds no entry in {self.store.title}, but {table.base_path} has rows, which would be written "
+                f"twice. Set {self.store.option} to the one that holds its entries, or use the index that the table was written "
+                "with"
+            )
+        rows_of_other_index = find_rows_of_other_index(table, self.name)
+        if rows_of_other_index is not None and _has_rows(table):
+            time, name = rows_of_other_index
+            raise OptionError(
+                f"{self.setting} has no entries of rows that write {time} of {table.base_path} added or moved with "
+                f"{o.INDEX_TYPE.key}={name}: they would be written twice. Use GLOBAL_SIMPLE or GLOBAL_BLOOM from now on, or "
+                "write the rows to a new table"
+            )
+
+    def before_publish(self, files: WrittenFiles) -> int:
+        """Put the entries of new keys; return how many. They count as soon as the commit is on the timeline."""
+        # A key that is new to the table has no entry to keep, so the store is asked for old ones only if rows changed place.
+        timeline = files.table.timeline if self.moves_rows or files.is_clustering else None
+        tasks = self._tasks(self.store, files, KeyChange.ADDED, timeline)
+        if not tasks:
+            return 0
+        store = self.store.share_rate(min(len(tasks), files.tasks_at_once))
+        return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
+
+    def after_publish(self, files: WrittenFiles) -> None:
+        """Remove the entries of deleted keys. An error is a warning: the commit is done, and such entries do no harm."""
+        try:
+            files.runner.run(remove_entries, self._tasks(self.store, files, KeyChange.REMOVED), int)
+        except Exception as e:
+            text = f"the write is done, but entries of keys that it deleted stay in the index, which does no harm: {e}"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+    def _tasks(
+        self, store: EntryStore, files: WrittenFiles, change: KeyChange, timeline: Timeline | None = None
+    ) -> list[EntryTask]:
+        table = files.table
+        return list_entry_tasks(store, table.storage, table.base_path, files.instant, files.stats, change, timeline)
+
+    def after_rollback(
+        self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
+    ) -> None:
+        """Reset the entries that the write has put.
+
+        If the write had been published, it also removed entries of keys that it deleted. Their rows are back, in the file
+        groups that the write had changed, so every key of these file groups gets an entry.
+        """
+        if not self.undoes_entries:
+            return
+        table = reload_timeline(table)
+        undo_entries(self.store, instant, _began_ms(table, instant), table.timeline)
+        if was_published:
+            partitions = sorted({partition_path for partition_path, _ in groups})
+            changed = (s for s in _list_slices(table, partitions) if (s.partition_path, s.file_id) in groups)
+            self._put_missing(table, changed)
+
+    def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
+        """Reset the entries that the writes have put, then put the entries that are missing.
+
+        All keys of the table are read: which file groups the writes had changed may not be known any more.
+        """
+        if not self.undoes_entries:
+            return
+        table = reload_timeline(table)
+        for instant in undone:
+            undo_entries(self.store, instant.time, _began_ms(table, instant.time), table.timeline)
+        self._put_missing(table, _list_slices(table))
+
+    def _put_missing(self, table: TableState, slices: Iterable[FileSlice]) -> None:
+        """Put an entry for each key of file slices that has none. The entry names a commit that put rows there."""
+        for file_slice in slices:
+            commit = file_slice.base_file.instant if file_slice.base_file else file_slice.base_instant
+            entry = Entry(commit, file_slice.file_id, file_slice.partition_path)
+            put_missing(self.store, read_keys(table, file_slice), entry, table.timeline)
+
+
+def _has_rows(table: TableState) -> bool:
+    """Whether any file slice of the table has a row. Reads keys until the first one."""
+    parts = chain.from_iterable(read_keys(table, file_slice) for file_slice in _list_slices(table))
+    return any(len(keys) for keys in parts)
+
+
+def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> Iterator[FileSlice]:
+    """Yield the file slices that a query reads."""
+    list_slices = merged_slices if table.is_merge_on_read else latest_slices
+    for slices in list_slices(table, partitions).values():
+        yield from slices
+
+
+def _began_ms(table: TableState, time: str) -> int:
+    """Return when a write began, in milliseconds since 1970."""
+    moment = parse_time(time)
+    moment = moment.replace(tzinfo=timezone.utc) if table.config.timeline_utc else moment.astimezone()
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,190 @@
+"""What an index is: how a write finds the file groups that hold its keys, and what the index does around a commit.
+
+A new index is one file with a class below `Index` (or `EntryIndex`, if it keeps entries in a key-value store), and one line in
+`INDEXES` of `options/index.py`. The contract of all indexes is tried by `tests/contract/test_indexes.py`.
+
+    check → load → (rows staged) → check_unchanged → locate → before_tasks → (files written) → before_publish → after_publish
+
+An index is a frozen, picklable value: tasks carry it to the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from penstock import options as o
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.task_output import FileSettings
+from penstock.index.buckets import Buckets
+from penstock.index.entry_store import EntryStore
+from penstock.index.lookup import Pruning
+from penstock.index.previous_index import check_keys_are_in_base_files, check_same_buckets
+from penstock.options import Options
+from penstock.spread.runner import Runner
+from penstock.table import TableState
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.instant import Instant
+
+#: What a locator returns: the tasks of a write.
+Located = TypeVar("Located", covariant=True)
+
+
+class Locator(Protocol[Located]):
+    """The ways to locate the keys of a write, of which an index chooses one. `write/locate/plan.py` implements them.
+
+    An index is in a layer below the planner of writes and cannot call it by name. So the planner passes itself in.
+    """
+
+    def look_into_files(self) -> Located:
+        """Read keys from base files, except from those that `Index.pruning` rules out by their footers."""
+
+    def hash_into_buckets(self, buckets: Buckets) -> Located:
+        """Compute the bucket of each key. No file is read."""
+
+    def ask_entries(self, store: EntryStore) -> Located:
+        """Get the entry of each key from a key-value store. No base file is read."""
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """The data files of a write or a clustering, before and after its commit is published."""
+
+    #: The table with the timeline that the files were written on top of.
+    table: TableState
+    #: The time of the commit.
+    instant: str
+    stats: Sequence[WriteStat]
+    runner: Runner
+    #: How many tasks the runner has under way at a time.
+    tasks_at_once: int
+    #: Whether a clustering wrote the files, so that all rows in them come from other file groups.
+    is_clustering: bool = False
+
+
+class Index:
+    """How incoming keys are located.
+
+    A subclass is a frozen dataclass with `name`, `from_options` and `locate`, and overrides what differs from the defaults below.
+    """
+
+    #: Whether a key is unique in the whole table. Otherwise it is unique in its partition.
+    is_global: bool = False
+    #: Whether a row whose partition changed moves there. Otherwise it is updated where it is. Global indexes only.
+    moves_rows: bool = False
+    #: The option that sets `moves_rows`, for messages.
+    moves_option: str = ""
+    #: Whether the index finds rows that are in log files only.
+    finds_rows_in_logs: bool = False
+    #: Whether the index keeps an entry per key. Then it is called with the keys of each commit (`before_publish`).
+    keeps_entries: bool = False
+    #: The buckets that incoming rows are cut into; None if the index has no buckets.
+    buckets: Buckets | None = None
+    #: Why `penstock.index=auto` must not choose another index; None if it may.
+    reason_to_keep: str | None = "it was asked for"
+
+    @property
+    def name(self) -> str:
+        """The value of `hoodie.index.type`."""
+        raise NotImplementedError
+
+    @property
+    def pruning(self) -> Pruning:
+        """What the footers of base files are used for to skip files."""
+        return Pruning()
+
+    @property
+    def inserts_into_logs(self) -> bool:
+        """Whether new rows of a merge-on-read table go to log files, with no base file below. Needs `finds_rows_in_logs`."""
+        return False
+
+    @property
+    def setting(self) -> str:
+        """The options that choose this index, for messages."""
+        return f"{o.INDEX_TYPE.key}={self.name}"
+
+    @property
+    def table_properties(self) -> dict[str, str]:
+        """What a new table keeps in its properties because a later write must not change it."""
+        return {}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Index:
+        """Return the index that the options ask for. Raise OptionError if an option is missing."""
+        raise NotImplementedError
+
+    def load(self, table: TableState) -> Index:
+        """Return the index with what it keeps in the table."""
+        return self
+
+    # Before a write
+
+    def check(self, table: TableState) -> None:
+        """Raise OptionError if the index would not find the rows of the table. Called before anything is written."""
+        check_same_buckets(table, self.buckets, self.setting)
+
+    def check_overwrite(self, operation: str) -> None:
+        """Raise Unsupported if the index cannot follow an operation that replaces the rows of partitions."""
+
+    def with_key_changes(self, settings: FileSettings) -> FileSettings:
+        """Return the settings of new files; changed, if the index needs to know which keys each task adds and removes."""
+        return settings
+
+    # While a write is planned
+
+    def locate(self, locator: Locator[Located]) -> Located:
+        """Locate the keys of a write in one of the ways that the locator offers."""
+        raise NotImplementedError
+
+    def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
+        """Raise OptionError if the index would miss rows of file slices that incoming keys may be in."""
+        if not self.finds_rows_in_logs:
+            check_keys_are_in_base_files(table, slices, self.setting)
+
+    def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
+        """Raise WriteConflict if what the index keeps in the table changed while rows were staged.
+
+        Args:
+            now: the index, loaded again after the write took its instant.
+            partitions: the partition paths of the incoming rows.
+        """
+
+    def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
+        """Store what the index keeps about partitions. Called before the tasks of a write start."""
+
+    # Around a commit
+
+    def before_publish(self, files: WrittenFiles) -> int:
+        """Store where the rows of new files are; return how many. Called for writes and clusterings.
+
+        An error stops the commit. What was stored must count for nothing until the commit is on the timeline.
+        """
+        return 0
+
+    def after_publish(self, files: WrittenFiles) -> None:
+        """Finish what concerns a commit that is on the timeline. Called for writes and clusterings. Must not raise."""
+
+    def after_rollback(
+        self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
+    ) -> None:
+        """Undo what `before_publish` and `after_publish` did for a write whose files a rollback has deleted.
+
+        Args:
+            instant: the time of the write.
+            groups: (partition path, file id) of the file groups that the write changed.
+            was_published: whether the write may have been on the timeline.
+
+        Raises:
+            StorageError: the rollback stays open, and the next write or rollback takes it up again.
+        """
+
+    def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
+        """Undo what concerns the writes whose files a restore has deleted.
+
+        Args:
+            undone: the writes, newest first.
+
+        Raises:
+            StorageError: the restore stays open, and the next restore takes it up again.
+        """

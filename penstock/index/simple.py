@@ -1,0 +1,36 @@
+"""The simple index: reads the key column of every base file that a key may be in. `SIMPLE` and `GLOBAL_SIMPLE`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock import options as o
+from penstock.index.index import Index, Located, Locator
+from penstock.options import Options
+
+_GLOBAL = "GLOBAL_SIMPLE"
+
+
+@dataclass(frozen=True)
+class SimpleIndex(Index):
+    """Locates keys by reading the key columns of base files."""
+
+    is_global: bool = False
+    moves_rows: bool = False
+    reason_to_keep = None
+    moves_option = o.SIMPLE_UPDATE_PARTITION_PATH.key
+
+    @classmethod
+    def from_options(cls, options: Options) -> SimpleIndex:
+        """Return the index that the options ask for."""
+        is_global = options[o.INDEX_TYPE] == _GLOBAL
+        return cls(is_global=is_global, moves_rows=is_global and options[o.SIMPLE_UPDATE_PARTITION_PATH])
+
+    @property
+    def name(self) -> str:
+        """SIMPLE or GLOBAL_SIMPLE."""
+        return _GLOBAL if self.is_global else "SIMPLE"
+
+    def locate(self, locator: Locator[Located]) -> Located:
+        """Look for the keys in base files."""
+        return locator.look_into_files()
