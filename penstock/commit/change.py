@@ -292,9 +292,9 @@ def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
 
 
 def _check_not_restoring(table: TableState) -> None:
-    pending = [instant for instant in table.timeline.of(Action.RESTORE) if not instant.is_completed]
-    if pending:
+    restore = table.timeline.pending_restore
+    if restore is not None:
         raise WriteConflict(
-            f"Found pending restore in active timeline of {table.base_path}: {pending[0].file_name}. Finish the restore "
+            f"Found pending restore in active timeline of {table.base_path}: {restore.file_name}. Finish the restore "
             "with Table.restore, then run the write again"
         )

@@ -12,6 +12,7 @@ from penstock import options as o
 from penstock.commit.heartbeat import is_alive, is_lazy
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup import markers
+from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_log_name
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
@@ -19,8 +20,7 @@ from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import load_timeline, read_metadata
 from penstock.timeline.timeline import Timeline
 
-#: (partition path, file id)
-GroupId = tuple[str, str]
+#: File groups that leave the table: file ids by partition path.
 Replaced = Mapping[str, Sequence[str]]
 
 
@@ -43,7 +43,8 @@ def check_conflicts(
     base_instants = _base_instants_of_logs(stats) - {time}
     groups = _groups_in(replaced)
     if not runs_a_plan:
-        groups |= {(s.partition_path or "", s.file_id) for s in stats if s.prev_commit not in ("null", time)}
+        changed = [stat for stat in stats if stat.prev_commit not in ("null", time)]
+        groups |= {(stat.partition_path or "", stat.file_id) for stat in changed}
     if base_instants or groups:
         timeline = load_timeline(table.storage, table.base_path)
         _check_compactions_are_planned(table, timeline, base_instants)

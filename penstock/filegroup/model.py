@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: What tells file groups apart: (partition path, file id).
+GroupId = tuple[str, str]
+
 
 @dataclass(frozen=True)
 class BaseFile:

@@ -18,6 +18,7 @@ from functools import cached_property
 from penstock.catalog.listing import visibility, walk_partitions
 from penstock.catalog.pending import clustering_plans, pending_plans
 from penstock.catalog.savepoints import savepoints
+from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
 from penstock.formats.log import BlockType, LogBlock, scan_blocks
 from penstock.storage import join
@@ -27,8 +28,6 @@ from penstock.timeline.store import read_metadata
 
 #: (partition path, file name)
 FilePlace = tuple[str, str]
-#: (partition path, file id)
-GroupId = tuple[str, str]
 
 
 @dataclass(frozen=True, order=True)

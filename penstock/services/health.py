@@ -151,9 +151,10 @@ def _last_clean(table: TableState, now: datetime) -> Finding:
 def _timeline(table: TableState) -> Finding:
     active = len(table.timeline.instants)
     files = archive_files(table.storage, table.base_path, table.config.archive_folder)
-    archived = f"{len(files):,} archive files, {format_bytes(sum(f.size_bytes for f in files))}" if files else "nothing archived"
+    archived = "nothing archived"
+    if files:
+        archived = f"{len(files):,} archive files, {format_bytes(sum(file.size_bytes for file in files))}"
     is_bad = len(table.timeline.writes) > 2 * table.options[o.KEEP_MAX_COMMITS]
     held = "; delete savepoints that are not needed" if table.timeline.of(Action.SAVEPOINT) else ""
-    return Finding(
-        "timeline", f"{active:,} instant{'' if active == 1 else 's'}; {archived}", f"run archive(){held}" if is_bad else ""
-    )
+    value = f"{active:,} instant{'' if active == 1 else 's'}; {archived}"
+    return Finding("timeline", value, f"run archive(){held}" if is_bad else "")

@@ -82,7 +82,7 @@ def _remove_files(table: TableState, time: str) -> None:
 
 def _choose_commit(table: TableState, time: str | None) -> str:
     """Return the commit to make a savepoint of: the given one, or the newest. Raises OptionError."""
-    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
+    if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; finish that with restore(), then make the savepoint")
     newest = table.timeline.last_write
     if newest is None:

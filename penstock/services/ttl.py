@@ -56,7 +56,10 @@ def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: s
 
 def _written_before(table: TableState, slices: Mapping[str, Sequence[FileSlice]], cutoff: str) -> set[str]:
     """Return the partitions without a slice or log file since a time. Commits are read only if there are logs."""
-    old = {path for path, file_slices in slices.items() if max(s.base_instant for s in file_slices) < cutoff}
+    old = set()
+    for path, file_slices in slices.items():
+        if all(file_slice.base_instant < cutoff for file_slice in file_slices):
+            old.add(path)
     if not any(_has_logs(slices[path]) for path in old):
         return old
     for write in table.timeline.writes:

@@ -36,6 +36,11 @@ class Timeline:
         return tuple(i for i in self.instants if not i.is_completed)
 
     @property
+    def pending_restore(self) -> Instant | None:
+        """The restore that has not completed yet, if there is one. Until it has, nothing else may change the table."""
+        return next((instant for instant in self.of(Action.RESTORE) if not instant.is_completed), None)
+
+    @property
     def last_write(self) -> Instant | None:
         """The newest completed write."""
         return self.writes[-1] if self.writes else None

@@ -77,7 +77,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 def choose_instants(table: TableState) -> list[Instant]:
     """Return the instants that may be archived now, oldest first."""
-    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
+    if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     eligible = archivable(table.timeline, table.options, now, merge_on_read=table.is_merge_on_read)
@@ -85,7 +85,8 @@ def choose_instants(table: TableState) -> list[Instant]:
     if held is None:
         return eligible
     # Commits after the one that is held back stay too, or the timeline would get a hole.
-    return [i for i in eligible if i.time < held.time or i.action in (Action.CLEAN, Action.ROLLBACK)]
+    services = (Action.CLEAN, Action.ROLLBACK)
+    return [instant for instant in eligible if instant.time < held.time or instant.action in services]
 
 
 def _first_replace_with_files(table: TableState, instants: Sequence[Instant]) -> Instant | None:

@@ -15,14 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import is_metafile
 from penstock.services.clean.retention import CleanPolicy
 from penstock.timeline.instant import Action
 from penstock.timeline.timeline import Timeline
-
-#: (partition path, file id)
-GroupId = tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,9 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
 
 
 def _check_not_restoring(table: TableState) -> None:
-    for instant in table.timeline.of(Action.RESTORE):
-        if not instant.is_completed:
-            raise WriteConflict(f"{table.base_path} is being restored ({instant.file_name}); clean it when that is finished")
+    restore = table.timeline.pending_restore
+    if restore is not None:
+        raise WriteConflict(f"{table.base_path} is being restored ({restore.file_name}); clean it when that is finished")
 
 
 def _pending_cleans(table: TableState) -> list[Instant]:

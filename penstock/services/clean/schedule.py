@@ -19,8 +19,9 @@ from penstock.catalog.listing import visibility, walk_partitions
 from penstock.catalog.pending import clustering_plans, pending_plans
 from penstock.catalog.savepoints import savepoint_times, savepointed_files
 from penstock.errors import CorruptFile
+from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.services.clean.plan import GroupId, PartitionPlan, RetentionRules, plan_partition
+from penstock.services.clean.plan import PartitionPlan, RetentionRules, plan_partition
 from penstock.services.clean.retention import CleanPolicy, clean_policy, earliest_retained
 from penstock.storage import join
 from penstock.table import TableState, reload_timeline

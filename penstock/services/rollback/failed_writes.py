@@ -37,7 +37,7 @@ def roll_back_failed(table: TableState) -> TableState:
     # is listed here and whose instant is not pending below belongs to a write that is over.
     temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
     table = reload_timeline(table)
-    if any(not instant.is_completed for instant in table.timeline.of(Action.RESTORE)):
+    if table.timeline.pending_restore is not None:
         return table  # what a restore takes back looks pending, and only the restore may remove it
     if _policy(table) == "EAGER" and table.timeline.pending:
         resume_rollbacks(table)
