@@ -1,7 +1,7 @@
-"""A table of local files and no timeline: the stages of a write run one after the other, here, without Spark.
+"""A table of local files without a timeline: the stages of a write run one after the other in this process, without Spark.
 
-`Engine.write` does what `write/pipeline.py` does between `begin` and `complete`. The newest base file of each group is what
-the write stats say; `rows` gives what a reader would see.
+`Engine.write` runs the stages that `write/operations.py` runs between `begin` and `publish`. The write stats name the newest base
+file of each file group; `rows` returns what a reader would see.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SMALL_BLOOM = BloomSettings(entries=100, max_entries=1_000, error_rate=1e-6)
 
 
 def histories(*, rows_max: int, writes_max: int) -> st.SearchStrategy[list[tuple[str, list[Row]]]]:
-    """Upserts and deletes of few keys, which meet in every way."""
+    """Draw upserts and deletes of few keys, so that rows of one key meet in many ways."""
     row = st.tuples(
         st.sampled_from([f"k{n}" for n in range(6)]),
         st.sampled_from(["x", "y", "z"]),
@@ -70,13 +70,13 @@ def histories(*, rows_max: int, writes_max: int) -> st.SearchStrategy[list[tuple
 
 
 def table_of(schema: pa.Schema, *rows: Sequence[Any]) -> pa.Table:
-    """Rows of literals."""
+    """Return a table of literals."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 def trips(*rows: Sequence[Any]) -> pa.Table:
-    """Rows of (id, city, ts, v)."""
+    """Return a table of (id, city, ts, v)."""
     return table_of(TRIPS, *rows)
 
 
@@ -88,7 +88,7 @@ def settings_at(folder: Path | str, schema: pa.Schema, instant: str = "001", **c
 
 
 def write_base(settings: FileSettings, rows: pa.Table, path: str = "", *, key: str = "id", task: int = 0) -> BaseFile:
-    """One base file of these rows."""
+    """Write one base file of these rows."""
     writer = RollingWriter(TaskOutput(settings, task, f"{task}-0-0"), path)
     writer.write(rows, rows[key].cast(pa.string()))
     (stat,) = writer.close()
@@ -96,7 +96,7 @@ def write_base(settings: FileSettings, rows: pa.Table, path: str = "", *, key: s
 
 
 def base_of(settings: FileSettings, stat: WriteStat) -> BaseFile:
-    """The base file that a write stat is about."""
+    """Return the base file that a write stat describes."""
     return BaseFile(f"{settings.base_path}/{stat.path}", stat.file_id, settings.instant, stat.file_size_in_bytes)
 
 
@@ -114,7 +114,7 @@ def stage_pieces(
 def task_rows_settings(
     staging: Staging, ordering: str | None = "ts", memory: int = 1 << 30, folder: str = ""
 ) -> TaskRowsSettings:
-    """How shares of these staged rows are brought together."""
+    """Return how tasks load these staged rows."""
     return TaskRowsSettings(staging, ordering, memory, folder or staging.folder)
 
 
@@ -154,13 +154,13 @@ class Engine:
 
     @property
     def storage(self) -> Storage:
-        """Where it is."""
+        """The storage of the table."""
         return LocalStorage()
 
     def write(
         self, rows: pa.Table, *, operation: Operation = Operation.UPSERT, batches: int = 1, **rules: Any
     ) -> list[WriteStat]:
-        """One write; the rows come in as many batches."""
+        """Upsert rows, or run another operation; the rows arrive in this many batches."""
         self.instant += 1
         settings = settings_at(self.folder, self.schema, f"{self.instant:03}")
         size = max(1, -(-rows.num_rows // batches))
@@ -181,26 +181,26 @@ class Engine:
         return NotingRunner(None, jobs=self.jobs)
 
     def slices(self) -> Mapping[str, list[FileSlice]]:
-        """The file slices by partition."""
+        """Return the file slices by partition path."""
         found: dict[str, list[FileSlice]] = {}
         for (path, file_id), base in self.groups.items():
             found.setdefault(path, []).append(FileSlice(path, file_id, base.instant, base))
         return found
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every row with its meta columns."""
+        """Return every row with its meta columns."""
         return [row for base in self.groups.values() for row in read_base(base).to_pylist()]
 
     def snapshot(self, *columns: str) -> list[tuple[Any, ...]]:
-        """Some columns of every row, in order."""
+        """Return some columns of every row, sorted."""
         return sorted((tuple(row[c] for c in columns) for row in self.rows()), key=repr)
 
 
 def read_base(base: BaseFile) -> pa.Table:
-    """A base file's rows."""
+    """Read the rows of a base file."""
     return pq.ParquetFile(base.path).read()
 
 
 def with_keys(rows: pa.Table, key: str = "id") -> pa.Table:
-    """Rows as a share gives them."""
+    """Return rows with the record key as the last column, as `TaskRows` holds them."""
     return rows.append_column(KEY, rows[key])

@@ -1,4 +1,4 @@
-"""What a write is asked to do, from its options alone: names of table properties do not decide how a new table is made."""
+"""The settings of a write: a new table is made from write options, and table properties in the options must agree with them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ KEYED = {
     "hoodie.datasource.write.operation": "insert",
 }
 KEYGEN = "org.apache.hudi.keygen."
-#: Properties of a table, a value other than the one that it gets, and the option that decides.
-OTHERS = [
+#: Table properties, a value that contradicts the write options, and the write option that decides.
+CONTRADICTIONS = [
     ("hoodie.table.recordkey.fields", "city", "hoodie.datasource.write.recordkey.field"),
     ("hoodie.table.recordkey.fields", "id,city", "hoodie.datasource.write.recordkey.field"),
     ("hoodie.table.partition.fields", "id", "hoodie.datasource.write.partitionpath.field"),
@@ -31,8 +31,8 @@ OTHERS = [
     ("hoodie.table.keygenerator.class", f"{KEYGEN}ComplexKeyGenerator", "hoodie.datasource.write.keygenerator.class"),
     ("hoodie.compaction.payload.class", "DefaultHoodieRecordPayload", "hoodie.datasource.write.payload.class"),
 ]
-#: The same as the table gets, however it is spelled.
-SAME = [
+#: Table properties with the value that the new table gets, in several spellings.
+REPETITIONS = [
     ("hoodie.table.recordkey.fields", " id "),
     ("hoodie.table.partition.fields", "city"),
     ("hoodie.table.precombine.field", "ts"),
@@ -46,8 +46,8 @@ def new_table(options: dict[str, str]) -> WriteSettings:
     return resolve_settings(read_options(options), None, COLUMNS)
 
 
-@pytest.mark.parametrize(("key", "value", "decides"), OTHERS)
-def test_a_property_that_a_new_table_would_not_get_is_refused(key: str, value: str, decides: str) -> None:
+@pytest.mark.parametrize(("key", "value", "decides"), CONTRADICTIONS)
+def test_a_property_that_contradicts_the_write_options_is_refused(key: str, value: str, decides: str) -> None:
     with pytest.raises(
         OptionError, match=f"'{re.escape(key)}' is '{value}'.* {re.escape(decides)}.* set that option to '{value}'"
     ):
@@ -63,17 +63,17 @@ def test_a_property_that_a_new_table_would_not_get_is_refused(key: str, value: s
         ("hoodie.table.keygenerator.class", f"{KEYGEN}SimpleKeyGenerator"),
     ],
 )
-def test_a_property_alone_does_not_make_a_new_table_so(key: str, value: str) -> None:
+def test_a_table_property_alone_is_refused_for_a_new_table(key: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"'{re.escape(key)}' is '{value}', but a new table takes it from hoodie.datasource"):
         new_table({"hoodie.table.name": "trips", key: value})
 
 
-@pytest.mark.parametrize(("key", "value"), SAME)
-def test_a_property_that_a_new_table_gets_anyway_passes(key: str, value: str) -> None:
+@pytest.mark.parametrize(("key", "value"), REPETITIONS)
+def test_a_property_that_repeats_what_a_new_table_gets_is_accepted(key: str, value: str) -> None:
     assert table_properties(new_table({**KEYED, key: value})) == table_properties(new_table(KEYED))
 
 
-def test_properties_of_partition_columns_are_without_the_kinds_that_the_option_names() -> None:
+def test_the_stored_partition_columns_have_no_type_suffix() -> None:
     options = {
         **KEYED,
         "hoodie.datasource.write.keygenerator.class": f"{KEYGEN}CustomKeyGenerator",
@@ -85,7 +85,7 @@ def test_properties_of_partition_columns_are_without_the_kinds_that_the_option_n
 
 def test_a_write_to_a_table_may_repeat_its_properties() -> None:
     stored = table_properties(new_table(KEYED))
-    given = {key: stored[key] for key, _ in SAME if key in stored}
+    given = {key: stored[key] for key, _ in REPETITIONS if key in stored}
     settings = resolve_settings(read_options({"hoodie.table.name": "trips", **given}), TableConfig(stored), COLUMNS)
     assert (settings.keys.record_key_fields, settings.ordering_field) == (("id",), "ts")
 

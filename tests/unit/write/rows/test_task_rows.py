@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.errors import SchemaError, StorageError
 from penstock.filegroup.task_output import FileSettings
 from penstock.storage import LocalStorage
-from penstock.write.rows import task_rows as share_module
+from penstock.write.rows import task_rows as task_rows_module
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging
 from penstock.write.rows.task_rows import TaskRows, choose_task_rows, load_task_rows
@@ -31,7 +31,7 @@ def rows_of(table: pa.Table, column: str = "v") -> list[str]:
     return values
 
 
-def test_rows_come_in_the_order_asked_for_from_several_pieces() -> None:
+def test_rows_of_several_pieces_are_returned_in_the_order_of_their_numbers() -> None:
     parts = [with_keys(trips(*((f"k{i}", "c", 1, f"v{i}") for i in range(at, at + 3)))) for at in (0, 3, 6)]
     incoming = TaskRows(parts, np.arange(9), pa.array([f"k{i}" for i in range(9)]))
     assert incoming.rows_held == 9
@@ -68,7 +68,7 @@ def test_a_batch_is_reduced_to_one_row_per_key(files: FileSettings) -> None:
 
 def test_without_an_ordering_column_the_last_row_of_a_key_counts(files: FileSettings) -> None:
     staging, pieces = stage_pieces(files, trips(("a", "c", 9, "first"), ("a", "c", 1, "last")))
-    assert rows_of(_counting(load_task_rows(task_rows_settings(staging, None), pieces))) == ["last"]
+    assert rows_of(rows_that_count(load_task_rows(task_rows_settings(staging, None), pieces))) == ["last"]
 
 
 def test_an_ordering_field_inside_a_struct_decides(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_ordering_field_inside_a_struct_decides(tmp_path: Path) -> None:
     files = settings_at(tmp_path, schema)
     rows = table_of(schema, ("a", {"at": 2}, "two"), ("a", {"at": 1}, "one"))
     staging, pieces = stage_pieces(files, rows)
-    assert rows_of(_counting(load_task_rows(task_rows_settings(staging, "meta.at"), pieces))) == ["two"]
+    assert rows_of(rows_that_count(load_task_rows(task_rows_settings(staging, "meta.at"), pieces))) == ["two"]
     with pytest.raises(SchemaError, match=r"Ordering value is null for 1 of 1 rows: column 'meta\.at'"):
         load_task_rows(task_rows_settings(staging, "meta.at"), stage_pieces_again(tmp_path, schema, ("a", None, "x")))
 
@@ -97,17 +97,17 @@ def test_a_missing_ordering_column_is_refused_by_name(files: FileSettings) -> No
         load_task_rows(task_rows_settings(staging, "nosuch"), pieces)
 
 
-def test_among_equals_of_different_partitions_the_one_that_arrived_last_counts(files: FileSettings) -> None:
+def test_of_equal_rows_in_different_partitions_the_one_that_arrived_last_counts(files: FileSettings) -> None:
     first = trips(("k", "x", 1, "early"), ("l", "y", 1, "l"), ("k", "y", 1, "later"))
     second = trips(("k", "x", 1, "last"), ("m", "y", 1, "m"))
     staging, pieces = stage_pieces(files, first, second, path="city", numbered=True)
     assert [p.path for p in pieces] == ["x", "y"]  # the pieces alone would put "later" last
     incoming = load_task_rows(task_rows_settings(staging), pieces)
-    assert sorted(rows_of(_counting(incoming))) == ["l", "last", "m"]
+    assert sorted(rows_of(rows_that_count(incoming))) == ["l", "last", "m"]
     assert ARRIVAL not in incoming.take(incoming.rows).column_names
 
 
-def _counting(incoming: TaskRows) -> pa.Table:
+def rows_that_count(incoming: TaskRows) -> pa.Table:
     return incoming.take(incoming.rows)
 
 
@@ -134,23 +134,23 @@ def mapped_spills(folder: Path) -> list[str]:
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
 
 
-def test_a_share_beyond_its_memory_is_spilled_and_the_file_goes_with_it(files: FileSettings, tmp_path: Path) -> None:
+def test_rows_beyond_the_memory_of_a_task_are_spilled_and_the_file_goes_with_them(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, rows = big_batch(files)
     folder = tmp_path / "spill"
     incoming = load_task_rows(task_rows_settings(staging, "ts", FEW_KB, str(folder)), pieces)
     assert mapped_spills(folder)  # in use: the rows come from a file below the folder
     assert list(folder.iterdir()) == []  # which no crash can leave behind, since it has no name any more
     expected = {r["id"]: r["v"] for r in rows.to_pylist()}
-    assert dict(zip(incoming.keys.to_pylist(), rows_of(_counting(incoming)), strict=True)) == expected
+    assert dict(zip(incoming.keys.to_pylist(), rows_of(rows_that_count(incoming)), strict=True)) == expected
     del incoming
     gc.collect()
     assert mapped_spills(folder) == []
 
 
-def test_a_share_within_its_memory_is_not_copied(files: FileSettings, tmp_path: Path) -> None:
+def test_rows_within_the_memory_of_a_task_are_not_copied(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, _ = big_batch(files)
     incoming = load_task_rows(task_rows_settings(staging, "ts", 1 << 20, str(tmp_path / "spill")), pieces)
-    assert len(_counting(incoming)) == 250
+    assert len(rows_that_count(incoming)) == 250
     assert not (tmp_path / "spill").exists()
 
 
@@ -158,7 +158,7 @@ def test_spilling_holds_one_piece_beyond_the_limit_at_most(
     files: FileSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staging, pieces, _ = big_batch(files, batches=30)
-    read, alive, most = share_module.read_pieces, [], 0
+    read, alive, most = task_rows_module.read_pieces, [], 0
 
     def counting(*arguments: object) -> object:
         nonlocal most
@@ -169,7 +169,7 @@ def test_spilling_holds_one_piece_beyond_the_limit_at_most(
             yield copied
             del copied
 
-    monkeypatch.setattr(share_module, "read_pieces", counting)
+    monkeypatch.setattr(task_rows_module, "read_pieces", counting)
     load_task_rows(task_rows_settings(staging, "ts", FEW_KB, str(tmp_path / "spill")), pieces)
     one = max(p.size_bytes for p in pieces)
     assert most <= FEW_KB + 2 * one
@@ -182,7 +182,7 @@ def weak(table: pa.Table) -> tuple[int, object]:
 
 
 @pytest.mark.parametrize("memory", [FEW_KB, 1 << 20])
-def test_a_task_that_knows_its_rows_copies_only_those(files: FileSettings, tmp_path: Path, memory: int) -> None:
+def test_a_task_that_knows_the_numbers_of_its_rows_copies_only_those(files: FileSettings, tmp_path: Path, memory: int) -> None:
     staging, pieces, rows = big_batch(files)
     wanted = np.array([299, 7, 7, 120, 50])
     incoming = choose_task_rows(task_rows_settings(staging, None, memory, str(tmp_path / "spill")), pieces, wanted)
@@ -190,13 +190,13 @@ def test_a_task_that_knows_its_rows_copies_only_those(files: FileSettings, tmp_p
     assert incoming.rows_held == (4 if memory == FEW_KB else 300)
 
 
-def test_a_task_that_wants_no_row_has_an_empty_share(files: FileSettings, tmp_path: Path) -> None:
+def test_a_task_that_needs_no_row_has_no_rows(files: FileSettings, tmp_path: Path) -> None:
     staging, pieces, _ = big_batch(files)
     incoming = choose_task_rows(task_rows_settings(staging, None, 1, str(tmp_path / "spill")), pieces, np.empty(0, np.int64))
     assert incoming.take(np.empty(0, np.int64)).schema.names == [*TRIPS.names, KEY]
 
 
-def test_tagging_takes_only_the_columns_it_needs(files: FileSettings) -> None:
+def test_only_the_named_columns_are_loaded(files: FileSettings) -> None:
     staging, pieces, _ = big_batch(files)
     incoming = load_task_rows(task_rows_settings(staging), pieces, columns=("_hoodie_is_deleted",))
     assert incoming.take(np.array([0])).column_names == ["ts", KEY]
