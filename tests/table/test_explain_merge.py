@@ -140,7 +140,7 @@ def test_the_program_tells_it_of_files(
     monkeypatch.setattr(sys, "path", list(sys.path))
     code, lines, err = said("--batch", "batch.json", "--import", "rules_of_ours", "-o", f"{PAYLOAD}=ours")
     assert code == 0, err
-    assert lines[3][5:] == (["delete", "the payload gives no row of the two", "ours"])
+    assert lines[3][5:] == (["delete", "the payload returns no row of the two", "ours"])
     (tmp_path / "batch.json").write_text("not one\n")
     for words, message in (
         (("--batch", "nowhere.parquet"), "OptionError --batch nowhere.parquet cannot be read"),

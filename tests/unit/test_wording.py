@@ -41,8 +41,9 @@ TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
     "penstock/index", "penstock/keys",
     "penstock/options", "penstock/progress.py", "penstock/read",
-    "penstock/spark", "penstock/spread", "penstock/table.py", "penstock/timeline",
-    "penstock/write/explain", "penstock/write/locate", "penstock/write/tell.py", "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
+    "penstock/spark", "penstock/table.py", "penstock/timeline",
+    "penstock/write/locate/plan.py", "penstock/write/locate/entries.py", "penstock/write/locate/buckets.py", "penstock/write/locate/choose_index.py",
+    "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
     "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Which row of a key wins, and why, before anything is written.
 
-The rows of a few keys are staged as in a write and made one per key; the stored ones are found as a write finds them, with
-their logs; then the table's own merger is asked, here on the driver.
+The rows of a few keys are staged as in a write and combined to one per key. The stored rows are found as a write finds them, with
+their logs. Then the merger of the table is called, on the driver.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.errors import OptionError
 from penstock.filegroup.meta_columns import KEY_COLUMN
+from penstock.filegroup.model import FileSlice
 from penstock.formats.cast import fit_to_schema
 from penstock.index import make_index
 from penstock.index.lookup import Keys, look_up
@@ -33,7 +34,7 @@ from penstock.merge.kernels.marks import FRESH, GONE, drop_marks
 from penstock.merge.merger import Merger
 from penstock.write.checks import check_keys_are_stored, check_ordering_column
 from penstock.write.context import WriteContext
-from penstock.write.explain.write_plan import dry_run
+from penstock.write.explain.dry_run import open_dry_run
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.rows.crossing import KEY
 from penstock.write.rows.row_partitions import RowPartitions
@@ -55,7 +56,7 @@ class Outcome(str, Enum):
     DELETE = "delete"
     #: The row goes to another partition.
     MOVE = "move"
-    #: There is no such key, and there will be none.
+    #: The table has no such key, and gets none.
     NOTHING = "nothing"
 
 
@@ -64,7 +65,7 @@ class KeyMerge:
     """What an upsert would make of one key."""
 
     key: str
-    #: Where its row is, or will be.
+    #: The partition in which the key's row is, or will be.
     partition: str
     #: How many incoming rows have this key.
     rows: int
@@ -74,7 +75,7 @@ class KeyMerge:
     #: The ordering values, as text.
     stored_ordering: str | None
     incoming_ordering: str | None
-    #: The stored row, the incoming one (made of several, if there are), and the one that will be stored.
+    #: The stored row, the incoming row (combined, if there are several), and the row that will be stored.
     stored: Row | None
     incoming: Row
     result: Row | None
@@ -86,182 +87,257 @@ class _Batch:
 
     keys: list[str]
     paths: list[str]
+    #: How many rows of each key came in.
     counts: list[int]
     rows: pa.Table
+
+
+@dataclass(frozen=True)
+class _StoredRows:
+    """The stored rows of the batch's keys."""
+
+    rows: pa.Table
+    #: Of each key of the batch: its partition path and its row number; None if the table has no such key.
+    places: list[tuple[str, int] | None]
+
+
+@dataclass(frozen=True)
+class _MergeResult:
+    """What the merger says about a key."""
+
+    #: None: the table has no such key.
+    choice: np.int8 | None
+    result: Row | None
+    #: The stored row and its partition path; None: there is none.
+    stored: Row | None = None
+    stored_path: str | None = None
+    #: Whether the result has the partition columns of the stored row and a merger that goes by them, so that it does not move.
+    stays: bool = False
 
 
 def explain_merge(
     incoming: DataFrame, path: str, options: Mapping[str, object], keys: Sequence[str] | None = None
 ) -> list[KeyMerge]:
-    """What an upsert would make of some keys, in the order of their rows.
+    """Return what an upsert would make of some keys, in the order of their rows.
 
     Args:
-        keys: record keys; the first ones of the rows, if none are named.
+        keys: record keys; None: the first keys of the rows.
     """
     if isinstance(keys, str):
         raise OptionError(f"keys is a list of record keys, not a text; give [{keys!r}]")
-    with dry_run(incoming, path, options) as (write, staging):
+    with open_dry_run(incoming, path, options) as (write, staging):
         check_keys_are_stored(write, "explain_merge")
         check_ordering_column(write)
         merger = build_merger(write)
-        batch = _incoming(write, merger, staging, _chosen(write.prepared, keys))
-        return _merges(write, merger, batch) if batch else []
+        batch = _combine_incoming(write, merger, staging, _choose_keys(write.prepared, keys))
+        return _explain_keys(write, merger, batch) if batch else []
 
 
-def _chosen(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
-    """The rows of the keys alone."""
+def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
+    """Return the rows of the keys."""
     column = F.col(quoted(prepared.crossing.key or KEY))
     if keys is None:
-        keys = [row[0] for row in prepared.rows.select(column).where(column.isNotNull()).distinct().limit(_MOST_KEYS).collect()]
+        first_keys = prepared.rows.select(column).where(column.isNotNull()).distinct().limit(_MOST_KEYS)
+        keys = [row[0] for row in first_keys.collect()]
     return prepared.with_rows(prepared.rows.where(column.isin(list(keys))))
 
 
-def _incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
-    """The rows of each key made one, as a write does it."""
+def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
+    """Combine the incoming rows to one per key, with the same rules as a write."""
     pieces = stage_pieces(write.spark, chosen, staging, numbered=True)
     if not pieces:
         return None
+    is_global = make_index(write.options).is_global
     tables = list(read_pieces(staging, pieces))
-    staged, places = pa.concat_tables(tables), RowPartitions(pieces)
-    rows, arrival, keys = staged.drop_columns([KEY, ARRIVAL]), np.asarray(staged[ARRIVAL]), to_array(staged[KEY])
-    paths = pa.array(places.paths).take(pa.array(places.path_numbers_of(np.arange(len(keys)))))
-    whole = keys if make_index(write.options).is_global else pc.binary_join_element_wise(paths, keys, "\0")
+    staged = pa.concat_tables(tables)
+    rows = staged.drop_columns([KEY, ARRIVAL])
+    arrival = np.asarray(staged[ARRIVAL])
+    keys = to_array(staged[KEY])
+    partitions = RowPartitions(pieces)
+    paths = pa.array(partitions.paths).take(pa.array(partitions.path_numbers_of(np.arange(len(keys)))))
+    # Without a global index a key is unique in its partition only.
+    unique_keys = keys if is_global else pc.binary_join_element_wise(paths, keys, "\0")
     column = write.settings.ordering_field or ""
-    ordered = write.settings.picks_newest and not (merger.ignores_ordering and not merger.folds)
-    ordering = to_array(ordering_values(tables, column)) if ordered else None
-    if write.settings.picks_newest and merger.folds:
-        by = write.partition_columns if make_index(write.options).is_global else ()
-        batch = fold_batch(merger, rows, whole, ordering, column, arrival, by)
-        at, made = batch.rows, batch.apply(rows)
-        for mark, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
+    picks_newest = write.settings.picks_newest
+    uses_ordering = picks_newest and (merger.folds or not merger.ignores_ordering)
+    ordering = to_array(ordering_values(tables, column)) if uses_ordering else None
+    if picks_newest and merger.folds:
+        placed_by = write.partition_columns if is_global else ()
+        folded = fold_batch(merger, rows, unique_keys, ordering, column, arrival, placed_by)
+        numbers = folded.rows
+        combined = folded.apply(rows)
+        for mark, flags in ((FRESH, folded.fresh), (GONE, folded.gone)):
             if flags is not None:
-                made = made.append_column(mark, pa.array(np.isin(at, batch.changed[flags])))
+                combined = combined.append_column(mark, pa.array(np.isin(numbers, folded.changed[flags])))
     else:
-        at = pick_newest(whole, ordering, column, arrival)
-        made = take_rows(rows, at)
-    counted = whole.value_counts()
-    times = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
-    of = pa.array(at)
-    return _Batch(keys.take(of).to_pylist(), paths.take(of).to_pylist(), [times[one] for one in whole.take(of).to_pylist()], made)
-
-
-@dataclass(frozen=True)
-class _Fate:
-    """What the merger says about a key."""
-
-    choice: np.int8 | None
-    result: Row | None
-    #: The stored row and the partition it is in; None: there is none.
-    stored: Row | None = None
-    path: str | None = None
-    #: The row keeps the partition columns of the stored one, and goes by them.
-    stays: bool = False
-
-
-def _merges(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Ask the merger about each key; a handful of them, so that rows are Python's here."""
-    old, places = _stored(write, batch)
-    met = np.flatnonzero([place is not None for place in places])
-    new = np.setdiff1d(np.arange(len(places)), met)
-    found = [place for place in places if place is not None]
-    by = write.partition_columns if merger.keeps_partition else None
-    fates = _fates_of_pairs(merger, old, found, take_rows(batch.rows, met), by)
-    kept, begun = merger.insert(take_rows(batch.rows, new))
-    rows = iter(begun.to_pylist())
-    fates += [_Fate(None, next(rows) if one else None) for one in kept]
-    deletes, incoming = merger.is_delete(batch.rows), drop_marks(batch.rows).to_pylist()
-    numbers = np.concatenate([met, new]).tolist()
-    by_number = dict(zip(numbers, fates, strict=True))
-    return [_told(write, batch, at, by_number[at], incoming[at], bool(deletes[at])) for at in range(len(numbers))]
-
-
-def _stored(write: WriteContext, batch: _Batch) -> tuple[pa.Table, list[tuple[str, int] | None]]:
-    """Stored rows, and of each key its partition path and row number; None if the table has no such key."""
-    index, storage, schema = make_index(write.options), write.table.storage, write.prepared.stored_schema
-    slices = merged_slices(write.table, None if index.is_global else sorted(set(batch.paths)))
-    wanted = pa.array(sorted(set(batch.keys)))
-    rows, known, count = [schema.empty_table()], dict[tuple[str, str], tuple[str, int]](), 0
-    candidates = [one for its in slices.values() for one in its if one.base_file]
-    answers = look_up(storage, [one.base_file for one in candidates if one.base_file], Keys(wanted), index.pruning)
-    held = {one.file_id for one, answer in zip(candidates, answers, strict=True) if len(answer.key)}
-    in_logs = index.finds_rows_in_logs  # new keys may be in a log alone
-    for one in (one for its in slices.values() for one in its if one.file_id in held or (in_logs and one.log_files)):
-        rules = build_merge_rules(write.table, write.prepared.avro_schema)
-        living = look_up_merged(storage, one, rules, wanted, schema.names)
-        for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):
-            known.setdefault(("" if index.is_global else one.partition_path, key), (one.partition_path, number))
-        rows.append(fit_to_schema(living.rows, schema))
-        count += living.rows.num_rows
-    of = [("" if index.is_global else path, key) for path, key in zip(batch.paths, batch.keys, strict=True)]
-    return pa.concat_tables(rows), [known.get(one) for one in of]
-
-
-def _fates_of_pairs(
-    merger: Merger, old: pa.Table, places: Sequence[tuple[str, int]], new: pa.Table, partition_by: Sequence[str] | None
-) -> list[_Fate]:
-    at: Positions = np.array([number for _, number in places], np.int64)
-    meeting = merger.merge(old, at, new)
-    changed, stored = iter(meeting.rows(meeting.choices).to_pylist()), take_rows(old, at).to_pylist()
-    fates = []
-    for choice, row, (path, _) in zip(meeting.choices, stored, places, strict=True):
-        result = row if choice == Choice.KEEP_OLD else None if choice == Choice.DELETE else next(changed)
-        stays = result is not None and all(_value(result, one) == _value(row, one) for one in partition_by or ())
-        fates.append(_Fate(choice, result, row, path, stays and partition_by is not None))
-    return fates
-
-
-def _told(write: WriteContext, batch: _Batch, at: int, fate: _Fate, incoming: Row, is_delete: bool) -> KeyMerge:
-    """A key's fate in words."""
-    ordering = write.settings.ordering_field
-    values = [None if row is None or ordering is None else _value(row, ordering) for row in (fate.stored, incoming)]
-    outcome, why = _outcome(fate, is_delete)
-    if outcome is Outcome.KEEP and None not in values:
-        stays = "is greater" if values[0] != values[1] else "is as great"
-        why = f"{ordering} of the stored row {stays}: {values[0]} {'>' if values[0] != values[1] else '='} {values[1]}"
-    path = batch.paths[at]
-    if fate.path is not None and fate.path != path:
-        moves = make_index(write.options).moves_rows and outcome is Outcome.UPDATE and not fate.stays
-        outcome, why = (
-            (Outcome.MOVE, f"it is in partition {fate.path!r}") if moves else (outcome, f"{why}; it is in {fate.path!r}")
-        )
-        path = path if moves else fate.path
-    return KeyMerge(
-        key=batch.keys[at],
-        partition=path,
-        rows=batch.counts[at],
-        outcome=outcome,
-        why=why,
-        payload=_payload(write.settings.payload_class),
-        stored_ordering=None if values[0] is None else str(values[0]),
-        incoming_ordering=None if values[1] is None else str(values[1]),
-        stored=fate.stored,
-        incoming=incoming,
-        result=fate.result,
+        numbers = pick_newest(unique_keys, ordering, column, arrival)
+        combined = take_rows(rows, numbers)
+    counted = unique_keys.value_counts()
+    count_of = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+    chosen_rows = pa.array(numbers)
+    return _Batch(
+        keys=keys.take(chosen_rows).to_pylist(),
+        paths=paths.take(chosen_rows).to_pylist(),
+        counts=[count_of[key] for key in unique_keys.take(chosen_rows).to_pylist()],
+        rows=combined,
     )
 
 
-def _outcome(fate: _Fate, is_delete: bool) -> tuple[Outcome, str]:
-    if fate.choice is None:
-        if fate.result is not None:
+def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
+    """Call the merger about each key. There are a handful of keys, so this works on Python rows."""
+    stored = _find_stored(write, batch)
+    known = np.flatnonzero([place is not None for place in stored.places])
+    unknown = np.setdiff1d(np.arange(len(stored.places)), known)
+    places = [place for place in stored.places if place is not None]
+    partition_columns = write.partition_columns if merger.keeps_partition else None
+    results = _merge_known(merger, stored.rows, places, take_rows(batch.rows, known), partition_columns)
+    results += _insert_unknown(merger, take_rows(batch.rows, unknown))
+    by_number = dict(zip(np.concatenate([known, unknown]).tolist(), results, strict=True))
+    is_delete = merger.is_delete(batch.rows)
+    incoming = drop_marks(batch.rows).to_pylist()
+    return [
+        _describe(write, batch, number, by_number[number], incoming[number], is_delete=bool(is_delete[number]))
+        for number in range(len(incoming))
+    ]
+
+
+def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
+    """Find the stored rows of the batch's keys, as a write does."""
+    index = make_index(write.options)
+    storage = write.table.storage
+    schema = write.prepared.stored_schema
+    wanted = pa.array(sorted(set(batch.keys)))
+    rows = [schema.empty_table()]
+    count = 0
+    known: dict[tuple[str, str], tuple[str, int]] = {}
+    for file_slice in _choose_slices(write, batch, wanted):
+        merge_rules = build_merge_rules(write.table, write.prepared.avro_schema)
+        living = look_up_merged(storage, file_slice, merge_rules, wanted, schema.names)
+        path = file_slice.partition_path
+        for number, key in enumerate(living.rows[KEY_COLUMN].to_pylist(), count):
+            known.setdefault(("" if index.is_global else path, key), (path, number))
+        rows.append(fit_to_schema(living.rows, schema))
+        count += living.rows.num_rows
+    places = []
+    for path, key in zip(batch.paths, batch.keys, strict=True):
+        places.append(known.get(("" if index.is_global else path, key)))
+    return _StoredRows(pa.concat_tables(rows), places)
+
+
+def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list[FileSlice]:
+    """Return the file slices that may hold one of the wanted keys."""
+    index = make_index(write.options)
+    slices: list[FileSlice] = []
+    for slices_of_path in merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
+        slices += slices_of_path
+    base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file]
+    found = look_up(write.table.storage, base_files, Keys(wanted), index.pruning)
+    holding = {base_file.file_id for base_file, result in zip(base_files, found, strict=True) if len(result.key)}
+    in_logs = index.finds_rows_in_logs  # then a new key may be in a log alone
+    return [file_slice for file_slice in slices if file_slice.file_id in holding or (in_logs and file_slice.log_files)]
+
+
+def _merge_known(
+    merger: Merger,
+    stored: pa.Table,
+    places: Sequence[tuple[str, int]],
+    new: pa.Table,
+    partition_columns: Sequence[str] | None,
+) -> list[_MergeResult]:
+    """Merge stored and incoming rows.
+
+    Args:
+        places: partition path and number of the stored row of each incoming one.
+        partition_columns: None if the row always goes to the partition of the incoming one.
+    """
+    numbers: Positions = np.array([number for _, number in places], np.int64)
+    merged = merger.merge(stored, numbers, new)
+    changed_rows = iter(merged.rows(merged.choices).to_pylist())
+    stored_rows = take_rows(stored, numbers).to_pylist()
+    results = []
+    for choice, stored_row, (path, _) in zip(merged.choices, stored_rows, places, strict=True):
+        result: Row | None
+        if choice == Choice.KEEP_OLD:
+            result = stored_row
+        elif choice == Choice.DELETE:
+            result = None
+        else:
+            result = next(changed_rows)
+        stays = partition_columns is not None and result is not None
+        for column in partition_columns or ():
+            stays = stays and _get_value(result or {}, column) == _get_value(stored_row, column)
+        results.append(_MergeResult(choice, result, stored_row, path, stays))
+    return results
+
+
+def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
+    is_kept, inserted = merger.insert(new)
+    rows = iter(inserted.to_pylist())
+    return [_MergeResult(None, next(rows) if kept else None) for kept in is_kept]
+
+
+def _describe(
+    write: WriteContext, batch: _Batch, number: int, merge: _MergeResult, incoming: Row, *, is_delete: bool
+) -> KeyMerge:
+    """Say in words what becomes of a key."""
+    ordering = write.settings.ordering_field
+    stored_value = _get_value(merge.stored, ordering) if merge.stored is not None and ordering else None
+    incoming_value = _get_value(incoming, ordering) if ordering else None
+    outcome, why = _find_outcome(merge, is_delete=is_delete)
+    if outcome is Outcome.KEEP and stored_value is not None and incoming_value is not None:
+        if stored_value != incoming_value:
+            why = f"{ordering} of the stored row is greater: {stored_value} > {incoming_value}"
+        else:
+            why = f"{ordering} of the stored row is as great: {stored_value} = {incoming_value}"
+    path = batch.paths[number]
+    if merge.stored_path is not None and merge.stored_path != path:
+        if make_index(write.options).moves_rows and outcome is Outcome.UPDATE and not merge.stays:
+            outcome = Outcome.MOVE
+            why = f"it is in partition {merge.stored_path!r}"
+        else:
+            why = f"{why}; it is in {merge.stored_path!r}"
+            path = merge.stored_path
+    return KeyMerge(
+        key=batch.keys[number],
+        partition=path,
+        rows=batch.counts[number],
+        outcome=outcome,
+        why=why,
+        payload=_shorten_class(write.settings.payload_class),
+        stored_ordering=None if stored_value is None else str(stored_value),
+        incoming_ordering=None if incoming_value is None else str(incoming_value),
+        stored=merge.stored,
+        incoming=incoming,
+        result=merge.result,
+    )
+
+
+def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
+    """Return what becomes of a key, and why."""
+    if merge.choice is None:
+        if merge.result is not None:
             return Outcome.INSERT, "the table has no such key"
-        said = "the incoming row is a delete" if is_delete else "the payload gives no row for it"
-        return Outcome.NOTHING, f"the table has no such key, and {said}"
-    if fate.choice == Choice.KEEP_OLD:
+        reason = "the incoming row is a delete" if is_delete else "the payload returns no row for it"
+        return Outcome.NOTHING, f"the table has no such key, and {reason}"
+    if merge.choice == Choice.KEEP_OLD:
         return Outcome.KEEP, "the payload keeps the stored row"
-    if fate.choice == Choice.DELETE:
-        return Outcome.DELETE, "the incoming row is a delete" if is_delete else "the payload gives no row of the two"
-    return Outcome.UPDATE, "made of both rows" if fate.choice == Choice.BUILD else "the incoming row replaces the stored one"
+    if merge.choice == Choice.DELETE:
+        return Outcome.DELETE, "the incoming row is a delete" if is_delete else "the payload returns no row of the two"
+    if merge.choice == Choice.BUILD:
+        return Outcome.UPDATE, "made of both rows"
+    return Outcome.UPDATE, "the incoming row replaces the stored one"
 
 
-def _value(row: Row, path: str) -> Any:
-    """A column, or a field inside structs."""
+def _get_value(row: Row, path: str) -> Any:
+    """Return the value of a column, or of a field inside structs."""
     if path in row:
         return row[path]
-    found: Any = row
+    value: Any = row
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _payload(name: str) -> str:
+def _shorten_class(name: str) -> str:
+    """Return the name of a class of Hudi without its package."""
     return name.rpartition(".")[2] if name.startswith("org.apache.hudi.") else name

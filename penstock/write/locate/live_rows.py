@@ -1,9 +1,9 @@
-"""Merge-on-read: which rows that an index finds in base files are still there, now that logs may have deleted them.
+"""Looks up keys in the rows of a merge-on-read slice as a query sees them: base file and logs merged.
 
-A key may be in the base file of one group, where its log has deleted it, and alive in another: it was deleted and inserted
-again, or it moved to another partition. Then only the living row is the one that an incoming row meets. Deletes are looked
-for in delete blocks, which are small, and what else the log says is read only if one of them names a key that counts, or if
-the merger's deletes are rows.
+A key may be in the base file of one group, where a log has deleted it, and alive in another: it was deleted and inserted again,
+or it moved to another partition. An incoming row meets only the living row. `are_dead` finds this out at little cost: it reads
+delete blocks, which are small, and the rest of the log only if a delete block names one of the keys, or if the merger writes
+its deletes as rows.
 """
 
 from __future__ import annotations
@@ -25,39 +25,48 @@ from penstock.storage import Storage
 
 
 @dataclass(frozen=True)
-class Living:
-    """Rows of a merged slice whose keys were looked for: positions among the keys, and some columns of the rows."""
+class LivingRows:
+    """Rows of a merged slice whose keys were looked for."""
 
+    #: The position of each row's key among the keys that were looked for.
     key: Positions
+    #: Some columns of the rows.
     rows: pa.Table
 
 
-def look_up_merged(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Array, columns: Sequence[str]) -> Living:
-    """Find keys among the rows of a slice as a query sees them. Any column may hold nulls, as those of a log do."""
+def look_up_merged(
+    storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array, columns: Sequence[str]
+) -> LivingRows:
+    """Find keys among the merged rows of a slice. Every column of the result may hold nulls, because columns of a log may."""
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
     schema = pa.schema([rules.arrow.field(name).with_nullable(True) for name in wanted])
-    found, rows = [np.empty(0, np.int64)], [schema.empty_table()]
-    for part in read_merged_rows(storage, slice_, rules, wanted):
-        at = find_positions(part[KEY_COLUMN], keys)
-        hits = np.flatnonzero(at >= 0)
-        found.append(at[hits])
-        rows.append(pa.table(take_rows(part, hits).columns, schema=schema))
-    return Living(np.concatenate(found), pa.concat_tables(rows))
+    found_keys = [np.empty(0, np.int64)]
+    found_rows = [schema.empty_table()]
+    for rows in read_merged_rows(storage, file_slice, rules, wanted):
+        positions = find_positions(rows[KEY_COLUMN], keys)
+        hits = np.flatnonzero(positions >= 0)
+        found_keys.append(positions[hits])
+        found_rows.append(pa.table(take_rows(rows, hits).columns, schema=schema))
+    return LivingRows(np.concatenate(found_keys), pa.concat_tables(found_rows))
 
 
-def are_dead(storage: Storage, slice_: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Which of some keys, all in the slice's base file, its log has deleted."""
+def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
+    """Return which of the keys, all of them in the slice's base file, its log has deleted."""
     dead = np.zeros(len(keys), np.bool_)
-    named = np.full(len(keys), rules.merger.logs_deletes_as_rows)
-    scan = scan_slice(storage, slice_, rules.times)
+    # A merger that writes deletes as rows may have deleted any key without a delete entry.
+    may_be_dead = np.full(len(keys), rules.merger.logs_deletes_as_rows)
+    scan = scan_slice(storage, file_slice, rules.times)
     for file, block in scan.blocks:
         if block.type is BlockType.DELETE:
             with open_log_file(storage, file) as log:
-                named |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
-    if named.any():
-        log_says = fold_slice_log(storage, slice_, rules, columns_to_read(rules, [KEY_COLUMN]), scan)
-        gone = log_says.empty
-        if rules.merger.logs_deletes_as_rows:
-            gone = gone | rules.merger.is_delete(log_says.take(np.arange(len(gone))))
-        dead[named] = find_positions(keys.filter(pa.array(named)), log_says.keys.filter(pa.array(gone))) >= 0
+                may_be_dead |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
+    if not may_be_dead.any():
+        return dead
+    # A later row, or a greater ordering value, may have brought a deleted key back: only the whole log says.
+    folded = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, [KEY_COLUMN]), scan)
+    is_deleted = folded.empty
+    if rules.merger.logs_deletes_as_rows:
+        is_deleted = is_deleted | rules.merger.is_delete(folded.take(np.arange(len(is_deleted))))
+    deleted_keys = folded.keys.filter(pa.array(is_deleted))
+    dead[may_be_dead] = find_positions(keys.filter(pa.array(may_be_dead)), deleted_keys) >= 0
     return dead

@@ -1,0 +1,64 @@
+"""A write that never begins, for reports about it: the same checks, settings and prepared rows as the write itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock import clock
+from penstock.errors import OptionError
+from penstock.filegroup.markers import TEMP
+from penstock.options import read_options
+from penstock.options.operation import Operation
+from penstock.progress import Stages
+from penstock.storage import join, open_storage
+from penstock.table import TableState, open_table, table_exists, table_schema
+from penstock.timeline.store import FOLDER
+from penstock.write.context import WriteContext
+from penstock.write.create_table import preview_table
+from penstock.write.rows.schema import prepare_rows
+from penstock.write.rows.staging import Staging
+from penstock.write.settings import check_against_table, resolve_settings
+
+
+@contextmanager
+def open_dry_run(
+    incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
+) -> Iterator[tuple[WriteContext, Staging]]:
+    """Open a write that takes no instant, and a folder for its staged rows that is deleted when the block ends.
+
+    Raises:
+        OptionError: the operation is bulk_insert, which reads no existing file.
+    """
+    storage, base_path = open_storage(path)
+    write_options = read_options(options)
+    exists = table_exists(storage, base_path)
+    table = open_table(path, write_options) if exists else None
+    if table is not None:
+        check_against_table(write_options, table.config, base_path)
+    settings = resolve_settings(write_options, table.config if table else None, frozenset(incoming.columns))
+    if settings.operation is Operation.BULK_INSERT:
+        raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
+    prepared = prepare_rows(incoming, settings, table_schema(table) if table else None)
+    state = table or preview_table(storage, base_path, settings)
+    write = WriteContext(
+        spark=spark or incoming.sparkSession,
+        table=replace(state, options=settings.options),
+        settings=settings,
+        prepared=prepared,
+        stages=Stages("explain", "off"),
+        unschedule=_unschedule_nothing,
+    )
+    folder = join(base_path, FOLDER, TEMP, f"explain-{clock.new_uuid()}")
+    try:
+        yield write, Staging(storage, folder)
+    finally:
+        # Without a table even the folder of the timeline is this dry run's own.
+        storage.delete_tree(folder if exists else join(base_path, FOLDER))
+
+
+def _unschedule_nothing(table: TableState, time: str) -> None:
+    raise AssertionError("a write that is only explained takes no plan off the timeline")
