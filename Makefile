@@ -59,6 +59,7 @@ include bench/bench.mk
 
 docs: $(READY) ## render the pages that are made from the code
 	@$(RUN) scripts/render_options.py
+	@$(RUN) scripts/draw_architecture.py
 
 pins: $(READY) ## write the constraints files anew
 	@$(RUN) scripts/pin.py
