@@ -1,7 +1,7 @@
-"""The package as a zip, for executors that do not have it installed. A door for administrators; `docs/executors.md` says how.
+"""Builds the package as a zip, for executors without Penstock. `docs/executors.md` shows how to use it.
 
-`penstock.bundle("penstock.zip")` in a program, `python -m penstock.bundle penstock.zip` in a terminal. The same package
-gives the same bytes, whenever and wherever it is packed. Python's own files only: pyarrow and numpy have to be there.
+`penstock.bundle("penstock.zip")` in a program, `python -m penstock.bundle penstock.zip` in a terminal. The same package always
+produces the same bytes. The zip holds only Penstock's own files: executors need pyarrow and numpy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from penstock.errors import OptionError
 from penstock.storage import open_storage
 
 _PACKAGE = "penstock"
-#: The earliest time that a zip can hold; the files' own would make every copy another one.
+#: The earliest time that a zip can hold. The times of the files would change the bytes of every copy.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _USAGE = "usage: python -m penstock.bundle OUT.zip"
 
 
 def bundle(path: str | os.PathLike[str]) -> str:
-    """Write the package as a zip that `--py-files` and `spark.addArtifacts(…, pyfile=True)` take; gives its full path.
+    """Write the package as a zip that `--py-files` and `spark.addArtifacts(…, pyfile=True)` take, and return its full path.
 
     Raises:
-        OptionError: the name does not end in `.zip`, which is how Spark tells what it is.
+        OptionError: the name does not end in `.zip`, by which Spark recognizes a package.
         StorageError: the file cannot be written.
 
     Example:
@@ -43,7 +43,7 @@ def bundle(path: str | os.PathLike[str]) -> str:
 
 
 def _sources(folder: Any, name: str) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the package's files, and of the one that says its version."""
+    """Yield the names and contents of the package's files, and of the metadata file with the version."""
     for entry in folder.iterdir():
         inner = f"{name}/{entry.name}"
         if entry.is_dir():
@@ -62,13 +62,15 @@ def _zipped(sources: list[tuple[str, bytes]]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sources:
             info = zipfile.ZipInfo(name, _TIME)
-            info.create_system, info.external_attr, info.compress_type = 3, 0o644 << 16, zipfile.ZIP_DEFLATED
+            info.create_system = 3  # Unix, whatever the machine is
+            info.external_attr = 0o644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
     return buffer.getvalue()
 
 
 class _Callable(ModuleType):
-    """`penstock.bundle` is this module once it has been imported by that name; it is to be the function all the same."""
+    """Makes this module callable: after `import penstock.bundle` the name `penstock.bundle` is the module, not the function."""
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
         return bundle(path)
@@ -78,7 +80,7 @@ sys.modules[__name__].__class__ = _Callable
 
 
 def main(arguments: list[str]) -> int:
-    """The command line."""
+    """Run the command line, and return the exit code."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.stderr.write(_USAGE + "\n")
         return 2

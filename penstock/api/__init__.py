@@ -1,8 +1,9 @@
-"""The typed Python API: a table with verbs, for people who would rather not write option strings. A door, beside `spark/`.
+"""The typed Python API: `penstock.Table`, without option strings.
 
-`table.py` has the ways to a table; `writing.py`, `reading.py` and `looking.py` have the verbs of every day, `compaction.py`,
-`clustering.py`, `cleaning.py`, `restoring.py` and `care.py` those of table services, each with the reports that its verbs give.
-Each verb goes through the same pipeline as `df.write.format("hudi")`. `reports.py` has what reports have in common.
+`table.py` creates and opens a table. `write.py`, `read.py` and `inspect.py` hold the methods of every day; `compaction.py`,
+`clustering.py`, `cleaning.py`, `restoring.py` and `maintenance.py` hold the methods of table services. Each module also holds the
+reports that its methods return; `report.py` holds what reports have in common. Every method uses the same pipeline as
+`df.write.format("hudi")`.
 """
 
 from penstock.api.cleaning import Cleaned

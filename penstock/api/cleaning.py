@@ -1,11 +1,11 @@
-"""The verbs of `Table` that keep it small: old file versions are deleted, old instants archived."""
+"""The methods of `Table` that clean and archive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.api.handle import Opened
+from penstock.api.handle import TableHandle
 from penstock.door.services import make_stages
 from penstock.options import check_combinations
 from penstock.services.archive.run import archive
@@ -27,30 +27,30 @@ class Cleaned:
 
     instant: str
     files_deleted: int
-    #: Files that were not there any more, or could not be deleted.
+    #: Files that were missing, or could not be deleted.
     files_failed: int
     partitions_deleted: int
-    #: The earliest commit that can be read in full; empty where files are kept by their number.
+    #: The earliest commit that can be read in full; empty under KEEP_LATEST_FILE_VERSIONS.
     earliest: str
 
 
-class CleaningVerbs(Opened):
-    """What can be done about what is old."""
+class CleaningMethods(TableHandle):
+    """Cleaning of old file versions, and archiving of old instants."""
 
     def clean(self, options: Mapping[str, object] | None = None) -> Cleaned | None:
-        """Delete file versions that no reader may ask for any more. Others may write and read meanwhile.
+        """Delete file versions that no reader can request any more. Other processes may read and write at the same time.
 
-        Every write does so by itself, unless `hoodie.clean.automatic` is false. A clean that died is finished first.
+        Every write cleans, unless `hoodie.clean.automatic` is false. A clean that died is finished first.
 
         Args:
-            options: what is kept, such as `hoodie.cleaner.commits.retained`, by their keys.
+            options: options by their keys, for example `hoodie.cleaner.commits.retained`.
 
         Returns:
-            What the last clean did; None if there was nothing to delete.
+            The last clean; None if there was nothing to delete.
 
         Raises:
             OptionError: options contradict each other.
-            CorruptFile: a savepoint or a plan cannot be read, so that nobody knows what has to stay.
+            CorruptFile: a savepoint or a plan cannot be read, so it is unknown which files must be kept.
 
         Example:
             >>> for fare in (2, 3):
@@ -60,26 +60,27 @@ class CleaningVerbs(Opened):
             >>> table.clean() is None
             True
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         check_combinations(state.options)
         stages = make_stages("clean", state, spark)
         done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 
     def archive(self, options: Mapping[str, object] | None = None) -> int:
-        """Move old instants from the timeline to the archive, so that reading the timeline stays quick.
+        """Move old instants from the timeline to the archive, so that loading the timeline stays fast.
 
-        Every write does so by itself, unless `hoodie.archive.automatic` is false.
+        Every write archives, unless `hoodie.archive.automatic` is false.
 
         Args:
-            options: how many instants stay, `hoodie.keep.min.commits` and `hoodie.keep.max.commits`, by their keys.
+            options: options by their keys, for example `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
 
         Returns:
-            How many instants were archived.
+            The number of instants archived.
 
         Raises:
             OptionError: options contradict each other.
-            CorruptFile: an instant's file cannot be read; nothing was removed.
+            CorruptFile: the file of an instant cannot be read; nothing was removed.
 
         Example:
             >>> keep = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.cleaner.commits.retained": 1}
@@ -95,11 +96,11 @@ class CleaningVerbs(Opened):
 
 
 def _cleaned(result: CleanResult) -> Cleaned:
-    parts = result.partitions.values()
+    partitions = result.partitions.values()
     return Cleaned(
         instant=result.instant,
         files_deleted=result.files_deleted,
-        files_failed=sum(len(one.failed) for one in parts),
-        partitions_deleted=sum(one.is_gone for one in parts),
+        files_failed=sum(len(partition.failed) for partition in partitions),
+        partitions_deleted=sum(partition.is_gone for partition in partitions),
         earliest=result.earliest,
     )

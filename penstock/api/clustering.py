@@ -1,4 +1,4 @@
-"""The verbs of `Table` that cluster: file groups are rewritten into larger ones, with their rows in order."""
+"""The methods of `Table` that schedule, run and unschedule clusterings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.api.handle import Opened
+from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number
 from penstock.catalog.pending import clustering_plans
 from penstock.door.services import make_stages
@@ -21,7 +21,7 @@ from penstock.timeline.instant import Instant
 
 @dataclass(frozen=True)
 class PendingClustering:
-    """A clustering that is planned, and not done yet.
+    """A pending clustering.
 
     Example:
         >>> plan = table.schedule_clustering()
@@ -31,23 +31,23 @@ class PendingClustering:
     """
 
     instant: str
-    #: `requested`, or `inflight` when its run has begun.
+    #: `requested`, or `inflight` once its run has started.
     state: str
     #: Groups of file groups that are rewritten together.
     groups: int
     file_groups: int
-    #: Files that come of it, as planned.
+    #: The number of files that the plan expects to write.
     new_files: int
-    #: The columns that rows are sorted by; empty where they are not.
+    #: The columns that rows are sorted by; empty if they are not sorted.
     sort_columns: str
 
 
 class PendingClusterings(Report[PendingClustering]):
-    """Clusterings that are planned and not done yet, oldest first.
+    """Pending clusterings, oldest first.
 
     Example:
         >>> plan = table.schedule_clustering()
-        >>> [(one.state, one.file_groups) for one in table.pending_clusterings()]
+        >>> [(plan.state, plan.file_groups) for plan in table.pending_clusterings()]
         [('requested', 2)]
         >>> table.unschedule_clustering(plan.instant)
     """
@@ -73,32 +73,33 @@ class PendingClusterings(Report[PendingClustering]):
     )
 
 
-class ClusteringVerbs(Opened):
-    """What can be done about the order and the size of a table's files."""
+class ClusteringMethods(TableHandle):
+    """Clustering: larger files with sorted rows."""
 
     def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Rewrite small files into larger ones, sorted if the options say by what. Others may write meanwhile.
+        """Rewrite small files into larger ones, sorted by the columns that the options name. Other processes may write.
 
-        Plans that wait are run first, then what else there is to cluster is planned and run, however few commits were made.
+        Pending plans are run first. Then a new plan is made and run, regardless of the number of commits since the last one.
 
         Args:
             instant: only the plan of this instant.
-            options: options of clustering, such as `hoodie.clustering.plan.strategy.sort.columns`, by their keys.
+            options: options by their keys, for example `hoodie.clustering.plan.strategy.sort.columns`.
 
         Returns:
             A commit for each plan that was run.
 
         Raises:
             OptionError: there is no such plan.
-            SchemaError: a column to sort by is not there, or has no order.
-            WriteConflict: another process runs the plan, or a write has changed what it names.
+            SchemaError: a sort column does not exist, or its type has no order.
+            WriteConflict: another process runs the plan, or a write has changed a file group of the plan.
 
         Example:
             >>> done = table.cluster(options={"hoodie.clustering.plan.strategy.sort.columns": "ts"})
             >>> [(commit.operation, commit.files_written) for commit in done]
             [('cluster', 2)]
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         stages = make_stages(CLUSTERING.title, state, spark)
         if instant is not None:
             commit = run(spark, state, instant, CLUSTERING, stages)
@@ -110,14 +111,14 @@ class ClusteringVerbs(Opened):
     def schedule_clustering(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
     ) -> PendingClustering | None:
-        """Plan a clustering, and leave running it to `cluster`, here or in another process.
+        """Schedule a clustering. `cluster` runs it later, in this process or in another.
 
         Args:
-            if_due: only if the options ask for it after so many commits.
-            options: options of clustering, by their keys.
+            if_due: only if enough commits were made since the last clustering, by the options.
+            options: options by their keys.
 
         Returns:
-            The plan; None where no file groups are left to plan for, or a write is under way just now.
+            The plan; None if no file group is eligible, or if a write is in progress.
 
         Example:
             >>> plan = table.schedule_clustering()
@@ -126,10 +127,10 @@ class ClusteringVerbs(Opened):
             >>> table.unschedule_clustering(plan.instant)
         """
         planned = schedule(self._state(options or {}), CLUSTERING, due=not if_due)
-        return next((one for one in self.pending_clusterings() if planned and one.instant == planned.time), None)
+        return next((plan for plan in self.pending_clusterings() if planned and plan.instant == planned.time), None)
 
     def unschedule_clustering(self, instant: str) -> None:
-        """Give up a plan, and take back what a run of it that died has left.
+        """Drop a plan, and roll back what a dead run of it has left.
 
         Raises:
             OptionError: there is no such plan.
@@ -144,17 +145,17 @@ class ClusteringVerbs(Opened):
         unschedule_clustering(self._state({}), instant)
 
     def pending_clusterings(self) -> PendingClusterings:
-        """Clusterings that are planned and not done yet, oldest first.
+        """Return pending clusterings, oldest first.
 
         Example:
             >>> len(table.pending_clusterings())
             0
         """
         state = self._state()
-        return PendingClusterings([_pending(*one) for one in clustering_plans(state)], state.config.name)
+        return PendingClusterings([_describe_plan(instant, plan) for instant, plan in clustering_plans(state)], state.config.name)
 
 
-def _pending(instant: Instant, plan: ClusteringPlan) -> PendingClustering:
+def _describe_plan(instant: Instant, plan: ClusteringPlan) -> PendingClustering:
     slices = list(plan.slices)
     return PendingClustering(
         instant=instant.time,

@@ -1,4 +1,4 @@
-"""The verbs of `Table` that compact: plans and runs, of merge-on-read tables."""
+"""The methods of `Table` that schedule, run, unschedule and repair compactions of merge-on-read tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.api.handle import Opened
+from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number, size
 from penstock.catalog.pending import pending_plans
 from penstock.door.services import make_stages
@@ -22,7 +22,7 @@ from penstock.timeline.instant import Instant
 
 @dataclass(frozen=True)
 class PendingCompaction:
-    """A compaction that is planned, and not done yet.
+    """A pending compaction.
 
     Example:
         >>> mor.schedule_compaction()
@@ -30,7 +30,7 @@ class PendingCompaction:
     """
 
     instant: str
-    #: `requested`, or `inflight` when its run has begun.
+    #: `requested`, or `inflight` once its run has started.
     state: str
     file_groups: int
     log_files: int
@@ -38,7 +38,7 @@ class PendingCompaction:
 
 
 class PendingCompactions(Report[PendingCompaction]):
-    """Compactions that are planned and not done yet, oldest first.
+    """Pending compactions, oldest first.
 
     Example:
         >>> _ = mor.schedule_compaction()
@@ -65,23 +65,23 @@ class PendingCompactions(Report[PendingCompaction]):
     )
 
 
-class CompactionVerbs(Opened):
-    """What can be done about the log files of a table."""
+class CompactionMethods(TableHandle):
+    """Compaction and log compaction."""
 
     def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Turn the log files of a merge-on-read table into base files. Others may write meanwhile.
+        """Merge the log files of a merge-on-read table into base files. Other processes may write at the same time.
 
-        Plans that wait are run first, then what else has log files is planned and run, whatever the trigger of the options.
+        Pending plans are run first. Then the remaining log files are planned and compacted, regardless of the trigger.
 
         Args:
             instant: only the plan of this instant.
-            options: options of compaction, such as `hoodie.compaction.strategy`, by their keys.
+            options: options by their keys, for example `hoodie.compaction.strategy`.
 
         Returns:
             A commit for each plan that was run.
 
         Raises:
-            Unsupported: the table is a copy-on-write one.
+            Unsupported: the table is copy-on-write.
             OptionError: there is no such plan.
             WriteConflict: another process runs the plan at the same time.
 
@@ -91,7 +91,8 @@ class CompactionVerbs(Opened):
             >>> mor.compact()
             []
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         stages = make_stages(COMPACTION.title, state, spark)
         if instant is not None:
             commit = run(spark, state, instant, COMPACTION, stages)
@@ -101,10 +102,10 @@ class CompactionVerbs(Opened):
         return [Commit.of(commit.instant, commit.metadata) for commit in done]
 
     def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Join the log blocks of file groups that have many, and leave base files alone. Nothing happens beside a write.
+        """Join the log blocks of file groups with many blocks, without touching base files. A write in progress prevents it.
 
         Args:
-            options: `hoodie.log.compaction.blocks.threshold` says how many blocks are many.
+            options: options by their keys; `hoodie.log.compaction.blocks.threshold` is the least number of blocks.
 
         Returns:
             A commit for each plan that was run.
@@ -114,7 +115,8 @@ class CompactionVerbs(Opened):
             >>> [commit.operation for commit in mor.compact_logs({"hoodie.log.compaction.blocks.threshold": 2})]
             ['log_compact']
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         stages = make_stages(LOG_COMPACTION.title, state, spark)
         done = schedule_and_run(spark, state, LOG_COMPACTION, stages, due=True)
         return [Commit.of(commit.instant, commit.metadata) for commit in done]
@@ -122,14 +124,14 @@ class CompactionVerbs(Opened):
     def schedule_compaction(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
     ) -> PendingCompaction | None:
-        """Plan a compaction, and leave running it to `compact`, here or in another process.
+        """Schedule a compaction. `compact` runs it later, in this process or in another.
 
         Args:
-            if_due: only if the trigger of the options asks for it.
-            options: options of compaction, by their keys.
+            if_due: only if the trigger of the options is reached.
+            options: options by their keys.
 
         Returns:
-            The plan; None where no log files are left to plan for, or a write is under way just now.
+            The plan; None if there are no log files to compact, or if a write is in progress.
 
         Example:
             >>> plan = mor.schedule_compaction()
@@ -137,14 +139,14 @@ class CompactionVerbs(Opened):
             (1, None)
         """
         planned = schedule(self._state(options or {}), COMPACTION, due=not if_due)
-        return next((one for one in self.pending_compactions() if planned and one.instant == planned.time), None)
+        return next((plan for plan in self.pending_compactions() if planned and plan.instant == planned.time), None)
 
     def unschedule_compaction(self, instant: str) -> None:
-        """Take back a plan whose run has not begun. No other writer may be at work on the table.
+        """Drop a plan whose run has not started. No other process may write to the table.
 
         Raises:
-            OptionError: there is no such plan, or its run has begun.
-            WriteConflict: a write is under way.
+            OptionError: there is no such plan, or its run has started.
+            WriteConflict: a write is in progress.
 
         Example:
             >>> plan = mor.schedule_compaction()
@@ -155,10 +157,10 @@ class CompactionVerbs(Opened):
         unschedule(self._state({}), instant)
 
     def repair_compaction(self, instant: str) -> list[str]:
-        """Put right the log files of a plan that another engine was about to take back. No other writer may be at work.
+        """Repair the log files of a plan that another engine was unscheduling when it died. No other process may write.
 
         Returns:
-            The names of log files that were renamed.
+            The new names of the log files that were renamed.
 
         Raises:
             OptionError: there is no such plan.
@@ -171,21 +173,21 @@ class CompactionVerbs(Opened):
         return repair(self._state({}), instant)
 
     def pending_compactions(self) -> PendingCompactions:
-        """Compactions that are planned and not done yet, oldest first.
+        """Return pending compactions, oldest first.
 
         Example:
             >>> len(mor.pending_compactions())
             0
         """
         state = self._state()
-        return PendingCompactions([_pending(*one) for one in pending_plans(state)], state.config.name)
+        return PendingCompactions([_describe_plan(instant, plan) for instant, plan in pending_plans(state)], state.config.name)
 
 
-def _pending(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
+def _describe_plan(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
     return PendingCompaction(
         instant=instant.time,
         state=instant.state.name.lower(),
         file_groups=len(plan.operations),
-        log_files=sum(len(one.log_files) for one in plan.operations),
-        log_bytes=int(sum(one.metrics.get(LOG_BYTES, 0) for one in plan.operations)),
+        log_files=sum(len(operation.log_files) for operation in plan.operations),
+        log_bytes=int(sum(operation.metrics.get(LOG_BYTES, 0) for operation in plan.operations)),
     )

@@ -1,4 +1,4 @@
-"""What `Table.create` decides: a new table's settings and schema, checked against each other before anything is made."""
+"""The settings and schema of a new table, checked before `Table.create` writes anything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Names: TypeAlias = "str | Sequence[str]"
 Columns: TypeAlias = "StructType | DataFrame | str | pa.Schema"
 
 
-def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, object]) -> tuple[WriteSettings, str]:
-    """A new table's settings and Avro schema, checked against each other."""
+def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, object]) -> tuple[WriteSettings, str]:
+    """Return the settings and the Avro schema of a new table, checked against each other."""
     options = read_options(given)
     struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
     settings = resolve_settings(options, None, frozenset(struct.names))
@@ -37,7 +37,7 @@ def decide_table(spark: SparkSession, schema: Columns, given: Mapping[str, objec
 
 
 def joined(names: Names | None) -> str | None:
-    """Column names as the options spell them; None where there are none."""
+    """Return column names as the options spell them; None if there are none."""
     listed = [names] if isinstance(names, str) else list(names or ())
     return ",".join(listed) or None
 

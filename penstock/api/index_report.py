@@ -1,4 +1,4 @@
-"""What the index did in recent writes, from what their commits keep."""
+"""The figures of the index for recent writes, from the extra metadata of their commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.timeline.store import read_metadata
 
 @dataclass(frozen=True)
 class IndexUse:
-    """What the index did in one write.
+    """The figures of the index for one write.
 
     Example:
         >>> _ = table.upsert(trips)
@@ -29,30 +29,30 @@ class IndexUse:
     instant: str
     operation: str
     index: str
-    #: Incoming rows whose keys were looked for apart, before the merge.
+    #: Incoming rows whose keys were located before the merge.
     rows: int = 0
-    #: Base files that could hold them.
+    #: Base files that could hold these keys.
     files: int = 0
-    #: Those whose keys were read, because footers did not rule them out.
+    #: Base files whose keys were read, because their footers did not exclude the keys.
     opened: int = 0
-    #: Those that did hold some of them.
+    #: Base files that held some of the keys.
     holding: int = 0
     #: Incoming keys that were compared with the keys of a file, counted once per file.
     compared: int = 0
-    #: Partitions with at most one file group, which is read once, to find keys and to merge; not counted above.
+    #: Partitions with at most one file group. One task locates keys and merges in one read, so these are not counted above.
     read_once: int = 0
-    #: Why the index was chosen, where that was left to Penstock.
+    #: Why `penstock.index=auto` chose this index.
     why: str = ""
 
     @property
     def false_positive_rate(self) -> float | None:
-        """The share of files without any of the keys that were opened all the same; None if there was no such file."""
+        """The share of files without any of the keys that were opened; None if every file held some of them."""
         without = self.files - self.holding
         return (self.opened - self.holding) / without if without else None
 
 
 class IndexReport(Report[IndexUse]):
-    """What the index did in recent writes, newest first.
+    """The figures of the index for recent writes, newest first.
 
     Example:
         >>> _ = table.upsert(trips)
@@ -91,24 +91,24 @@ class IndexReport(Report[IndexUse]):
 
 
 def index_report(table: TableState, limit: int) -> IndexReport:
-    """The newest writes that say what their index did, so many at most."""
+    """Return the figures of the newest writes that have any, at most `limit`."""
     return IndexReport(list(islice(_uses(table), limit)), table.config.name)
 
 
 def _uses(table: TableState) -> Iterator[IndexUse]:
     for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)
-        said = json.loads(metadata.extra.get(INDEX_FIGURES, "{}"))
-        if "rows" in said:  # others looked for no keys
+        figures = json.loads(metadata.extra.get(INDEX_FIGURES, "{}"))
+        if "rows" in figures:  # a write that located no keys has none
             yield IndexUse(
                 instant=instant.time,
                 operation=metadata.operation.lower(),
-                index=said["index"],
-                rows=said.get("rows", 0),
-                files=said.get("files", 0),
-                opened=said.get("opened", 0),
-                holding=said.get("holding", 0),
-                compared=said.get("candidates", 0),
-                read_once=said.get("read_once", 0),
-                why=said.get("why", ""),
+                index=figures["index"],
+                rows=figures.get("rows", 0),
+                files=figures.get("files", 0),
+                opened=figures.get("opened", 0),
+                holding=figures.get("holding", 0),
+                compared=figures.get("candidates", 0),
+                read_once=figures.get("read_once", 0),
+                why=figures.get("why", ""),
             )

@@ -1,4 +1,4 @@
-"""The verbs of `Table` that look at it: what happened, which files there are, what the index did. No row is read."""
+"""The methods of `Table` that inspect it: history, files and index figures. They read no row."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.api.handle import Opened, checked_partition
+from penstock.api.handle import TableHandle, check_partition
 from penstock.api.index_report import IndexReport, index_report
 from penstock.api.report import ROWS, Column, Commit, Report, number, size
 from penstock.catalog.listing import latest_slices
 from penstock.filegroup.model import FileSlice
 from penstock.table import TableState
-from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, parse_time
 from penstock.timeline.store import read_metadata
 
@@ -24,7 +23,7 @@ _SHORT_ID = 8
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One instant of the timeline. Counts are None for what is not a completed write.
+    """One instant of the timeline. Counts are None unless it is a completed write.
 
     Example:
         >>> entry = table.history()[0]
@@ -33,7 +32,7 @@ class HistoryEntry:
     """
 
     instant: str
-    #: The instant as wall-clock time, in the zone that the table's timeline is kept in.
+    #: The instant as wall-clock time, in the time zone of the timeline.
     time: datetime
     action: str
     state: str
@@ -58,7 +57,7 @@ class DataFile:
     partition: str
     file_group: str
     instant: str
-    #: None where the commit that wrote it has left the active timeline.
+    #: None if the commit that wrote the file is archived.
     rows: int | None
     size_bytes: int
     log_files: int
@@ -66,7 +65,7 @@ class DataFile:
 
 
 class History(Report[HistoryEntry]):
-    """What happened to a table, newest first.
+    """The instants of a table, newest first.
 
     Example:
         >>> [entry.operation for entry in table.history()]
@@ -99,14 +98,14 @@ class History(Report[HistoryEntry]):
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The state only where an instant is not completed."""
+        """The columns to show: the state only if an instant is not completed."""
         if any(entry.state != "completed" for entry in self):
             return self.columns
         return tuple(c for c in self.columns if c.title != "state")
 
 
 class Files(Report[DataFile]):
-    """The files that a read of the whole table opens, by partition.
+    """The base files that a read of the whole table opens, by partition.
 
     Example:
         >>> sum(file.rows for file in table.files())
@@ -136,14 +135,14 @@ class Files(Report[DataFile]):
     )
 
 
-class LookingVerbs(Opened):
-    """What can be known of a table without its rows."""
+class InspectMethods(TableHandle):
+    """Inspection: what can be known of a table without its rows."""
 
     def history(self, limit: int | None = None) -> History:
-        """What happened to the table, newest first; reads no data.
+        """Return the instants of the active timeline, newest first.
 
         Args:
-            limit: only so many of the newest instants.
+            limit: at most this many instants.
 
         Example:
             >>> _ = table.delete(trips.where("id = 'a'"))
@@ -161,13 +160,13 @@ class LookingVerbs(Opened):
         return History([_history_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
 
     def index_report(self, limit: int = 20) -> IndexReport:
-        """What the index did in recent writes: how many files it could have opened, how many it did, and how many for nothing.
+        """Return the figures of the index for recent writes: files it could have opened, files it opened, and false positives.
 
-        Commits keep these figures (`penstock.index` in their extra metadata). Writes of other engines, and inserts that look for
-        no keys, have none.
+        Commits keep these figures (`penstock.index` in their extra metadata). Writes of other engines have none, and neither
+        have inserts, which locate no keys.
 
         Args:
-            limit: only so many of the newest writes.
+            limit: at most this many writes.
 
         Example:
             >>> _ = table.upsert(trips)
@@ -177,24 +176,26 @@ class LookingVerbs(Opened):
         return index_report(self._state(), limit)
 
     def files(self, partition: str | None = None) -> Files:
-        """The files that a read opens: the current one of each file group.
+        """Return the files that a read opens: the current base file of each file group.
 
         Args:
-            partition: only of this partition path; no other folder is looked at.
+            partition: only files of this partition path; no other folder is listed.
 
         Example:
             >>> [(file.partition, file.rows) for file in table.files()]
             [('berlin', 2), ('paris', 1)]
         """
         state = self._state()
-        wanted = None if partition is None else [checked_partition(partition)]
-        slices = [s for its in latest_slices(state, wanted).values() for s in its]
-        rows = _rows_by_file(state, slices)
-        return Files([_data_file(s, rows) for s in slices], state.config.name)
+        wanted = None if partition is None else [check_partition(partition)]
+        slices: list[FileSlice] = []
+        for slices_of_partition in latest_slices(state, wanted).values():
+            slices.extend(slices_of_partition)
+        rows = _count_rows_by_file(state, slices)
+        return Files([_describe_file(file_slice, rows) for file_slice in slices], state.config.name)
 
 
 def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
-    """One line of the history; only completed writes say what they did."""
+    """Return one entry of the history, with counts if the instant is a completed write."""
     entry = HistoryEntry(
         instant=instant.time, time=parse_time(instant.time), action=instant.action.value, state=instant.state.name.lower()
     )
@@ -212,17 +213,21 @@ def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
     )
 
 
-def _rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[str, int]:
-    """Rows of base files, by path below the table, as the commits that wrote them say."""
-    wanted = {s.base_instant for s in slices}
-    commits: list[CommitMetadata] = [
-        read_metadata(state.storage, state.base_path, i) for i in state.timeline.writes if i.time in wanted
-    ]
-    return {s.path: s.num_writes for commit in commits for s in commit.stats if s.path}
+def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[str, int]:
+    """Return the rows of base files by their path below the table, from the commits that wrote them."""
+    instants = {file_slice.base_instant for file_slice in slices}
+    rows: dict[str, int] = {}
+    for instant in state.timeline.writes:
+        if instant.time not in instants:
+            continue
+        for stat in read_metadata(state.storage, state.base_path, instant).stats:
+            if stat.path:
+                rows[stat.path] = stat.num_writes
+    return rows
 
 
-def _data_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
-    base: Any = slice_.base_file  # slices without one are not listed
+def _describe_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
+    base: Any = slice_.base_file  # `latest_slices` returns only slices with a base file
     below = f"{slice_.partition_path}/{base.name}" if slice_.partition_path else base.name
     return DataFile(
         partition=slice_.partition_path,
@@ -236,5 +241,5 @@ def _data_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
 
 
 def _short_id(file_group: str) -> str:
-    """The start of a file group's id, which is what people compare."""
+    """Return the start of a file group's id, which is enough to compare ids by eye."""
     return file_group if len(file_group) <= _SHORT_ID + 1 else f"{file_group[:_SHORT_ID]}…"

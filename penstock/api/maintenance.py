@@ -1,4 +1,4 @@
-"""The verbs of `Table` for its health: how it is doing, and partitions whose time is over."""
+"""The methods of `Table` for maintenance: health, file check, expired partitions, and all services that are due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock import options as o
-from penstock.api.handle import Opened
+from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.door.expire import EXPIRE_PARTITIONS, expire_partitions
@@ -22,7 +22,7 @@ from penstock.table import reload_table
 
 
 class Health(Report[Finding]):
-    """How a table is doing: numbers, each with what to do where one is bad.
+    """The health of a table: measures, each with a suggestion if the value is bad.
 
     Example:
         >>> [finding.measure for finding in table.health() if not finding.is_fine]
@@ -39,7 +39,7 @@ class Health(Report[Finding]):
 
 
 class FileProblems(Report[FileProblem]):
-    """Files that are needed and missing, or that nobody answers for.
+    """Files that are missing, and data files that nothing on the timeline explains.
 
     Example:
         >>> len(table.check_files())
@@ -53,7 +53,7 @@ class FileProblems(Report[FileProblem]):
 
 @dataclass(frozen=True)
 class ServiceRun:
-    """One table service that was looked at, and run if it was due.
+    """One table service: what it did, or that it was not due.
 
     Example:
         >>> [(run.service, run.done) for run in table.run_due()]
@@ -61,15 +61,15 @@ class ServiceRun:
     """
 
     service: str
-    #: What it did; None where there was nothing to do.
+    #: What the service did; None if it was not due.
     done: str | None
     seconds: float
-    #: Why it failed; None where it did not. The next run tries it again.
+    #: Why the service failed; None if it did not. The next run tries it again.
     error: str | None = None
 
 
 class ServiceRuns(Report[ServiceRun]):
-    """What table services did.
+    """The table services of one run.
 
     Example:
         >>> len(table.run_due())
@@ -85,16 +85,16 @@ class ServiceRuns(Report[ServiceRun]):
     schema = pa.schema([("service", pa.string()), ("done", pa.string()), ("seconds", pa.float64()), ("error", pa.string())])
 
 
-class CareVerbs(Opened):
-    """What can be known and done about a table as it grows old."""
+class MaintenanceMethods(TableHandle):
+    """Maintenance of a table."""
 
     def health(self, options: Mapping[str, object] | None = None) -> Health:
-        """Small files, rows per file, logs, plans that wait, the last clean, the timeline; with a suggestion for each.
+        """Report small files, rows per file, logs, pending plans, the last clean and the timeline, with a suggestion for each.
 
         No data file is opened and nothing is written.
 
         Args:
-            options: what is small or old, such as `hoodie.parquet.small.file.limit`, by their keys.
+            options: options by their keys, for example `hoodie.parquet.small.file.limit`.
 
         Example:
             >>> print(table.health())
@@ -110,13 +110,13 @@ class CareVerbs(Opened):
         return Health(check_health(state), state.config.name)
 
     def check_files(self) -> FileProblems:
-        """Whether files and timeline agree: what commits, savepoints and plans need is there, and each data file is explained.
+        """Check that every file which commits, savepoints and plans need exists, and that the timeline explains every data file.
 
-        Old versions and replaced file groups are no problem: cleaning takes them. Rows are not read. Nobody may write or clean
-        meanwhile, or what they do may look wrong.
+        Old versions and replaced file groups are fine: cleaning deletes them. Rows are not read. Call it while no process
+        writes or cleans; a write in progress may look like a problem.
 
         Returns:
-            What is wrong; nothing, if all is well.
+            The problems; an empty report if there are none.
 
         Raises:
             CorruptFile: a commit, savepoint or plan cannot be read.
@@ -129,26 +129,29 @@ class CareVerbs(Opened):
         return FileProblems(check_files(state), state.config.name)
 
     def expire_partitions(self, options: Mapping[str, object] | None = None) -> Commit | None:
-        """Take partitions out of the table whose time is over, as one commit. Their files stay until they are cleaned.
+        """Remove expired partitions, as one commit. Their files stay until they are cleaned.
 
-        Every write does so by itself where `hoodie.partition.ttl.inline` is true.
+        Every write does this if `hoodie.partition.ttl.inline` is true.
 
         Args:
-            options: `hoodie.partition.ttl.strategy.days.retain` and its companions, by their keys.
+            options: options by their keys, for example `hoodie.partition.ttl.strategy.days.retain`.
 
         Returns:
-            The commit; None if no partition is old enough, or somebody else writes, which a warning says.
+            The commit; None if no partition has expired, or, with a warning, if another process writes.
 
         Raises:
-            OptionError: the options do not say how long a partition stays.
+            OptionError: the options set no lifetime of partitions.
 
         Example:
             >>> table.expire_partitions({"hoodie.partition.ttl.strategy.days.retain": 30}) is None
             True
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         if state.options[o.TTL_DAYS] <= 0:
-            raise OptionError(f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; give the days they stay")
+            raise OptionError(
+                f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; set the number of days to keep a partition"
+            )
         began = clock.monotonic_s()
         stages = make_stages(EXPIRE_PARTITIONS.title, state, spark)
         done = expire_partitions(turn_off_metadata_table(state), stages, spark)
@@ -157,14 +160,15 @@ class CareVerbs(Opened):
     def run_due(
         self, options: Mapping[str, object] | None = None, told: Callable[[ServiceRun], None] | None = None
     ) -> ServiceRuns:
-        """Run the table services that are due: clean, archive, compaction of merge-on-read tables, clustering. Others may write.
+        """Run the table services that are due: clean, archive, compaction of merge-on-read tables, clustering.
 
-        A service that fails does not keep the next from running. Plans that wait, or whose run died, are finished. A new
-        clustering is planned where the options ask for one, as with `hoodie.clustering.async.enabled`.
+        Other processes may write at the same time. A service that fails does not stop the next one. Pending plans, and plans
+        whose run died, are finished. A new clustering is scheduled only if the options ask for it, for example
+        `hoodie.clustering.async.enabled`.
 
         Args:
-            options: what is kept and when a service is due, by their keys.
-            told: called after each service.
+            options: options by their keys.
+            told: called with the result after each service.
 
         Raises:
             OptionError: options contradict each other.
@@ -182,11 +186,12 @@ class CareVerbs(Opened):
         runs = []
         for service in services_for(state):
             began = clock.monotonic_s()
-            done, error = None, None
+            done = None
+            error = None
             try:
                 spark = self._reader() if service.uses_spark else None
                 done = service.run_due(spark, reload_table(state), make_stages(service.title, state, spark))
-            except Exception as e:  # of ours, of Spark's, or for a file that a writer has archived or cleaned just now
+            except Exception as e:  # any error: the next service runs in any case
                 error = describe_error(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))
             if told:

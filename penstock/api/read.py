@@ -1,4 +1,4 @@
-"""The verbs of `Table` that read rows, through `read/`, as `format("hudi")` does."""
+"""The methods of `Table` that read rows. They open a query in `door/read.py`, as `format("hudi")` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from penstock import options as o
-from penstock.api.handle import Opened, checked_partition
+from penstock.api.handle import TableHandle, check_partition
 from penstock.api.report import Commit
 from penstock.columns import quoted
 from penstock.door.read import open_query
@@ -19,12 +19,12 @@ from penstock.options import read_options
 from penstock.read.query import parse_query
 from penstock.timeline.instant import format_time
 
-#: A moment of the table: an instant, a time as text, a datetime, or the commit that made it.
+#: A moment in the history of a table: an instant, a time as text, a datetime, or a commit.
 Moment: TypeAlias = "str | datetime | Commit"
 
 
-class ReadingVerbs(Opened):
-    """What can be asked of the rows of a table."""
+class ReadMethods(TableHandle):
+    """Queries: the rows of a table, now, at an earlier time, or those that changed."""
 
     def read(
         self,
@@ -34,19 +34,19 @@ class ReadingVerbs(Opened):
         options: Mapping[str, object] | None = None,
         equals: Mapping[str, object] | None = None,
     ) -> DataFrame:
-        """The table's rows, as an ordinary lazy DataFrame: meta columns first, then the table's own.
+        """Return the rows of the table as a lazy DataFrame: meta columns first, then the table's own.
 
         Args:
-            as_of: the table as it was then: an instant, a time as text, a datetime, or a `Commit`.
+            as_of: read the table at this moment: an instant, a time as text, a datetime, or a `Commit`.
             columns: only these columns, in this order.
-            partitions: only these partition paths; no other folder is looked at. `*` stands for any characters.
+            partitions: only these partition paths; no other folder is listed. `*` stands for any characters.
             options: read options, by their keys.
-            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields say
-                which bucket to open; a `where` put on the DataFrame later gives the same rows, and opens all of them.
+            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields select
+                the bucket to open; a later `where` on the DataFrame returns the same rows, and opens all buckets.
 
         Raises:
-            SchemaError: a column that the table does not have.
-            OptionError: a time that cannot be answered, or a partition that the table does not have.
+            SchemaError: the table does not have one of the columns.
+            OptionError: the time cannot be read, or the table does not have one of the partitions.
 
         Example:
             >>> first = table.history()[0].instant
@@ -70,24 +70,24 @@ class ReadingVerbs(Opened):
         options: Mapping[str, object] | None = None,
         equals: Mapping[str, object] | None = None,
     ) -> DataFrame:
-        """The rows that were written after one moment, up to and with another, as they were then; a lazy DataFrame like `read`'s.
+        """Return the rows written after `since`, up to and including `until`, as a lazy DataFrame.
 
-        A row that changed twice comes once, with its last values. Rows that were deleted since do not come, and neither do rows
-        that only moved, by compaction or clustering. The newest `_hoodie_commit_time` is where to go on the next time.
+        A row that changed twice is returned once, with its last values. Deleted rows are not returned, and neither are rows that
+        a compaction or clustering only moved. Pass the greatest `_hoodie_commit_time` as `since` of the next call.
 
         Args:
-            since: an instant, a time as text, a datetime, or a `Commit`; what that wrote is left out. `"000"` is before all.
-            until: the last moment whose changes come; by default the last write.
+            since: an instant, a time as text, a datetime, or a `Commit`; its own changes are excluded. `"000"` is before all.
+            until: the last moment whose changes are included; by default the last write.
             columns: only these columns, in this order.
             partitions: only these partition paths. `*` stands for any characters.
             options: read options, by their keys.
             equals: only rows whose columns have these values.
 
         Raises:
-            ChangesLost: files of that time were cleaned. Read the whole table anew, or set
-                `hoodie.datasource.read.incr.fallback.fulltablescan.enable` to filter it as it is now.
-            SchemaError: a column that the table does not have.
-            OptionError: a time that is none, or a table that does not keep commit times.
+            ChangesLost: files of that time were cleaned. Read the whole table, or set
+                `hoodie.datasource.read.incr.fallback.fulltablescan.enable` to filter the current table.
+            SchemaError: the table does not have one of the columns.
+            OptionError: a bound is not a time, or the table does not keep commit times.
 
         Example:
             >>> first = table.history()[0].instant
@@ -112,7 +112,7 @@ class ReadingVerbs(Opened):
         times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
         query = parse_query([self.path], read_options({**(options or {}), **times}))
         if partitions is not None:
-            query = replace(query, within=tuple(checked_partition(p) for p in partitions))
+            query = replace(query, within=tuple(check_partition(p) for p in partitions))
         if equals is not None:
             query = replace(query, equals=tuple({**dict(query.equals), **equals}.items()))
         if columns is not None:
@@ -122,7 +122,7 @@ class ReadingVerbs(Opened):
 
 
 def _moment(as_of: Moment, *, utc: bool) -> str:
-    """A moment as options take it; a datetime with a zone is put into the timeline's."""
+    """Return a moment as options spell it; a datetime with a time zone is converted to the zone of the timeline."""
     if isinstance(as_of, Commit):
         return as_of.instant
     if isinstance(as_of, datetime):

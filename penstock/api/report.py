@@ -1,8 +1,8 @@
-"""What verbs give back: a commit, summed up, and reports. Frozen values that print as tables.
+"""What methods of `Table` return: a `Commit`, and reports. Frozen values that print as tables.
 
-A report is a sequence of small dataclasses, newest or first one first. `print` and a Python prompt show it as a table of
-text, rich and notebooks as one of theirs, and `to_arrow` and `to_pandas` hand it on. Each kind of report stands beside the
-verbs that give it; nothing here reads.
+A report is a sequence of small dataclasses. `print` and the Python prompt show it as a text table, rich and notebooks as their
+own kind of table; `to_arrow` and `to_pandas` convert it. Each kind of report is defined next to the methods that return it. This
+module reads no files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Commit:
-    """A write that is part of the table, summed up. Rows are counted as Hudi counts them.
+    """A completed write, summed up. Rows are counted as Hudi counts them.
 
     Example:
         >>> commit = table.upsert(trips)
@@ -46,17 +46,17 @@ class Commit:
     rows_deleted: int = 0
     files_written: int = 0
     bytes_written: int = 0
-    #: How long the write took; None where that is not known.
+    #: How long the write took; None if that is not known.
     seconds: float | None = None
-    #: How old the newest and the oldest of its rows were when it was committed, by `hoodie.payload.event.time.field`.
+    #: The age of its newest and its oldest row at the commit, by `hoodie.payload.event.time.field`.
     freshness_ms: int | None = None
     latency_ms: int | None = None
-    #: Table services after the write that failed, with the reason. The write stands; the next one tries them again.
+    #: Table services after the write that failed, with the reason. The write is committed; the next write tries them again.
     failed_services: tuple[str, ...] = ()
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
-        """The sum of a commit's write stats."""
+        """Return the sum of a commit's write stats."""
         stats = metadata.stats
         return Commit(
             instant=instant,
@@ -121,17 +121,17 @@ class Report(Sequence[T], Generic[T]):
         return self._entries[at]
 
     def to_arrow(self) -> pa.Table:
-        """The entries as an Arrow table, a column per field."""
+        """Return the entries as an Arrow table, one column per field."""
         names = self.schema.names
         return pa.table([[getattr(e, name) for e in self._entries] for name in names], schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """The entries as a pandas DataFrame, a column per field."""
+        """Return the entries as a pandas DataFrame, one column per field."""
         return self.to_arrow().to_pandas()
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns that say something about these entries."""
+        """The columns to show for these entries."""
         return self.columns
 
     def __rich__(self) -> RichTable:
@@ -145,7 +145,8 @@ class Report(Sequence[T], Generic[T]):
         return table
 
     def __str__(self) -> str:
-        table, console = self.__rich__(), Console(file=io.StringIO(), width=10_000)
+        table = self.__rich__()
+        console = Console(file=io.StringIO(), width=10_000)
         width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
         with console.capture() as captured:
             console.print(table, width=width)
@@ -171,7 +172,7 @@ def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
 
 
 def number(name: str) -> Callable[[Any], str]:
-    """How a count is shown: nothing where there is none."""
+    """Return the function that shows a count; an empty text for None."""
 
     def text(entry: Any) -> str:
         value = getattr(entry, name)
@@ -181,7 +182,7 @@ def number(name: str) -> Callable[[Any], str]:
 
 
 def size(name: str) -> Callable[[Any], str]:
-    """How a number of bytes is shown: nothing where there is none."""
+    """Return the function that shows a number of bytes; an empty text for None."""
 
     def text(entry: Any) -> str:
         value = getattr(entry, name)
@@ -190,7 +191,7 @@ def size(name: str) -> Callable[[Any], str]:
     return text
 
 
-#: What writes count, as columns.
+#: The counts of a write, as columns.
 ROWS = (
     Column("inserted", number("rows_inserted"), right=True),
     Column("updated", number("rows_updated"), right=True),

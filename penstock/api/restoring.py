@@ -1,4 +1,4 @@
-"""The verbs of `Table` that go back: savepoints, restores, and the rollback of the newest write."""
+"""The methods of `Table` for savepoints, restore and rollback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from penstock.api.handle import Opened
+from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
 from penstock.catalog.savepoints import savepoints
 from penstock.door.services import make_stages
@@ -20,7 +20,7 @@ from penstock.timeline.savepoint_file import Savepoint
 
 @dataclass(frozen=True)
 class SavepointEntry:
-    """A commit whose files stay, so that the table can be restored to it.
+    """A savepoint: a commit whose files are kept, so that the table can be restored to it.
 
     Example:
         >>> table.savepoint(comment="before the cleanup").files
@@ -37,7 +37,7 @@ class SavepointEntry:
 
 @dataclass(frozen=True)
 class Restored:
-    """A restore that is done.
+    """A completed restore.
 
     Example:
         >>> saved = table.savepoint()
@@ -47,21 +47,21 @@ class Restored:
         (True, 1, 2)
     """
 
-    #: The restore's own time.
+    #: The instant of the restore itself.
     instant: str
-    #: The commit that is the newest one now.
+    #: The commit that the table was restored to.
     to: str
-    #: What was taken back, newest first.
+    #: The instants that were removed, newest first.
     instants: tuple[str, ...]
     files_deleted: int
 
 
 class Savepoints(Report[SavepointEntry]):
-    """Commits whose files stay, oldest first.
+    """The savepoints of a table, oldest first.
 
     Example:
         >>> _ = table.savepoint(user="anna", comment="month end")
-        >>> [(one.user, one.comment) for one in table.savepoints()]
+        >>> [(savepoint.user, savepoint.comment) for savepoint in table.savepoints()]
         [('anna', 'month end')]
     """
 
@@ -84,30 +84,30 @@ class Savepoints(Report[SavepointEntry]):
     )
 
 
-class RestoringVerbs(Opened):
-    """What can be done to have an earlier state back."""
+class RestoreMethods(TableHandle):
+    """Savepoints, restore and rollback."""
 
     def savepoint(self, instant: str | Commit | None = None, *, user: str = "", comment: str = "") -> SavepointEntry:
-        """Keep what a commit needs, so that the table can be restored to it. Others may write and clean meanwhile.
+        """Keep the files of a commit, so that the table can be restored to it. Other processes may write and clean.
 
         Args:
             instant: the commit, or its instant; by default the newest.
-            user: who makes it, and
-            comment: why, for those who read `savepoints()`.
+            user: the author of the savepoint, as `savepoints()` shows it.
+            comment: the reason for the savepoint, as `savepoints()` shows it.
 
         Raises:
-            OptionError: there is no such commit, it has a savepoint already, or files of it were cleaned.
-            WriteConflict: a clean that takes files of it was planned at the same moment.
+            OptionError: there is no such commit, it already has a savepoint, or some of its files were cleaned.
+            WriteConflict: a clean that deletes files of the commit was planned at the same time.
 
         Example:
             >>> saved = table.savepoint(comment="as delivered")
             >>> saved.instant == table.history()[0].instant
             True
         """
-        return _entry(create_savepoint(self._state({}), _time(instant), user=user, comment=comment))
+        return _describe_savepoint(create_savepoint(self._state({}), _time(instant), user=user, comment=comment))
 
     def delete_savepoint(self, instant: str) -> None:
-        """Let go of the files that a savepoint holds; the next clean may delete them.
+        """Delete a savepoint. The next clean may delete the files that it held.
 
         Raises:
             OptionError: there is no such savepoint.
@@ -120,28 +120,28 @@ class RestoringVerbs(Opened):
         delete_savepoint(self._state({}), instant)
 
     def savepoints(self) -> Savepoints:
-        """The savepoints of the table, oldest first.
+        """Return the savepoints of the table, oldest first.
 
         Example:
             >>> len(table.savepoints())
             0
         """
         state = self._state()
-        return Savepoints([_entry(one) for one in savepoints(state)], state.config.name)
+        return Savepoints([_describe_savepoint(savepoint) for savepoint in savepoints(state)], state.config.name)
 
     def restore(self, to: str | SavepointEntry, options: Mapping[str, object] | None = None) -> Restored:
-        """Take the table back to a savepoint. What was written later is deleted for good; no other writer may be at work.
+        """Restore the table to a savepoint. Everything written later is deleted permanently. No other process may write.
 
-        A restore that died is finished by calling it again; until then nobody can write to the table. The savepoint stays.
+        To finish a restore that died, call it again; until then every write is refused. The savepoint stays.
 
         Args:
             to: the savepoint, or the instant of its commit.
             options: options by their keys.
 
         Raises:
-            OptionError: there is no such savepoint, a later one is there, or a later commit was archived.
-            WriteConflict: somebody writes to the table, or a restore to another commit is not finished.
-            CorruptFile: a file that the savepoint holds is missing; nothing was changed.
+            OptionError: there is no such savepoint, a later savepoint exists, or a later commit was archived.
+            WriteConflict: another process writes to the table, or a restore to another commit is not finished.
+            CorruptFile: a file of the savepoint is missing; nothing was changed.
 
         Example:
             >>> saved = table.savepoint()
@@ -150,23 +150,24 @@ class RestoringVerbs(Opened):
             >>> table.read().count()
             3
         """
-        state, spark = self._state(options or {}), self._reader()
+        state = self._state(options or {})
+        spark = self._reader()
         stages = make_stages("restore", state, spark)
         done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
-        return Restored(done.instant, done.plan.to, tuple(one.time for one in done.plan.instants), done.files_deleted)
+        return Restored(done.instant, done.plan.to, tuple(instant.time for instant in done.plan.instants), done.files_deleted)
 
     def rollback(self, instant: str | Commit) -> str:
-        """Undo the newest write, finished or not. No other writer may be at work.
+        """Undo the newest write, completed or not. No other process may write.
 
         Args:
-            instant: the write, or its instant. An older one is reached write by write, or by a savepoint and `restore`.
+            instant: the write, or its instant. To undo an older write, undo the later ones first, or restore a savepoint.
 
         Returns:
-            The rollback's own instant.
+            The instant of the rollback itself.
 
         Raises:
-            OptionError: there is no such write, a later one exists, a savepoint holds it, a clustering that is planned is to
-                read what it wrote, or the rows before it were cleaned.
+            OptionError: there is no such write, a later write exists, a savepoint holds it, a pending clustering will read
+                its files, or the file versions before it were cleaned.
 
         Example:
             >>> commit = table.delete(trips)
@@ -181,7 +182,7 @@ def _time(instant: str | Commit | None) -> str | None:
     return instant.instant if isinstance(instant, Commit) else instant
 
 
-def _entry(savepoint: Savepoint) -> SavepointEntry:
+def _describe_savepoint(savepoint: Savepoint) -> SavepointEntry:
     made = datetime.fromtimestamp(savepoint.made_ms / 1000, timezone.utc)
     files = sum(map(len, savepoint.files.values()))
     return SavepointEntry(savepoint.instant, made, savepoint.user, savepoint.comment, files)

@@ -1,8 +1,8 @@
-"""`penstock.Table`: a table by its path, with a verb for everything that can be done to it.
+"""`penstock.Table`: a table at a path, with a method for everything that can be done to it.
 
-A `Table` remembers a path, a session and default options, never what it read: every verb looks at the table as it is then.
-Here are the ways to one, and what it is; each family of verbs has a file of its own. Writes go through `write/door.py`, reads
-through `read/`, so that this door and `format("hudi")` cannot differ.
+A `Table` keeps a path, a session and default options. It caches nothing: every method opens the current table. This module
+creates and opens tables; each family of methods has a module of its own. Writes go through `door/write.py` and reads through
+`door/read.py`, so that `Table` and `format("hudi")` behave the same.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pyspark.sql.types import StructType
 
 import penstock
 from penstock import options as o
-from penstock.api.cleaning import CleaningVerbs
-from penstock.api.clustering import ClusteringVerbs
-from penstock.api.compaction import CompactionVerbs
-from penstock.api.create import Columns, Names, decide_table, joined
-from penstock.api.handle import own_options, session_of
-from penstock.api.inspect import LookingVerbs
-from penstock.api.maintenance import CareVerbs
-from penstock.api.read import ReadingVerbs
-from penstock.api.restoring import RestoringVerbs
-from penstock.api.write import WritingVerbs
+from penstock.api.cleaning import CleaningMethods
+from penstock.api.clustering import ClusteringMethods
+from penstock.api.compaction import CompactionMethods
+from penstock.api.create import Columns, Names, decide_new_table, joined
+from penstock.api.handle import call_options, find_session
+from penstock.api.inspect import InspectMethods
+from penstock.api.maintenance import MaintenanceMethods
+from penstock.api.read import ReadMethods
+from penstock.api.restoring import RestoreMethods
+from penstock.api.write import WriteMethods
 from penstock.commit.overwrite import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
 from penstock.read.plan import QueryPlan
@@ -41,10 +41,19 @@ Path: TypeAlias = "str | os.PathLike[str]"
 
 
 @dataclass(frozen=True, repr=False)
-class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, ClusteringVerbs, CleaningVerbs, RestoringVerbs, CareVerbs):
-    """A Hudi table. Made by `Table.create` and `Table.open`.
+class Table(
+    WriteMethods,
+    ReadMethods,
+    InspectMethods,
+    CompactionMethods,
+    ClusteringMethods,
+    CleaningMethods,
+    RestoreMethods,
+    MaintenanceMethods,
+):
+    """A Hudi table. `Table.create` and `Table.open` return one.
 
-    Every verb that writes is one commit, and takes `options`: `hoodie.*` options for this call, by their keys.
+    Every method that writes makes one commit. Its argument `options` takes `hoodie.*` options for this call, by their keys.
 
     Example:
         >>> table = penstock.Table.create(path, "id string, city string, ts long, fare double",
@@ -70,23 +79,23 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
         options: Mapping[str, object] | None = None,
         **more: object,
     ) -> Table:
-        """Make an empty table.
+        """Create an empty table.
 
         Args:
-            path: the table's folder; it is made if it is not there.
+            path: the folder of the table; it is created if it does not exist.
             schema: the columns: a Spark schema, a DataFrame that has them, DDL text, or an Arrow schema.
             name: the table's name.
-            record_key: column or columns that tell rows apart; None lets the writer make keys up.
-            partition_by: column or columns whose values name the folders.
-            ordering: column that decides between two rows of one key: the greater value wins. None: the last one does.
+            record_key: the column or columns that identify a row; None lets the writer generate keys.
+            partition_by: the column or columns whose values name the partition folders.
+            ordering: the column that decides between two rows of one key: the greater value wins. None: the last row wins.
             spark: the session to use; by default the active one.
             options: more options, by their keys. The table keeps those that are its properties (hive-style folders, key
-                generator and so on); all of them hold for writes through the object given back. Also as `**{key: value}`.
+                generator and so on). All of them apply to every write through the returned object. Also as `**{key: value}`.
 
         Raises:
-            TableExists: there is a table at the path.
+            TableExists: the path holds a table.
             SchemaError: a key, partition or ordering column is not among the columns, or a column cannot be stored.
-            OptionError: an option is wrong, or there is no Spark session.
+            OptionError: an option is invalid, or there is no Spark session.
 
         Example:
             >>> table = penstock.Table.create(path, trips, name="trips", record_key="id", partition_by=["city"],
@@ -94,7 +103,8 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             >>> table.config.hive_style, table.config.partition_fields
             (True, ('city',))
         """
-        session, own = session_of(spark), own_options(options, more)
+        session = find_session(spark)
+        own_options = call_options(options, more)
         storage, base_path = open_storage(os.fspath(path))
         finish_overwrite(storage, base_path)
         if table_exists(storage, base_path):
@@ -106,24 +116,26 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
             o.PARTITION_PATH_FIELD.key: joined(partition_by),
             o.PRECOMBINE_FIELD.key: ordering,
         }
-        settings, create_schema = decide_table(session, schema, {**own, **{k: v for k, v in given.items() if v is not None}})
+        settings, create_schema = decide_new_table(
+            session, schema, {**own_options, **{k: v for k, v in given.items() if v is not None}}
+        )
         try:
             create_table(storage, base_path, settings, create_schema)
         except AlreadyExists as e:
             raise _exists(base_path) from e
-        return cls(base_path, session, own)
+        return cls(base_path, session, own_options)
 
     @classmethod
     def open(cls, path: Path, spark: SparkSession | None = None, options: Mapping[str, object] | None = None) -> Table:
-        """The table at a path. Needs no Spark session until rows are read.
+        """Open the table at a path. A Spark session is needed only to read and write rows.
 
         Args:
-            options: options of every write through this object, by their keys.
+            options: options of every call on this object, by their keys.
 
         Raises:
             TableNotFound: there is no table at the path.
-            CorruptFile: its properties cannot be read.
-            Unsupported: a table version that Penstock does not know.
+            CorruptFile: the properties of the table cannot be read.
+            Unsupported: Penstock does not support the table version.
 
         Example:
             >>> penstock.Table.open(table.path).name
@@ -132,11 +144,11 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
         finish_overwrite(*open_storage(os.fspath(path)))
         state = open_table(os.fspath(path))
         found = spark or SparkSession.getActiveSession()
-        return cls(state.base_path, penstock.enable(found) if found else None, own_options(options, {}))
+        return cls(state.base_path, penstock.enable(found) if found else None, call_options(options, {}))
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Whether there is a table at a path.
+        """Whether the path holds a table.
 
         Example:
             >>> penstock.Table.exists(table.path), penstock.Table.exists(path + "/elsewhere")
@@ -156,7 +168,7 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
 
     @property
     def config(self) -> TableConfig:
-        """The table's own configuration, typed: what `.hoodie/hoodie.properties` says now.
+        """The typed content of `.hoodie/hoodie.properties`, as it is now.
 
         Example:
             >>> table.config.record_key_fields, table.config.precombine_field
@@ -187,4 +199,4 @@ class Table(WritingVerbs, ReadingVerbs, LookingVerbs, CompactionVerbs, Clusterin
 
 
 def _exists(base_path: str) -> TableExists:
-    return TableExists(f"there is a Hudi table at {base_path} already; use Table.open, or choose another folder")
+    return TableExists(f"there is already a Hudi table at {base_path}; use Table.open, or choose another folder")

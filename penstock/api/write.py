@@ -1,4 +1,4 @@
-"""The verbs of `Table` that write rows, and those that tell what a write would do. Each goes through `write/door.py`."""
+"""The methods of `Table` that write rows, and those that explain a write. Each write goes through `door/write.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from penstock import clock
 from penstock import options as o
-from penstock.api.handle import Opened, own_options
+from penstock.api.handle import TableHandle, call_options
 from penstock.api.report import Column, Commit, Report, number
 from penstock.door.write import write
 from penstock.options.operation import Operation
@@ -24,11 +24,11 @@ SortMode: TypeAlias = Literal[
 
 
 class MergePlan(Report[KeyMerge]):
-    """What an upsert would make of some keys.
+    """The outcome of an upsert for some keys, before it is written.
 
     Example:
         >>> plan = table.explain_merge(trips.where("id = 'a'"))
-        >>> [(one.key, one.outcome.value, one.result["fare"]) for one in plan]
+        >>> [(merge.key, merge.outcome.value, merge.result["fare"]) for merge in plan]
         [('a', 'update', 1.5)]
     """
 
@@ -57,11 +57,11 @@ class MergePlan(Report[KeyMerge]):
     )
 
 
-class WritingVerbs(Opened):
-    """What can be done to the rows of a table."""
+class WriteMethods(TableHandle):
+    """The write operations, each as one method and one commit."""
 
     def insert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Add rows without looking for their keys. Small files are filled up before new ones are opened.
+        """Add rows without locating their keys. Small files are filled before new file groups are opened.
 
         Example:
             >>> table.insert(trips).rows_inserted
@@ -72,10 +72,10 @@ class WritingVerbs(Opened):
     def bulk_insert(
         self, rows: DataFrame, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None
     ) -> Commit:
-        """Write rows to new files, as fast as they come.
+        """Write rows to new files, without locating their keys.
 
         Args:
-            sort_mode: how rows are arranged first; `PARTITION_SORT` and `GLOBAL_SORT` make fewer and better ordered files.
+            sort_mode: how rows are arranged first; `PARTITION_SORT` and `GLOBAL_SORT` write fewer and better sorted files.
 
         Example:
             >>> table.bulk_insert(trips, sort_mode="GLOBAL_SORT").operation
@@ -84,7 +84,7 @@ class WritingVerbs(Opened):
         return self._write(Operation.BULK_INSERT, rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
 
     def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Update rows whose keys the table has, insert the others.
+        """Merge rows whose keys the table has, and insert the others.
 
         Example:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
@@ -93,10 +93,10 @@ class WritingVerbs(Opened):
         return self._write(Operation.UPSERT, rows, options, self._unordered(options))
 
     def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Remove rows by key. Keys that the table does not have are ignored.
+        """Delete rows by key. Keys that the table does not have are ignored.
 
         Args:
-            keys: the record key's columns and, unless the index is a global one, those of the partition path.
+            keys: the columns of the record key and, unless the index is global, of the partition path.
 
         Example:
             >>> table.delete(trips.where("id = 'a'").select("id", "city")).rows_deleted
@@ -109,10 +109,10 @@ class WritingVerbs(Opened):
     def insert_overwrite(
         self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
     ) -> Commit:
-        """Put rows in the place of all rows of their partitions. Readers see the old rows until the new ones are all there.
+        """Replace all rows of the incoming rows' partitions. Readers see the old rows until the commit completes.
 
         Args:
-            whole_table: whether the rows of other partitions go too.
+            whole_table: whether to remove the rows of all other partitions too.
 
         Example:
             >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted
@@ -123,13 +123,13 @@ class WritingVerbs(Opened):
         return self._write(Operation.INSERT_OVERWRITE_TABLE if whole_table else Operation.INSERT_OVERWRITE, rows, options)
 
     def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
-        """Take whole partitions out of the table, without looking at their rows.
+        """Remove whole partitions from the table, without reading their rows.
 
         Args:
-            paths: partition paths, such as `berlin` or `city=berlin`; `*` stands for any characters.
+            paths: partition paths, for example `berlin` or `city=berlin`; `*` stands for any characters.
 
         Raises:
-            WriteConflict: a compaction or clustering that is planned would rewrite files of them.
+            WriteConflict: a compaction or clustering is pending for one of the partitions.
 
         Example:
             >>> table.delete_partitions("ber*").operation
@@ -141,7 +141,7 @@ class WritingVerbs(Opened):
         return self._write(Operation.DELETE_PARTITION, rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
 
     def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
-        """What `upsert` would do with these rows: file groups, rows and bytes of each. Nothing is written; prints as a table.
+        """Return what `upsert` would do with these rows: file groups, with rows and bytes of each. Nothing is written.
 
         Example:
             >>> plan = table.plan_upsert(trips.where("id = 'a'"))
@@ -153,10 +153,10 @@ class WritingVerbs(Opened):
     def explain_merge(
         self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
     ) -> MergePlan:
-        """What `upsert` would make of some keys, and why: which row wins, by which values. Nothing is written; prints as a table.
+        """Return what `upsert` would do with some keys, and why: which row wins, by which values. Nothing is written.
 
         Args:
-            keys: record keys, as the meta column `_hoodie_record_key` has them; the first 20 of the rows, if none are named.
+            keys: record keys, as in the meta column `_hoodie_record_key`; by default the first 20 of the rows.
 
         Example:
             >>> plan = table.explain_merge(trips.selectExpr("id", "city", "ts - 1 as ts", "fare"), keys=["a"],
@@ -174,17 +174,17 @@ class WritingVerbs(Opened):
         options: Mapping[str, object] | None,
         more: Mapping[str, object] | None = None,
     ) -> Commit:
-        """Run one operation of the pipeline. The verb decides which; the table has to be there."""
+        """Run one operation on the existing table."""
         given = {**self._given(operation, options), **(more or {})}
         began = clock.monotonic_s()
         done = write(rows.sparkSession, rows, self.path, given, "append")
-        assert done is not None  # only mode `ignore` writes nothing
+        assert done is not None  # only save mode `ignore` returns None
         commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
         return replace(commit, failed_services=done.failed_services)
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
-        """For a table without ordering field: of several rows of a key in one batch the last one counts."""
-        given = {**self.options, **own_options(options, {})}
+        """Return the option by which the last row of a key wins in a batch, for a table without an ordering field."""
+        given = {**self.options, **call_options(options, {})}
         if {o.PRECOMBINE_FIELD.key, o.COMBINE_BEFORE_UPSERT.key} & given.keys() or self._state().config.precombine_field:
             return {}
         return {o.COMBINE_BEFORE_UPSERT.key: False}

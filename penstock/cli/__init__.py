@@ -1,4 +1,1 @@
-"""The command line: `penstock services run PATH` and the like. A door, beside `api/`; one file per noun.
-
-`main.py` puts the commands together. Needs the extra `cli`.
-"""
+"""The program `penstock`: one module per noun. `main.py` registers the commands. Needs the extra `cli`."""

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and what they say."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import typer
 
 from penstock.errors import OptionError
 
-PATH = typer.Argument(help="The table's folder.")
-OPTION = typer.Option(None, "--option", "-o", help="A hoodie.* or penstock.* option, as key=value; may be given again.")
+PATH = typer.Argument(help="The folder of the table.")
+OPTION = typer.Option(None, "--option", "-o", help="A hoodie.* or penstock.* option, as key=value; may be repeated.")
 
 
-def options_of(given: list[str] | None) -> dict[str, object]:
-    """Options by their keys. Raises OptionError for what is not key=value."""
-    found: dict[str, object] = {}
-    for one in given or ():
-        key, equals, value = one.partition("=")
+def parse_options(given: list[str] | None) -> dict[str, object]:
+    """Return options by their keys.
+
+    Raises:
+        OptionError: an argument is not key=value.
+    """
+    options: dict[str, object] = {}
+    for argument in given or ():
+        key, equals, value = argument.partition("=")
         if not equals or not key.strip():
-            raise OptionError(f"--option {one!r} is not key=value")
-        found[key.strip()] = value.strip()
-    return found
+            raise OptionError(f"--option {argument!r} is not key=value")
+        options[key.strip()] = value.strip()
+    return options

@@ -1,4 +1,4 @@
-"""`penstock explain-merge`: what an upsert of a file would make of some keys, as a table in the terminal; nothing is written."""
+"""`penstock explain-merge`: shows the outcome of an upsert for some keys, without writing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import typer
 from pyspark.errors import AnalysisException
 
 import penstock
-from penstock.cli.arguments import OPTION, PATH, options_of
+from penstock.cli.arguments import OPTION, PATH, parse_options
 from penstock.errors import OptionError
 
-_KEYS = typer.Option(None, "--keys", "-k", help="Record keys, with commas between; the first 20 of the rows, if none are named.")
-_BATCH = typer.Option(..., "--batch", "-b", help="The rows: a Parquet file or folder, or a file of JSON, a row a line.")
-_IMPORT = typer.Option(None, "--import", help="A module that registers payloads of your own; may be given again.")
+_KEYS = typer.Option(None, "--keys", "-k", help="Record keys, separated by commas; by default the first 20 of the rows.")
+_BATCH = typer.Option(..., "--batch", "-b", help="The rows: a Parquet file or folder, or a file of JSON lines.")
+_IMPORT = typer.Option(None, "--import", help="A module that registers your own payloads; repeat it for several modules.")
 
-#: Where Spark puts a line that it cannot read.
+#: The column in which Spark puts a line that it cannot parse.
 _NO_JSON = "_corrupt_record"
 
 
@@ -29,8 +29,8 @@ def explain_merge(
     option: list[str] = OPTION,
     modules: list[str] = _IMPORT,
 ) -> None:
-    """Show which row of a key would win, and why, if a file of rows were upserted. Nothing is written."""
-    options = options_of(option)
+    """Show which row of a key would win in an upsert of a file, and why. Nothing is written."""
+    options = parse_options(option)
     _import(modules)
     table = penstock.Table.open(path, penstock.session(), options={"penstock.progress": "off", **options})
     wanted = None if keys is None else [key.strip() for key in keys.split(",")]
@@ -38,11 +38,11 @@ def explain_merge(
         rows = _rows(table, batch if "://" in batch else os.path.abspath(batch))
     except AnalysisException as e:
         raise OptionError(f"--batch {batch} cannot be read: {str(e).splitlines()[0]}") from e
-    typer.echo(str(table.explain_merge(rows, wanted)))  # in full: a narrow terminal, or a pipe, would lose the keys first
+    typer.echo(str(table.explain_merge(rows, wanted)))  # full width: rich would cut the key column in a narrow terminal or a pipe
 
 
 def _import(modules: list[str] | None) -> None:
-    """What the user names is imported; what a table names never is."""
+    """Import the modules that the user names. Modules that a table names are never imported."""
     sys.path.insert(0, os.getcwd())  # as `python -m` does
     for name in modules or ():
         try:
@@ -52,12 +52,12 @@ def _import(modules: list[str] | None) -> None:
 
 
 def _rows(table: penstock.Table, batch: str) -> Any:
-    """The rows of a file. JSON says little about types: columns of the table take the table's."""
+    """Read the rows of a file. JSON has few types, so columns of the table take the table's types."""
     spark = penstock.session()
     if not batch.endswith((".json", ".jsonl", ".ndjson")):
         return spark.read.parquet(batch)
     inferred = spark.read.json(batch).schema
     if _NO_JSON in inferred.names:
-        raise OptionError(f"--batch {batch} has lines that are no JSON; it has to be a file with one row a line")
+        raise OptionError(f"--batch {batch} has lines that are not JSON; write one JSON object per line")
     known = {field.name: field for field in table.read().schema}
     return spark.read.schema(type(inferred)([known.get(field.name, field) for field in inferred])).json(batch)

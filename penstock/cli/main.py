@@ -1,4 +1,4 @@
-"""The program `penstock`: its commands, and what errors look like in a terminal."""
+"""The program `penstock`: registers the commands and prints errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command; an error of ours is one line, and the exit code 1."""
+    """Run a command. A Penstock error prints one line and ends with exit code 1."""
     try:
         import typer
     except ImportError:
@@ -18,7 +18,7 @@ def main() -> None:
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
-    app.callback()(_together)
+    app.callback()(_describe_program)
     app.command("explain-merge")(merges.explain_merge)
     app.add_typer(services.commands(), name="services")
     try:
@@ -28,7 +28,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _together() -> None:
+def _describe_program() -> None:
     """Apache Hudi tables, without a jar."""
 
 

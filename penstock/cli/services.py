@@ -1,7 +1,7 @@
-"""`penstock services`: table services in a process of their own, beside whoever writes.
+"""`penstock services`: table services in a process of their own, next to writers.
 
-`run` looks again and again at what is due and does it; a writer may be at work. Ctrl-C ends it: what was under way is left as
-a crash would leave it, and the next run finishes or undoes it.
+`run` runs the services that are due, again and again. Ctrl-C ends it: a service in progress is left as a crash would leave it,
+and the next run finishes it or rolls it back.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rich.console import Console
 
 import penstock
 from penstock import clock
-from penstock.cli.arguments import OPTION, PATH, options_of
+from penstock.cli.arguments import OPTION, PATH, parse_options
 from penstock.door.services import needs_spark
 from penstock.options import read_options
 from penstock.table import open_table
 
 _STOPPED = 130
-#: How often a wait looks whether it is over.
+#: How often a wait checks whether it is over.
 _TICK_S = 0.2
 
 
 def commands() -> typer.Typer:
-    """The commands of this noun."""
-    app = typer.Typer(no_args_is_help=True, help="Clean, archive, compact, cluster: run what is due, and see what is not done.")
+    """Return the commands of `penstock services`."""
+    app = typer.Typer(no_args_is_help=True, help="Run the services that are due, and show what is pending.")
     app.command("run")(run)
     app.command("list")(list_pending)
     app.command("health")(health)
@@ -38,12 +38,13 @@ def commands() -> typer.Typer:
 
 def run(
     path: str = PATH,
-    once: bool = typer.Option(False, "--once", help="Run what is due, then end."),
+    once: bool = typer.Option(False, "--once", help="Run the services that are due once, then exit."),
     interval: float = typer.Option(60.0, "--interval", min=0.1, help="Seconds between the end of one round and the next."),
     option: list[str] = OPTION,
 ) -> None:
-    """Run the services that are due; safe beside a running writer. Ctrl-C ends it without harm."""
-    given, console = options_of(option), Console()
+    """Run the services that are due, while other processes may write. Ctrl-C is safe."""
+    given = parse_options(option)
+    console = Console()
     signal.signal(signal.SIGTERM, _stop)
     is_working = True
     try:
@@ -55,47 +56,47 @@ def run(
             is_working = False
             _wait(interval)
     except KeyboardInterrupt:
-        left = "; what was under way is finished by the next run" if is_working else ""
+        left = "; the next run finishes the service that was in progress" if is_working else ""
         console.print(f"stopped{left}", highlight=False)
         sys.exit(_STOPPED if is_working else 0)
 
 
 def list_pending(path: str = PATH) -> None:
-    """Show plans and writes that are not done yet."""
+    """Show pending plans and writes."""
     table = penstock.Table.open(path)
     history = table.history()
     waiting = [entry for entry in history if entry.state != "completed"]
-    typer.echo(str(type(history)(waiting, table.name)) if waiting else f"nothing of {table.name} waits")
+    typer.echo(str(type(history)(waiting, table.name)) if waiting else f"{table.name} has no pending plans or writes")
 
 
 def health(path: str = PATH, option: list[str] = OPTION) -> None:
-    """Show how a table is doing, with what to do where something is wrong."""
-    typer.echo(str(penstock.Table.open(path, options=options_of(option)).health()))
+    """Show the health of a table, with suggestions."""
+    typer.echo(str(penstock.Table.open(path, options=parse_options(option)).health()))
 
 
 def check(path: str = PATH) -> None:
-    """Show files that are missing, or that nobody answers for; exit code 1 if there are any. While nobody writes."""
+    """Show missing and unexplained files; exit code 1 if there are any. Run it while no process writes."""
     found = penstock.Table.open(path).check_files()
-    Console().print(found if found else "every file is explained, and none is missing", soft_wrap=True)
+    Console().print(found if found else "every file is explained, and no file is missing", soft_wrap=True)
     sys.exit(1 if found else 0)
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """The table; with a session, the same each time, if its services may need one."""
+    """Open the table, with a Spark session if its services may need one."""
     spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
 
 def _round(table: penstock.Table, console: Console) -> bool:
-    """Run what is due once; whether anything failed."""
+    """Run the services that are due once, and return whether one failed."""
 
-    def tell(run: Any) -> None:
+    def show(run: Any) -> None:
         if run.error:
             console.print(f"{run.service}: [red]failed[/red] {run.error}", highlight=False, soft_wrap=True)
         else:
             console.print(f"{run.service}: {run.done or 'not due'} ({run.seconds:.1f} s)", highlight=False)
 
-    return any(run.error for run in table.run_due(told=tell))
+    return any(run.error for run in table.run_due(told=show))
 
 
 def _wait(seconds: float) -> None:
@@ -105,5 +106,5 @@ def _wait(seconds: float) -> None:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    """A request to end, from whoever runs the process, is like Ctrl-C."""
+    """Treat SIGTERM as Ctrl-C."""
     raise KeyboardInterrupt

@@ -1,1 +1,1 @@
-"""The door for DataFrames: `format("hudi")` on a session's readers and writers."""
+"""`format("hudi")` for the DataFrames of a Spark session."""

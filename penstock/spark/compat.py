@@ -1,4 +1,4 @@
-"""Everything that differs between PySpark releases, and between the classic session and Spark Connect."""
+"""The differences between PySpark releases, and between the classic session and Spark Connect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pyspark
 
 
 def session_classes() -> list[type]:
-    """The session classes whose `read` can be taken over."""
+    """Return the session classes whose `read` Penstock replaces."""
     from pyspark.sql import SparkSession
 
     return [SparkSession, *_connect("pyspark.sql.connect.session", "SparkSession")]
 
 
 def frame_classes() -> list[type]:
-    """The DataFrame classes whose `write` can be taken over; in PySpark 4 the classic one is a subclass."""
+    """Return the DataFrame classes whose `write` Penstock replaces. In PySpark 4 the classic class is a subclass."""
     from pyspark.sql import DataFrame
 
     found: list[type] = [DataFrame]
@@ -23,20 +23,20 @@ def frame_classes() -> list[type]:
 
 
 def spark_version() -> tuple[int, int]:
-    """Major and minor version of PySpark."""
+    """Return the major and minor version of PySpark."""
     major, minor = pyspark.__version__.split(".")[:2]
     return int(major), int(minor)
 
 
 def _connect(module: str, name: str) -> list[type]:
-    """A class of a part of PySpark that may not be installed (Connect needs grpc)."""
+    """Import a class from a part of PySpark that may be missing (Connect needs grpc); an empty list if it is."""
     import importlib
 
     try:
         return [getattr(importlib.import_module(module), name)]
     except ImportError:
         return []
-    except Exception as e:  # PySpark raises errors of its own where grpc or pandas are missing
+    except Exception as e:  # PySpark raises its own errors if grpc or pandas is missing
         if "required" in str(e).lower() or "must be installed" in str(e).lower():
             return []
         raise

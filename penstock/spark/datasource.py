@@ -1,7 +1,7 @@
-"""`format("hudi")`: readers and writers that hand over to Penstock, and leave every other format to Spark.
+"""`format("hudi")`: readers and writers that call Penstock for Hudi tables, and Spark for every other format.
 
-`DataFrame.write` and `SparkSession.read` give back an object of a subclass of Spark's own reader or writer. It notes what
-is said to it and passes everything on; only when the format is Hudi's does `save` or `load` come to us.
+`DataFrame.write` and `SparkSession.read` return an object of a subclass of Spark's own reader or writer. It records format,
+options and mode, and passes every call on to Spark. Only if the format is Hudi's, `save` and `load` call Penstock instead.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ FORMATS = frozenset({"hudi", "org.apache.hudi"})
 
 
 def is_hudi(source: str | None) -> bool:
-    """Whether a format's name is ours."""
+    """Whether a name is one of Hudi's format names."""
     return source is not None and source.lower() in FORMATS
 
 
-class Noting:
-    """Notes the format and the options that Spark's own class is told."""
+class CallRecorder:
+    """Records the format and the options that are set on Spark's own reader or writer."""
 
-    _notes: dict[str, Any]
+    _recorded: dict[str, Any]
 
     def format(self, source: str) -> Any:
-        self._notes["format"] = source
+        self._recorded["format"] = source
         return super().format(source)  # type: ignore[misc]
 
     def option(self, key: str, value: Any) -> Any:
-        self._notes["options"][key] = value
+        self._recorded["options"][key] = value
         return super().option(key, value)  # type: ignore[misc]
 
     def options(self, **options: Any) -> Any:
-        self._notes["options"].update(options)
+        self._recorded["options"].update(options)
         return super().options(**options)  # type: ignore[misc]
 
 
-class HudiWriter(Noting):
+class HudiWriter(CallRecorder):
     """Mixed into Spark's DataFrameWriter."""
 
     def mode(self, saveMode: str | None) -> Any:
-        self._notes["mode"] = saveMode or self._notes.get("mode")
+        self._recorded["mode"] = saveMode or self._recorded.get("mode")
         return super().mode(saveMode)  # type: ignore[misc]
 
     def partitionBy(self, *cols: Any) -> Any:
-        self._notes["partition_by"] = _names(cols)
+        self._recorded["partition_by"] = _names(cols)
         return super().partitionBy(*cols)  # type: ignore[misc]
 
     def save(
@@ -65,7 +65,7 @@ class HudiWriter(Noting):
         partitionBy: Any = None,
         **options: Any,
     ) -> None:
-        notes = self._notes
+        notes = self._recorded
         if not _is_ours(format, notes):
             super().save(path, format, mode, partitionBy, **options)  # type: ignore[misc]
             return
@@ -75,41 +75,41 @@ class HudiWriter(Noting):
         given = with_partition_by(given, by)
         target = os.fspath(path or given.get("path") or "")
         if not target:
-            raise OptionError("'path' must be set: give the table's folder to save()")
+            raise OptionError("'path' must be set: pass the folder of the table to save()")
         given.pop("path", None)
         frame = notes["frame"]
         write(frame.sparkSession, frame, target, given, mode or notes["mode"])
 
     def saveAsTable(self, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> None:
-        _refuse_tables(_is_ours(format, self._notes), "saveAsTable")
+        _refuse_tables(_is_ours(format, self._recorded), "saveAsTable")
         super().saveAsTable(name, format, *args, **kwargs)  # type: ignore[misc]
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
-        _refuse_tables(_is_ours(None, self._notes), "insertInto")
+        _refuse_tables(_is_ours(None, self._recorded), "insertInto")
         super().insertInto(tableName, overwrite)  # type: ignore[misc]
 
     def bucketBy(self, *args: Any, **kwargs: Any) -> Any:
-        self._notes["buckets"] = "bucketBy"
+        self._recorded["buckets"] = "bucketBy"
         return super().bucketBy(*args, **kwargs)  # type: ignore[misc]
 
     def sortBy(self, *args: Any, **kwargs: Any) -> Any:
-        self._notes["buckets"] = "sortBy"
+        self._recorded["buckets"] = "sortBy"
         return super().sortBy(*args, **kwargs)  # type: ignore[misc]
 
 
-class HudiReader(Noting):
+class HudiReader(CallRecorder):
     """Mixed into Spark's DataFrameReader."""
 
     def schema(self, schema: Any) -> Any:
-        self._notes["schema"] = schema
+        self._recorded["schema"] = schema
         return super().schema(schema)  # type: ignore[misc]
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
-        notes = self._notes
+        notes = self._recorded
         if not _is_ours(format, notes):
             frame = super().load(path, format, schema, **options)  # type: ignore[misc]
             bare = (format or notes["format"]) == "parquet" and schema is None and not options
-            return self._noted(frame) if bare else frame
+            return self._mark_plain_parquet(frame) if bare else frame
         if schema is not None or notes["schema"] is not None:
             raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
         given = {**notes["options"], **options}
@@ -119,26 +119,26 @@ class HudiReader(Noting):
 
     def parquet(self, *paths: Any, **options: Any) -> DataFrame:
         frame = super().parquet(*paths, **options)  # type: ignore[misc]
-        return frame if options else self._noted(frame)
+        return frame if options else self._mark_plain_parquet(frame)
 
-    def _noted(self, frame: DataFrame) -> DataFrame:
-        return frame if self._notes["options"] or self._notes["schema"] is not None else mark_bare(frame)
+    def _mark_plain_parquet(self, frame: DataFrame) -> DataFrame:
+        return frame if self._recorded["options"] or self._recorded["schema"] is not None else mark_bare(frame)
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
-    """A lazy DataFrame over a table."""
+    """Open a query and return its lazy DataFrame."""
     query = parse_query(paths, read_options(raw_options))
     return open_query(session, query, open_table(query.base_path, query.options))
 
 
-def take_over(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
-    """Spark's reader or writer as an object of a subclass that also knows Hudi."""
+def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
+    """Return a copy of Spark's reader or writer, as an object of a subclass that also handles Hudi."""
     kind = type(original)
     if (mixin, kind) not in _MERGED:
         _MERGED[mixin, kind] = type(mixin.__name__, (mixin, kind), {})
     made: Any = object.__new__(_MERGED[mixin, kind])
     made.__dict__.update(original.__dict__)
-    made._notes = notes
+    made._recorded = notes
     return made
 
 
@@ -146,7 +146,7 @@ _MERGED: dict[tuple[type, type], type] = {}
 
 
 def with_partition_by(options: dict[str, Any], by: Sequence[str]) -> dict[str, Any]:
-    """`partitionBy` fills the option of the same meaning where it was not given."""
+    """Return the options with the columns of `partitionBy`, unless the partition path option is set."""
     key = "hoodie.datasource.write.partitionpath.field"
     if not by or any(k.lower() == key for k in options):
         return options
@@ -164,7 +164,7 @@ def _names(columns: Sequence[Any]) -> list[str]:
 
 
 def _is_ours(source: str | None, notes: dict[str, Any]) -> bool:
-    """Whether a reader or writer is to be served by us: by its format, and on a session that was enabled."""
+    """Whether Penstock handles a reader or writer: its format is Hudi's, and its session is enabled."""
     return is_hudi(source or notes["format"]) and bool(notes["enabled"](notes["session"]))
 
 

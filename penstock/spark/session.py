@@ -1,4 +1,8 @@
-"""`enable`, `disable` and `session`: how Penstock gets onto a Spark session."""
+"""`enable`, `disable` and `session`: add Penstock to a Spark session, and remove it.
+
+`enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. The
+patch is on the classes, so a flag on each session decides whether it has an effect.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.compat import frame_classes, session_classes
-from penstock.spark.datasource import HudiReader, HudiWriter, take_over
+from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
 _FLAG = "penstock.enabled"
 
-#: What a session made by us is set to, unless the caller says otherwise.
+#: Settings of a session that `session` creates. The caller's settings override them.
 DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.python.worker.reuse": "true",
@@ -26,10 +30,10 @@ DEFAULTS = {
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Teach a session the format `hudi`, on the classic session and on Spark Connect alike.
+    """Add `format("hudi")` to a session, classic or Spark Connect, and return the session.
 
-    Afterwards `df.write.format("hudi")` and `spark.read.format("hudi")` are Penstock's; every other format is untouched.
-    Enabling twice does no harm, `disable` undoes it.
+    Afterwards Penstock handles `df.write.format("hudi")` and `spark.read.format("hudi")`; every other format stays Spark's.
+    A second call has no effect. `disable` undoes it.
 
     Example:
         >>> import penstock
@@ -45,7 +49,7 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def disable(spark: SparkSession) -> None:
-    """Give a session back to Spark: `format("hudi")` means again whatever it meant before."""
+    """Remove `format("hudi")` from a session."""
     _ENABLED.discard(spark)
     with suppress(Exception):  # of a session that was stopped, in whatever words its release has
         spark.conf.unset(_FLAG)
@@ -57,7 +61,7 @@ def disable(spark: SparkSession) -> None:
 
 
 def session(**conf: Any) -> SparkSession:
-    """A new or running Spark session with Penstock enabled, set up for it.
+    """Create a Spark session, or take the running one, and enable Penstock on it.
 
     Keyword arguments are Spark settings with `_` for `.`, except `master`, `app_name` and `config` (a dict of settings
     under their own names).
@@ -81,7 +85,10 @@ def session(**conf: Any) -> SparkSession:
 
 
 def is_enabled(spark: Any) -> bool:
-    """Whether a session's `hudi` is ours. Several Python objects may stand for one session, so the session itself knows."""
+    """Whether Penstock is enabled on a session.
+
+    Several Python objects may stand for one session, so the flag is also kept in the session's own configuration.
+    """
     return spark in _ENABLED or spark.conf.get(_FLAG, "false") == "true"
 
 
@@ -105,7 +112,7 @@ def _read(original: Any) -> Any:
     def read(self: Any) -> Any:
         reader = original.__get__(self, type(self))
         notes = {"format": None, "options": {}, "schema": None, "session": self, "enabled": is_enabled}
-        return take_over(reader, HudiReader, notes)
+        return wrap_spark_object(reader, HudiReader, notes)
 
     return read
 
@@ -115,7 +122,7 @@ def _write(original: Any) -> Any:
         writer = original.__get__(self, type(self))
         notes: dict[str, Any] = {"format": None, "options": {}, "mode": None, "partition_by": [], "buckets": None}
         notes |= {"frame": self, "session": self.sparkSession, "enabled": is_enabled}
-        return take_over(writer, HudiWriter, notes)
+        return wrap_spark_object(writer, HudiWriter, notes)
 
     return write
 

@@ -37,6 +37,7 @@ NOUN_STARTS = {
 LONGEST_FIRST_SENTENCE = 40
 
 #: Folders that are not clean yet. The list only gets shorter.
+<<<<<<< HEAD
 TO_DO = (
     "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
     "penstock/index", "penstock/keys",
@@ -46,6 +47,33 @@ TO_DO = (
     "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
     "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
 )  # fmt: skip
+=======
+TO_DO: tuple[str, ...] = (
+    "penstock/catalog",
+    "penstock/columns.py",
+    "penstock/index",
+    "penstock/keys",
+    "penstock/options",
+    "penstock/progress.py",
+    "penstock/read",
+    "penstock/services/clustering/index_entries.py",
+    "penstock/services/rollback/index_entries.py",
+    "penstock/spread",
+    "penstock/table.py",
+    "penstock/timeline",
+    "penstock/write/explain",
+    "penstock/write/locate",
+    "penstock/write/tell.py",
+    "penstock/__init__.py",
+    "penstock/clock.py",
+    "penstock/errors.py",
+    "tests",
+    "bench",
+    "scripts",
+    "examples",
+    "docs",
+)
+>>>>>>> d07bbc9 (api, spark, cli: methods and reports say what they do, in plain English)
 
 
 def _clean(paths: Iterable[Path]) -> list[Path]:

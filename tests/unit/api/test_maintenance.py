@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.api.maintenance import CareVerbs
+from penstock.api.maintenance import MaintenanceMethods
 from penstock.table import TableState, write_config
 from tests.unit.services.histories import History, at
 
 
-class Tended(CareVerbs):
+class Tended(MaintenanceMethods):
     """A table in memory, which needs no session."""
 
     def __init__(self, state: TableState) -> None:
