@@ -37,17 +37,6 @@ NOUN_STARTS = {
 LONGEST_FIRST_SENTENCE = 40
 
 #: Folders that are not clean yet. The list only gets shorter.
-<<<<<<< HEAD
-TO_DO = (
-    "penstock/api", "penstock/bundle.py", "penstock/catalog", "penstock/cli", "penstock/columns.py",
-    "penstock/index", "penstock/keys",
-    "penstock/options", "penstock/progress.py", "penstock/read",
-    "penstock/spark", "penstock/table.py", "penstock/timeline",
-    "penstock/write/locate/plan.py", "penstock/write/locate/entries.py", "penstock/write/locate/buckets.py", "penstock/write/locate/choose_index.py",
-    "penstock/__init__.py", "penstock/clock.py", "penstock/errors.py",
-    "tests", "bench", "scripts", "examples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
-)  # fmt: skip
-=======
 TO_DO: tuple[str, ...] = (
     "penstock/catalog",
     "penstock/columns.py",
@@ -56,14 +45,12 @@ TO_DO: tuple[str, ...] = (
     "penstock/options",
     "penstock/progress.py",
     "penstock/read",
-    "penstock/services/clustering/index_entries.py",
-    "penstock/services/rollback/index_entries.py",
-    "penstock/spread",
     "penstock/table.py",
     "penstock/timeline",
-    "penstock/write/explain",
-    "penstock/write/locate",
-    "penstock/write/tell.py",
+    "penstock/write/locate/plan.py",
+    "penstock/write/locate/entries.py",
+    "penstock/write/locate/buckets.py",
+    "penstock/write/locate/choose_index.py",
     "penstock/__init__.py",
     "penstock/clock.py",
     "penstock/errors.py",
@@ -73,7 +60,6 @@ TO_DO: tuple[str, ...] = (
     "examples",
     "docs",
 )
->>>>>>> d07bbc9 (api, spark, cli: methods and reports say what they do, in plain English)
 
 
 def _clean(paths: Iterable[Path]) -> list[Path]:
