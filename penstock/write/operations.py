@@ -31,8 +31,8 @@ from penstock.write.checks import (
 from penstock.write.context import WriteContext
 from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces, profile_inserts
-from penstock.write.locate.buckets import plan_buckets
-from penstock.write.locate.plan import plan, plan_inserts
+from penstock.write.locate.buckets import plan_bucket_tasks
+from penstock.write.locate.plan import plan_inserts, plan_upsert
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
 from penstock.write.replaced_partitions import partitions_to_delete, partitions_to_overwrite, renew_buckets
@@ -145,7 +145,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
     if rules.merger.folds and write.settings.picks_newest and not rules.adds:
         staged = fold_staged_rows(write, staged, rules.merger)
     with write.stages.run("tag", "locating keys"):
-        task_plan = plan(write, rules, staged.pieces, write.settings.operation, runner)
+        task_plan = plan_upsert(write, rules, staged.pieces, write.settings.operation, runner)
         rules.index.before_tasks(write.table, staged.partition_paths)
         resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
     change.start(task_plan.profile)
@@ -199,7 +199,7 @@ def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) 
     assert buckets is not None
     rules = build_upsert_rules(write, change, staged.staging)
     rules = replace(rules, logs=None, merging=None, adds=True, logs_first=False)
-    task_plan = plan_buckets(rules, buckets, staged.pieces, {}, write.settings.operation, checks_keys=False)
+    task_plan = plan_bucket_tasks(rules, buckets, staged.pieces, {}, write.settings.operation, checks_keys=False)
     change.start(task_plan.profile)
     runner = make_runner(write, staged.pieces)
     return store_tasks(write, change, runner, run_task, task_plan.tasks, f"writing {len(task_plan.tasks)} buckets")

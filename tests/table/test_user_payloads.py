@@ -159,7 +159,7 @@ WRONG = {
     "raises": (penstock.payload, fails, "payload 'raises' raised KeyError for key id='a', city='x'.*(?s:.*)in fails"),
     "moves": (penstock.payload, lambda old, new: {**new, "city": "z"}, "payload 'moves' changed column 'city'.*id='a'"),
     "renames": (penstock.payload, lambda old, new: {**new, "id": "z"}, "payload 'renames' changed column 'id'.*to 'z' .*id='a'"),
-    "widens": (penstock.payload, lambda old, new: {**new, "tip": 1}, r"payload 'widens' .*with \['tip'\] beside .*id='a'"),
+    "widens": (penstock.payload, lambda old, new: {**new, "tip": 1}, r"payload 'widens' .*with \['tip'\] besides .*id='a'"),
     "drops": (penstock.merger, lambda old, new: new.slice(1), "merger 'drops' returned 0 rows for 1 pairs.*id='a'"),
     "doubles": (penstock.merger, lambda old, new: pa.concat_tables([old, new]), "merger 'doubles' returned 2 rows.*id='a'"),
     "sleeps": (penstock.payload, sleeps, "payload 'sleeps' did not return within 1 seconds.*id='a'"),

@@ -19,7 +19,7 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
 from penstock.write.file_sizing import insert_ratio
-from penstock.write.locate.plan import plan, plan_inserts
+from penstock.write.locate.plan import plan_inserts, plan_upsert
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece, Staging, make_runner, stage_pieces
 from penstock.write.task_settings import build_upsert_rules
@@ -112,7 +112,7 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
     # All keys are located first: the counts of a task that locates its own keys would not be known without running it.
-    task_plan = plan(write, rules, pieces, write.settings.operation, make_runner(write, pieces), apart=True)
+    task_plan = plan_upsert(write, rules, pieces, write.settings.operation, make_runner(write, pieces), locates_all=True)
     changed_rows = {
         (stat.partition_path, stat.file_id): stat.num_update_writes for stat in task_plan.profile.stats if stat.file_id
     }

@@ -18,7 +18,7 @@ from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import BucketTask, UpsertRules
 
 
-def plan_buckets(
+def plan_bucket_tasks(
     rules: UpsertRules,
     buckets: Buckets,
     pieces: Sequence[Piece],

@@ -1,14 +1,28 @@
-"""Which file slices a merge-on-read write finds rows in and appends changes to."""
+"""Which file slices a write may find its keys in, and appends changes to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.catalog.listing import merged_slices
+from penstock.catalog.listing import latest_slices, merged_slices
 from penstock.catalog.pending import pending_compactions
 from penstock.filegroup.model import FileSlice
 from penstock.table import TableState
+
+
+def list_write_slices(
+    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
+) -> dict[str, list[FileSlice]]:
+    """Return the newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
+
+    Args:
+        instant: the time of the write.
+        logs_alone: whether to return slices without a base file too.
+    """
+    if table.is_merge_on_read:
+        return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
+    return latest_slices(table, partitions)
 
 
 def list_appendable_slices(

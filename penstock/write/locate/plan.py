@@ -11,42 +11,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock import options as o
-from penstock.catalog.listing import latest_slices
 from penstock.filegroup.model import FileSlice
 from penstock.index.buckets import Buckets
 from penstock.index.entry_store import EntryStore
 from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
-from penstock.table import TableState
 from penstock.write.context import WriteContext
 from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces
-from penstock.write.locate.buckets import plan_buckets
+from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.choose_index import choose_index
 from penstock.write.locate.entries import ask_index, check_not_clustered
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
-from penstock.write.locate.file_slices import list_appendable_slices
+from penstock.write.locate.file_slices import list_write_slices
 from penstock.write.locate.moves import relocate_rows
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import InsertBucket, UpsertRules
 
 
-def plan(
+def plan_upsert(
     write: WriteContext,
     rules: UpsertRules,
     pieces: Sequence[Piece],
     operation: Operation,
     runner: Runner,
     *,
-    apart: bool = False,
+    locates_all: bool = False,
 ) -> TaskPlan:
     """Locate the keys of staged rows and plan the tasks of the write.
 
     Args:
-        apart: whether every file group gets a task of its own and no row moves, as a report about a write needs it.
+        locates_all: whether every file group gets a task of its own and no row moves, as a report about a write needs it.
     """
-    planner = Planner(write, rules, pieces, operation, runner, apart)
+    planner = Planner(write, rules, pieces, operation, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
         return rules.index.locate(planner)
     reason = rules.index.reason_to_keep
@@ -61,7 +59,7 @@ def plan(
 def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
     """Assign the rows of an insert to small files of their partitions, and the rest to new file groups."""
     partitions = sorted({piece.path for piece in pieces})
-    slices = slices_of(write.table, partitions, instant=instant, logs_alone=write.index.finds_rows_in_logs)
+    slices = list_write_slices(write.table, partitions, instant=instant, logs_alone=write.index.finds_rows_in_logs)
     return assign_pieces(pieces, slices, read_sizing(write.table, write.options))
 
 
@@ -82,7 +80,7 @@ class Planner:
     pieces: Sequence[Piece]
     operation: Operation
     runner: Runner
-    apart: bool
+    locates_all: bool
 
     def look_into_files(self) -> TaskPlan:
         """Read keys from base files."""
@@ -91,16 +89,16 @@ class Planner:
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
         """Read keys from the base files of these slices."""
         pieces = self.pieces
-        if not self.apart:
+        if not self.locates_all:
             pieces = relocate_rows(self.rules, pieces, slices, self.write.partition_columns, self.runner)
-        return plan_file_group_tasks(self.rules, pieces, slices, self.operation, self.runner, locates_all=self.apart)
+        return plan_file_group_tasks(self.rules, pieces, slices, self.operation, self.runner, locates_all=self.locates_all)
 
     def hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
         """Plan one task for each bucket that rows belong to."""
         # A table of Hudi need not say how many buckets it has. Then tasks compare some keys with the number that was set.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw
         slices = self.list_slices()
-        return plan_buckets(self.rules, buckets, self.pieces, slices, self.operation, checks_keys=checks_keys)
+        return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.operation, checks_keys=checks_keys)
 
     def ask_entries(self, store: EntryStore) -> TaskPlan:
         """Ask for the entry of each key. Only partitions of incoming rows, and partitions that entries name, are listed."""
@@ -113,35 +111,23 @@ class Planner:
         asked = ask(pieces)
         partitions = sorted({piece.path for piece in pieces} | asked.partitions)
         logs_alone = rules.index.finds_rows_in_logs
-        slices = slices_of(table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
+        slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
         rules.index.check_slices(table, slices)
         check_not_clustered(table, rules.index, asked, slices)
-        if moves and not self.apart:
+        if moves and not self.locates_all:
             relocated = relocate_rows(rules, pieces, asked.among(slices), self.write.partition_columns, self.runner)
             if relocated != list(pieces):
                 # Rows have other numbers in the relocated pieces, and answers name rows by number.
                 pieces = relocated
                 asked = ask(relocated, time=1)
-        return plan_file_group_tasks(rules, pieces, slices, self.operation, self.runner, locates_all=self.apart, answers=asked)
+        return plan_file_group_tasks(
+            rules, pieces, slices, self.operation, self.runner, locates_all=self.locates_all, answers=asked
+        )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
         """Return the file slices that incoming keys may be in: of all partitions if the index is global."""
         rules, table = self.rules, self.write.table
         partitions = None if rules.index.is_global else sorted({piece.path for piece in self.pieces})
-        slices = slices_of(table, partitions, instant=rules.settings.instant, logs_alone=True)
+        slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=True)
         rules.index.check_slices(table, slices)
         return slices
-
-
-def slices_of(
-    table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
-) -> dict[str, list[FileSlice]]:
-    """Return the newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
-
-    Args:
-        instant: the time of the write.
-        logs_alone: whether to return slices without a base file too.
-    """
-    if table.is_merge_on_read:
-        return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
-    return latest_slices(table, partitions)
