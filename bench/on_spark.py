@@ -193,10 +193,10 @@ class Penstock(HudiApi):
 
     def _plain(self, table: str) -> Any:
         """The table's base files, handed to Spark's Parquet reader with their schema and without a listing job."""
-        from penstock.catalog.listing import latest_slices
+        from penstock.catalog.listing import list_base_slices
         from penstock.table import open_table
 
-        slices = latest_slices(open_table(self.path(table)))
+        slices = list_base_slices(open_table(self.path(table)))
         paths = [s.base_file.path for its in slices.values() for s in its if s.base_file]
         threshold = "spark.sql.sources.parallelPartitionDiscovery.threshold"
         self.spark.conf.set(threshold, str(len(paths) + 1))

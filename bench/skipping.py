@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.catalog.listing import latest_slices
+from penstock.catalog.listing import list_base_slices
 from penstock.table import open_table
 
 COLUMNS = ("ts", "fare")
@@ -95,7 +95,7 @@ def query(spark: Any, path: str, column: str, low: int, high: int, repeat: int) 
 
 def base_files(path: str) -> list[str]:
     """The files that a query of the table reads."""
-    slices = (one for its in latest_slices(open_table(path)).values() for one in its)
+    slices = (one for its in list_base_slices(open_table(path)).values() for one in its)
     return [one.base_file.path for one in slices if one.base_file is not None]
 
 

@@ -138,7 +138,7 @@ KEEPS_SCHEMA = frozenset(
 )
 
 
-def table_schema(table: TableState, as_of: str | None = None) -> str | None:
+def read_table_schema(table: TableState, as_of: str | None = None) -> str | None:
     """The table's Avro schema as JSON, without meta columns; None for a table that never had one.
 
     The newest commit that carries a schema decides; where all those are archived, what a service that moved rows since says

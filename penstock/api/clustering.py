@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number
-from penstock.catalog.pending import clustering_plans
+from penstock.catalog.pending import list_clustering_plans
 from penstock.door.services import make_stages
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
@@ -152,7 +152,9 @@ class ClusteringMethods(TableHandle):
             0
         """
         state = self._state()
-        return PendingClusterings([_describe_plan(instant, plan) for instant, plan in clustering_plans(state)], state.config.name)
+        return PendingClusterings(
+            [_describe_plan(instant, plan) for instant, plan in list_clustering_plans(state)], state.config.name
+        )
 
 
 def _describe_plan(instant: Instant, plan: ClusteringPlan) -> PendingClustering:

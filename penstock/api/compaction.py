@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number, size
-from penstock.catalog.pending import pending_plans
+from penstock.catalog.pending import list_compaction_plans
 from penstock.door.services import make_stages
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
@@ -180,7 +180,9 @@ class CompactionMethods(TableHandle):
             0
         """
         state = self._state()
-        return PendingCompactions([_describe_plan(instant, plan) for instant, plan in pending_plans(state)], state.config.name)
+        return PendingCompactions(
+            [_describe_plan(instant, plan) for instant, plan in list_compaction_plans(state)], state.config.name
+        )
 
 
 def _describe_plan(instant: Instant, plan: CompactionPlan) -> PendingCompaction:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.api.handle import TableHandle, check_partition
 from penstock.api.index_report import IndexReport, index_report
 from penstock.api.report import ROWS, Column, Commit, Report, number, size
-from penstock.catalog.listing import latest_slices
+from penstock.catalog.listing import list_base_slices
 from penstock.filegroup.model import FileSlice
 from penstock.table import TableState
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, parse_time
@@ -188,7 +188,7 @@ class InspectMethods(TableHandle):
         state = self._state()
         wanted = None if partition is None else [check_partition(partition)]
         slices: list[FileSlice] = []
-        for slices_of_partition in latest_slices(state, wanted).values():
+        for slices_of_partition in list_base_slices(state, wanted).values():
             slices.extend(slices_of_partition)
         rows = _count_rows_by_file(state, slices)
         return Files([_describe_file(file_slice, rows) for file_slice in slices], state.config.name)
@@ -227,7 +227,7 @@ def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[
 
 
 def _describe_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
-    base: Any = slice_.base_file  # `latest_slices` returns only slices with a base file
+    base: Any = slice_.base_file  # `list_base_slices` returns only slices with a base file
     below = f"{slice_.partition_path}/{base.name}" if slice_.partition_path else base.name
     return DataFile(
         partition=slice_.partition_path,

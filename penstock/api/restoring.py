@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
-from penstock.catalog.savepoints import savepoints
+from penstock.catalog.savepoints import read_savepoints
 from penstock.door.services import make_stages
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
@@ -119,7 +119,7 @@ class RestoreMethods(TableHandle):
         """
         delete_savepoint(self._state({}), instant)
 
-    def savepoints(self) -> Savepoints:
+    def read_savepoints(self) -> Savepoints:
         """Return the savepoints of the table, oldest first.
 
         Example:
@@ -127,7 +127,7 @@ class RestoreMethods(TableHandle):
             0
         """
         state = self._state()
-        return Savepoints([_describe_savepoint(savepoint) for savepoint in savepoints(state)], state.config.name)
+        return Savepoints([_describe_savepoint(savepoint) for savepoint in read_savepoints(state)], state.config.name)
 
     def restore(self, to: str | SavepointEntry, options: Mapping[str, object] | None = None) -> Restored:
         """Restore the table to a savepoint. Everything written later is deleted permanently. No other process may write.

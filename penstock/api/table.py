@@ -34,7 +34,7 @@ from penstock.read.query import parse_query
 from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
-from penstock.table import TableConfig, open_table, table_exists, table_schema
+from penstock.table import TableConfig, open_table, read_table_schema, table_exists
 from penstock.write.create_table import create_table
 
 Path: TypeAlias = "str | os.PathLike[str]"
@@ -185,7 +185,7 @@ class Table(
             'struct<id:string,city:string,ts:bigint,fare:double>'
         """
         state = self._state()
-        struct = table_struct(QueryPlan(state, parse_query([self.path], state.options), table_schema(state), {}))
+        struct = table_struct(QueryPlan(state, parse_query([self.path], state.options), read_table_schema(state), {}))
         return StructType([f for f in struct if f.name not in META_COLUMNS])
 
     def __repr__(self) -> str:

@@ -55,21 +55,21 @@ def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]
     return [group for path in choose(list(listed)) for group in group_files(path, listed[path])]
 
 
-def latest_slices(
+def list_base_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
     """The newest committed slice with a base file of each file group, by partition path."""
-    return by_partition(latest_base_slices(list_groups(table, partitions), visibility(table, as_of)))
+    return group_by_partition(latest_base_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
-def merged_slices(
+def list_merged_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
     """The newest committed slice of each file group, with all log files that may hold changes on top of it, by partition path."""
-    return by_partition(latest_merged_slices(list_groups(table, partitions), visibility(table, as_of)))
+    return group_by_partition(latest_merged_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
-def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
     """Slices by their partition paths."""
     found: dict[str, list[FileSlice]] = {}
     for slice_ in slices:
@@ -77,10 +77,10 @@ def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
     return found
 
 
-def visibility(table: TableState, as_of: str | None = None) -> Visibility:
+def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
     """What a query sees: the timeline, and the file groups that replace commits took out."""
     replaced: dict[tuple[str, str], str] = {}
-    for instant in table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED):
+    for instant in table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED):
         metadata = read_metadata(table.storage, table.base_path, instant)
         if metadata.replaced is None:
             raise CorruptFile(f"{instant.file_name} of {table.base_path} does not say which file groups it replaced")

@@ -48,7 +48,7 @@ def build_merge_rules(
         Unsupported: the table does not keep record keys in its files, and they cannot be told from a column either.
     """
     options, keeps_operation = table.options, has_operation_column(schema) or table.options[o.ALLOW_OPERATION_FIELD]
-    ordering = ordering_field(table)
+    ordering = find_ordering_field(table)
     settings = PayloadSettings(
         ordering=ordering,
         marker=make_delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
@@ -93,13 +93,13 @@ def _is_its_own_key(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
-def ordering_field(table: TableState) -> str | None:
+def find_ordering_field(table: TableState) -> str | None:
     """The column that says which of two rows is newer: the table's, or, where it has none, one that the call names."""
     named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
     return table.config.precombine_field or named or None
 
 
-def event_time_column(table: TableState, payload: str | None = None) -> str | None:
+def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
     """The column whose values go into write stats as event times; None where the payload, by default the table's, has none."""
     payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     return table.options[o.PAYLOAD_EVENT_TIME_FIELD] if payload in PAYLOADS_WITH_EVENT_TIME else None

@@ -12,14 +12,14 @@ from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.merge.kernels.gather import to_array
-from penstock.table import TableState, table_schema
+from penstock.table import TableState, read_table_schema
 
 
 def read_keys(table: TableState, slice_: FileSlice) -> Iterator[pa.Array]:
     """Return the record keys of the slice's rows, one Arrow array for each part that is read."""
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     if slice_.log_files:
-        rows = read_merged_rows(table.storage, slice_, build_merge_rules(table, table_schema(table) or ""), [KEY_COLUMN])
+        rows = read_merged_rows(table.storage, slice_, build_merge_rules(table, read_table_schema(table) or ""), [KEY_COLUMN])
     elif slice_.base_file is not None:
         path = slice_.base_file.path
         rows = read_row_groups(open_base_file(table.storage, path), path, schema)

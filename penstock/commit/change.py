@@ -31,7 +31,7 @@ from penstock.storage import join
 from penstock.table import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, request, require_pending, transition
+from penstock.timeline.store import instant_path, request_instant, require_pending, transition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,7 +201,7 @@ class Change:
 
     def _create_completed_file(self, content: bytes) -> None:
         """Create the completed file: the one step that makes the change visible."""
-        completed = self.instant.at(State.COMPLETED)
+        completed = self.instant.in_state(State.COMPLETED)
         storage = self.table.storage
         path = instant_path(self.table.base_path, completed)
         require_pending(storage, self.table.base_path, self.instant)
@@ -256,7 +256,7 @@ class Change:
         if self._run_file is None:
             states.append(State.REQUESTED)
         for state in states:
-            storage.delete(instant_path(base_path, self.instant.at(state)))
+            storage.delete(instant_path(base_path, self.instant.in_state(state)))
         markers.delete_markers(storage, base_path, self.time)
         self._heartbeat.end()
 
@@ -275,7 +275,7 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
     heartbeat = Heartbeat(table)
     utc = table.config.timeline_utc
     # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
-    instant = request(table.storage, table.base_path, action, utc=utc, content=content, announce=heartbeat.announce)
+    instant = request_instant(table.storage, table.base_path, action, utc=utc, content=content, announce=heartbeat.announce)
     change = Change(table, instant, heartbeat)
     with change.at_work():
         yield change

@@ -86,7 +86,7 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
     write looks for inflight replace commits when it is done. So one of the two sees the other, whichever comes first.
     """
     known = {*table.timeline.completed_times, time}
-    for instant in timeline.of(Action.REPLACE_COMMIT):
+    for instant in timeline.filter(Action.REPLACE_COMMIT):
         if instant.time in known:
             continue
         taken = _groups_in(_replaced_by(table, instant))

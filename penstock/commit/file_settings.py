@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.catalog.merge_rules import build_merge_rules, event_time_column
+from penstock.catalog.merge_rules import build_merge_rules, find_event_time_column
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.slice_rows import MergeRules
@@ -27,7 +27,7 @@ def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[Merg
     rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
     columns = [field for field in rules.arrow if field.name not in META_COLUMNS]
     settings = base_file_settings(table, time, with_storage_types(pa.schema(columns)), schema)
-    return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=event_time_column(table))
+    return rules, replace(settings, avro_schema=avro_text(rules.schema), event_time=find_event_time_column(table))
 
 
 def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from penstock.catalog.listing import is_partition, merged_slices
+from penstock.catalog.listing import is_partition, list_merged_slices
 from penstock.commit.change import Change, begin
 from penstock.formats.avro.container import write_container
 from penstock.table import TableState
@@ -36,6 +36,6 @@ def list_groups(table: TableState, partitions: Sequence[str] | None) -> Replaced
     """
     existing = None if partitions is None else [path for path in partitions if is_partition(table, path)]
     groups: ReplacedGroups = dict.fromkeys(partitions or (), ())
-    for path, slices in merged_slices(table, existing).items():
+    for path, slices in list_merged_slices(table, existing).items():
         groups[path] = tuple(dict.fromkeys(file_slice.file_id for file_slice in slices))
     return groups

@@ -19,8 +19,8 @@ from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
 from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
-from penstock.table import TableState, reload_timeline, table_schema
-from penstock.timeline.commit_file import workload_profile
+from penstock.table import TableState, read_table_schema, reload_timeline
+from penstock.timeline.commit_file import make_workload_profile
 from penstock.write.publish import extra_metadata
 from penstock.write.replaced_partitions import renew_buckets
 
@@ -45,7 +45,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         replaced = list_groups(table, partitions)
         # The inflight file names the groups before the last check for writes: of a write that begins now, and of this change, at
         # least one sees the other.
-        change.start(replace(workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))
+        change.start(replace(make_workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))
         if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
             return None
@@ -53,7 +53,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         return change.complete(
             [],
             operation=Operation.DELETE_PARTITION,
-            schema=table_schema(table) or "",
+            schema=read_table_schema(table) or "",
             extra={**extra_metadata(table.options), "penstock.stages": stages.to_text()},
             replaced=replaced,
             spark=spark,

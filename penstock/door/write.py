@@ -31,7 +31,7 @@ from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.spread.session import name_jobs
 from penstock.storage import Storage, join, open_storage
-from penstock.table import TableConfig, TableState, open_table, table_exists, table_schema
+from penstock.table import TableConfig, TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
@@ -102,7 +102,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     check_against_table(request.options, table.config, table.base_path)
     settings = resolve_settings(request.options, table.config, request.columns)
     make_index(settings.options).check(replace(table, options=settings.options))
-    prepared = prepare_rows(request.rows, settings, table_schema(table))
+    prepared = prepare_rows(request.rows, settings, read_table_schema(table))
     return _run_operation(request.spark, table, settings, prepared)
 
 

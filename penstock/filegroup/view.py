@@ -32,7 +32,7 @@ class Visibility:
 
     @cached_property
     def _pending_compactions(self) -> frozenset[str]:
-        return frozenset(instant.time for instant in self.timeline.of(Action.COMPACTION) if not instant.is_completed)
+        return frozenset(instant.time for instant in self.timeline.filter(Action.COMPACTION) if not instant.is_completed)
 
     def sees_group(self, partition_path: str, file_id: str) -> bool:
         """Whether a file group was not replaced."""

@@ -261,7 +261,7 @@ def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant
         names: of the files in the partition's folder of rings.
     """
     path = join(folder, instant + _RING_SUFFIX)
-    clustering = next((i for i in table.timeline.of(Action.REPLACE_COMMIT) if i.time == instant), None)
+    clustering = next((i for i in table.timeline.filter(Action.REPLACE_COMMIT) if i.time == instant), None)
     if clustering is not None and not clustering.is_completed:
         return None
     if clustering is not None or instant == _FIRST_INSTANT or f"{instant}{_COMMITTED_SUFFIX}" in names:

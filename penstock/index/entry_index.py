@@ -13,7 +13,7 @@ from datetime import timezone
 from itertools import chain
 
 from penstock import options as o
-from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.catalog.slice_keys import read_keys
 from penstock.errors import OptionError
 from penstock.filegroup.key_changes import KeyChange, key_changes_folder
@@ -155,7 +155,7 @@ def _has_rows(table: TableState) -> bool:
 
 def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> Iterator[FileSlice]:
     """Yield the file slices that a query reads."""
-    list_slices = merged_slices if table.is_merge_on_read else latest_slices
+    list_slices = list_merged_slices if table.is_merge_on_read else list_base_slices
     for slices in list_slices(table, partitions).values():
         yield from slices
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock import options as o
-from penstock.catalog.listing import by_partition, list_groups, visibility
-from penstock.catalog.pending import clustering_of
+from penstock.catalog.listing import group_by_partition, list_groups, load_visibility
+from penstock.catalog.pending import load_clustering_plan
 from penstock.errors import ChangesLost, OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.view import Visibility, latest_base_slices, latest_merged_slices
@@ -23,9 +23,9 @@ from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.read.changed_groups import Group, Touched, first_missing, matcher, matching, touched_groups
 from penstock.read.plan import QueryPlan, file_name, plan_query
 from penstock.read.query import Query
-from penstock.table import KEEPS_SCHEMA, TableState, table_schema
+from penstock.table import KEEPS_SCHEMA, TableState, read_table_schema
 from penstock.timeline.archive import is_archived
-from penstock.timeline.history import CompletedWrite, InstantRange, writes_in
+from penstock.timeline.history import CompletedWrite, InstantRange, list_writes
 from penstock.timeline.instant import WRITE_ACTIONS
 
 #: Writes up to which rows are asked for by the times of these: Spark's Parquet reader hands no more values on to the files.
@@ -42,7 +42,7 @@ def plan_incremental(query: Query, table: TableState) -> QueryPlan:
     _check(query, table)
     asked = InstantRange(query.since or "", query.until or table.timeline.writes[-1].time)
     asked = replace(asked, end=_end(query, table, asked))
-    writes = writes_in(table.storage, table.base_path, table.timeline, asked, table.config.archive_folder)
+    writes = list_writes(table.storage, table.base_path, table.timeline, asked, table.config.archive_folder)
     schema = _schema(query, table, writes)
     if not writes:
         return QueryPlan(table, query, schema, {})
@@ -57,7 +57,7 @@ def plan_incremental(query: Query, table: TableState) -> QueryPlan:
         slices = in_asked_buckets(slices, dict(query.equals), table, schema)
     is_known = len(writes) <= _FEW_WRITES and changes.begin >= (table.timeline.start or "")
     times = tuple(write.time for write in writes) if is_known else ()
-    return QueryPlan(table, replace(query, as_of=changes.end), schema, by_partition(slices), changes, times)
+    return QueryPlan(table, replace(query, as_of=changes.end), schema, group_by_partition(slices), changes, times)
 
 
 def _check(query: Query, table: TableState) -> None:
@@ -81,7 +81,7 @@ def _end(query: Query, table: TableState, asked: InstantRange) -> str:
     open_ones = [
         i for i in table.timeline.pending if i.action in WRITE_ACTIONS and asked.begin < i.time < max(completed, default="")
     ]
-    hole = next((i for i in open_ones if clustering_of(table, i) is None), None)
+    hole = next((i for i in open_ones if load_clustering_plan(table, i) is None), None)
     if hole is None:
         return asked.end
     if query.options[o.TIMELINE_HOLES_POLICY] == "FAIL":
@@ -96,9 +96,9 @@ def _end(query: Query, table: TableState, asked: InstantRange) -> str:
 def _schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
     """The columns of the answer: those that the table has now, or had at the end of the range."""
     if not query.options[o.INCREMENTAL_END_SCHEMA] or not writes:
-        return table_schema(table)
+        return read_table_schema(table)
     told = [w.metadata.schema for w in writes if w.metadata.schema and w.metadata.operation not in KEEPS_SCHEMA]
-    return told[-1] if told else table_schema(table, writes[-1].time) or table_schema(table)
+    return told[-1] if told else read_table_schema(table, writes[-1].time) or read_table_schema(table)
 
 
 def _slices(query: Query, table: TableState, changes: InstantRange, writes: list[CompletedWrite]) -> list[FileSlice]:
@@ -113,7 +113,8 @@ def _slices(query: Query, table: TableState, changes: InstantRange, writes: list
     reaches_back = table.timeline.start is not None and changes.begin < table.timeline.start
     groups = list_groups(table, None if reaches_back else sorted({path for path, _ in touched}))
     if reaches_back:
-        newest = latest_merged_slices((g for g in groups if query.asks_for(g.partition_path)), visibility(table, changes.end))
+        wanted_groups = [group for group in groups if query.asks_for(group.partition_path)]
+        newest = latest_merged_slices(wanted_groups, load_visibility(table, changes.end))
         _check_known(table, changes, writes, newest)
     wanted = [one for one in groups if (one.partition_path, one.file_id) in touched]
     seen = Visibility(table.timeline, as_of=changes.end)

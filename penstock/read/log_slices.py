@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import options as o
-from penstock.catalog.listing import by_partition
+from penstock.catalog.listing import group_by_partition
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.error_text import read_error
@@ -144,7 +144,7 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
     """Return what workers read of slices: a DataFrame for each partition, or one for all."""
     if not slices:
         return []
-    by_path = by_partition(slices)
+    by_path = group_by_partition(slices)
     is_large = _bytes_read(slices, read_rows) >= _LEAST_PARTITION_BYTES * len(by_path)
     # Columns that no file stores exist only as literals of a partition.
     if (is_large and len(by_path) <= _MOST_PARTITION_FRAMES) or scan.partition_columns.not_stored:

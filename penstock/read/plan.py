@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.catalog.listing import by_partition, is_partition, list_groups, list_partitions, visibility
+from penstock.catalog.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.log.scan import LogScan
 from penstock.filegroup.model import FileGroup, FileSlice
@@ -18,7 +18,7 @@ from penstock.filegroup.view import latest_base_slices, latest_merged_slices
 from penstock.read.bucket_pruning import in_asked_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
-from penstock.table import TableState, table_schema
+from penstock.table import TableState, read_table_schema
 from penstock.timeline.history import InstantRange
 
 
@@ -72,7 +72,7 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     """
     if query.as_of is not None:
         check_time(table, query.as_of)
-    schema = table_schema(table, query.as_of) or table_schema(table)  # an archived time is read with the columns of now
+    schema = read_table_schema(table, query.as_of) or read_table_schema(table)  # an archived time is read with the columns of now
     if not table.timeline.writes:
         return QueryPlan(table, query, schema, {})
     partitions = None if query.within is None else _list_wanted_partitions(query, table)
@@ -86,12 +86,12 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     ]
     if query.equals:
         slices = in_asked_buckets(slices, dict(query.equals), table, schema)
-    return QueryPlan(table, query, schema, by_partition(slices))
+    return QueryPlan(table, query, schema, group_by_partition(slices))
 
 
 def _latest_slices(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
     """Return the newest slice of each group; with log files only if the query merges them."""
-    seen = visibility(table, query.as_of)
+    seen = load_visibility(table, query.as_of)
     if table.is_merge_on_read and query.kind != "read_optimized":
         return latest_merged_slices(groups, seen)
     return [replace(file_slice, log_files=()) for file_slice in latest_base_slices(groups, seen)]

@@ -30,12 +30,12 @@ def still_holds(plan: QueryPlan) -> bool:
     if plan.query.as_of is None and not written:
         return True  # the newest slices were the newest all the time, and these are never cleaned
     seen = min([plan.query.as_of or before.last_write.time, *written])
-    cleans = (clean for clean in now.of(Action.CLEAN) if clean not in before.instants)
+    cleans = (clean for clean in now.filter(Action.CLEAN) if clean not in before.instants)
     return all(_keeps(plan.table, clean, seen) for clean in cleans)
 
 
 def _keeps(table: TableState, clean: Instant, seen: str) -> bool:
     """Whether a clean, done or under way, leaves all files that the table had at a time."""
-    path = instant_path(table.base_path, clean.at(State.REQUESTED))
+    path = instant_path(table.base_path, clean.in_state(State.REQUESTED))
     earliest = read_clean_plan(table.storage.read(path), path).earliest
     return earliest is not None and earliest.time <= seen

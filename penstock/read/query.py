@@ -14,7 +14,7 @@ from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import open_storage
 from penstock.table import table_exists
-from penstock.timeline.instant import bound_time, query_time
+from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
         bases[0],
         options[o.QUERY_TYPE],
         options,
-        query_time(as_of) if as_of else None,
+        parse_query_time(as_of) if as_of else None,
         within,
         equals=options[o.READ_EQUALS],
         since=_bound(options, o.BEGIN_INSTANT),
@@ -100,7 +100,7 @@ def _check_range(options: Options) -> None:
 
 def _bound(options: Options, option: o.Option[str | None]) -> str | None:
     text = options[option]
-    return bound_time(text, option.key) if text else None
+    return parse_bound_time(text, option.key) if text else None
 
 
 def _find_table(path: str) -> tuple[str, str]:

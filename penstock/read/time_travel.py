@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from penstock import options as o
-from penstock.catalog.listing import visibility
+from penstock.catalog.listing import load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup
 from penstock.filegroup.names import parse_base_name, parse_log_name
@@ -27,7 +27,7 @@ def check_time(table: TableState, as_of: str) -> None:
     Raises:
         OptionError: so.
     """
-    open_ones = [i.time for s in (State.REQUESTED, State.INFLIGHT) for i in table.timeline.of(*_WRITES, state=s)]
+    open_ones = [i.time for s in (State.REQUESTED, State.INFLIGHT) for i in table.timeline.filter(*_WRITES, state=s)]
     if open_ones and as_of >= min(open_ones):
         raise OptionError(
             f"Time travel's timestamp '{as_of}' must be earlier than the first incomplete commit timestamp "
@@ -41,7 +41,7 @@ def check_time(table: TableState, as_of: str) -> None:
 def earliest_kept(table: TableState) -> str | None:
     """The earliest time that the last clean kept all files of; the first on the timeline, where it knows none and others are
     archived, whose cleans nobody looks at."""
-    cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
+    cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
     return _result(table, cleans[-1]).earliest or table.timeline.start
@@ -57,10 +57,10 @@ def check_slices(table: TableState, as_of: str, groups: Iterable[FileGroup], ask
     Raises:
         OptionError: so.
     """
-    cleans = [clean for clean in table.timeline.of(Action.CLEAN, state=State.COMPLETED) if clean.time > as_of]
+    cleans = [clean for clean in table.timeline.filter(Action.CLEAN, state=State.COMPLETED) if clean.time > as_of]
     if not cleans:
         return
-    seen, lost = visibility(table, as_of), dict[tuple[str, str], str]()
+    seen, lost = load_visibility(table, as_of), dict[tuple[str, str], str]()
     for group, base_instant in (one for clean in cleans for one in _deleted(_result(table, clean))):
         if seen.sees_time(base_instant) and asked(group[0]):
             lost[group] = max(lost.get(group, ""), base_instant)

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.catalog.listing import visibility, walk_partitions
-from penstock.catalog.pending import clustering_plans, pending_plans
-from penstock.catalog.savepoints import savepoints
+from penstock.catalog.listing import load_visibility, walk_partitions
+from penstock.catalog.pending import list_clustering_plans, list_compaction_plans
+from penstock.catalog.savepoints import read_savepoints
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
 from penstock.formats.log import BlockType, LogBlock, scan_blocks
@@ -88,7 +88,7 @@ class _FileCheck:
 
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
         """Yield the newest files of the file groups that queries see."""
-        seen = visibility(self.table)
+        seen = load_visibility(self.table)
         newest_bases = self._newest_bases()
         for (path, name), time in self.named.items():
             parsed = _parse(name)
@@ -134,8 +134,8 @@ class _FileCheck:
     def _held_by_savepoints(self) -> Iterator[tuple[FilePlace, str]]:
         """Yield the files that savepoints hold."""
         # A savepoint may name log files with blocks of later writes alone. A restore deletes them.
-        was_restored = bool(self.table.timeline.of(Action.RESTORE))
-        for savepoint in savepoints(self.table):
+        was_restored = bool(self.table.timeline.filter(Action.RESTORE))
+        for savepoint in read_savepoints(self.table):
             for path, names in savepoint.files.items():
                 for name in names:
                     if not (was_restored and parse_log_name(name)):
@@ -144,10 +144,10 @@ class _FileCheck:
     def _named_by_plans(self) -> Iterator[tuple[FilePlace, str]]:
         """Yield the files that pending plans are going to read."""
         for action in (Action.COMPACTION, Action.LOG_COMPACTION):
-            for instant, plan in pending_plans(self.table, action):
+            for instant, plan in list_compaction_plans(self.table, action):
                 for operation in plan.operations:
                     yield from _files_of_plan(instant.time, operation.partition_path, operation.base_file, operation.log_files)
-        for instant, clustering in clustering_plans(self.table):
+        for instant, clustering in list_clustering_plans(self.table):
             for planned in clustering.slices:
                 yield from _files_of_plan(instant.time, planned.partition_path, planned.base_file, planned.log_files)
 

@@ -13,13 +13,13 @@ from itertools import chain
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import merged_slices
-from penstock.catalog.pending import pending_clusterings
+from penstock.catalog.listing import list_merged_slices
+from penstock.catalog.pending import find_pending_clusterings
 from penstock.filegroup.model import FileSlice
 from penstock.progress import format_bytes
 from penstock.services.clean.retention import clean_policy
 from penstock.table import TableState
-from penstock.timeline.archive import archive_files
+from penstock.timeline.archive import list_archive_files
 from penstock.timeline.instant import Action, Instant, State, parse_time
 from penstock.timeline.store import read_metadata
 
@@ -57,7 +57,7 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
         now: the wall clock in the zone of the timeline.
     """
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
-    slices = list(chain.from_iterable(merged_slices(table).values()))
+    slices = list(chain.from_iterable(list_merged_slices(table).values()))
     return [
         _small_files(table, slices),
         _rows_per_file(table, slices),
@@ -110,7 +110,7 @@ def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _pending(table: TableState) -> Finding:
-    clusterings = set(pending_clusterings(table).values())
+    clusterings = set(find_pending_clusterings(table).values())
     kinds = Counter(_kind_of(instant, clusterings) for instant in table.timeline.pending)
     fixes = [_FIXES[kind] for kind in _FIXES if kind in kinds]
     shown = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -136,7 +136,7 @@ _FIXES = {
 
 
 def _last_clean(table: TableState, now: datetime) -> Finding:
-    cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
+    cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     name = "days since the last clean"
     policy = clean_policy(table.options)
     if not cleans:
@@ -150,11 +150,11 @@ def _last_clean(table: TableState, now: datetime) -> Finding:
 
 def _timeline(table: TableState) -> Finding:
     active = len(table.timeline.instants)
-    files = archive_files(table.storage, table.base_path, table.config.archive_folder)
+    files = list_archive_files(table.storage, table.base_path, table.config.archive_folder)
     archived = "nothing archived"
     if files:
         archived = f"{len(files):,} archive files, {format_bytes(sum(file.size_bytes for file in files))}"
     is_bad = len(table.timeline.writes) > 2 * table.options[o.KEEP_MAX_COMMITS]
-    held = "; delete savepoints that are not needed" if table.timeline.of(Action.SAVEPOINT) else ""
+    held = "; delete savepoints that are not needed" if table.timeline.filter(Action.SAVEPOINT) else ""
     value = f"{active:,} instant{'' if active == 1 else 's'}; {archived}"
     return Finding("timeline", value, f"run archive(){held}" if is_bad else "")

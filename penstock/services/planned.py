@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.pending import pending_clusterings
+from penstock.catalog.pending import find_pending_clusterings
 from penstock.commit.change import Change
 from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
@@ -41,10 +41,10 @@ from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
 from penstock.spread.runner import Runner
 from penstock.storage import join
-from penstock.table import TableState, reload_timeline, table_schema
+from penstock.table import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, request
+from penstock.timeline.store import instant_path, load_timeline, request_instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,7 +208,7 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
 
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
     """Put a plan on the timeline; withdraw it and return None if a write came in between, whose files it does not name."""
-    instant = request(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
+    instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
     # Read the timeline only now that the plan is visible: a write either is in this timeline, or began later than the plan and
     # takes it into account.
@@ -248,7 +248,7 @@ def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
 def writes_under_way(table: TableState) -> list[Instant]:
     """Return the writes that have begun and are not finished. Pending plans of table services are not writes."""
     # A clustering has the action of a replacing write; only its plan tells them apart.
-    clusterings = set(pending_clusterings(table).values())
+    clusterings = set(find_pending_clusterings(table).values())
     return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
 
 
@@ -322,7 +322,7 @@ def run(
     table = start_over(table, instant)
     plan_run = PlanRun(spark, table, time, plan, _required_schema(table))
     tasks = service.make_tasks(plan_run)
-    with _inflight(table, instant.at(State.REQUESTED)) as change:
+    with _inflight(table, instant.in_state(State.REQUESTED)) as change:
         return _run_and_publish(plan_run, change, tasks, service, stages)
 
 
@@ -382,7 +382,7 @@ def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
 
 def _required_schema(table: TableState) -> str:
     """Return the table's Avro schema. Raises CorruptFile if no commit holds one."""
-    schema = table_schema(table)
+    schema = read_table_schema(table)
     if schema is None:
         raise CorruptFile(f"no commit of {table.base_path} tells the table's schema, so its log files cannot be read")
     return schema
@@ -436,7 +436,7 @@ def start_over(table: TableState, instant: Instant) -> TableState:
 def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
     """Read the plan of a rollback that died; None if it does not undo a run of this instant."""
     try:
-        plan = read_container(table.storage.read(instant_path(table.base_path, rollback.at(State.REQUESTED))))
+        plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))
     except (FileNotFoundError, CorruptFile):
         return None  # the next write removes this rollback, or reports what is wrong with it
     target = plan.get("instantToRollback") or {}
@@ -454,7 +454,7 @@ def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
 
 def pending_instants(table: TableState, action: Action) -> list[Instant]:
     """Return the instants of an action that are not completed, oldest first."""
-    return [instant for instant in table.timeline.of(action) if not instant.is_completed]
+    return [instant for instant in table.timeline.filter(action) if not instant.is_completed]
 
 
 def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun: str) -> Instant:

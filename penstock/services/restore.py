@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from penstock import clock
 from penstock import options as o
 from penstock.catalog.listing import walk_partitions
-from penstock.catalog.pending import pending_clusterings
-from penstock.catalog.savepoints import finished_restores, savepoint_times, savepoints
+from penstock.catalog.pending import find_pending_clusterings
+from penstock.catalog.savepoints import list_finished_restores, list_savepoint_times, read_savepoints
 from penstock.commit.heartbeat import delete_heartbeat, is_alive, is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
@@ -40,7 +40,7 @@ from penstock.table import TableState, reload_timeline
 from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
-from penstock.timeline.store import instant_path, request, transition
+from penstock.timeline.store import instant_path, request_instant, transition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,10 +84,10 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
     """Return the pending restore with its plan. A requested one whose plan cannot be read was never begun, and is deleted."""
-    for instant in table.timeline.of(Action.RESTORE):
+    for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
             continue
-        path = instant_path(table.base_path, instant.at(State.REQUESTED))
+        path = instant_path(table.base_path, instant.in_state(State.REQUESTED))
         try:
             return instant, read_restore_plan(table.storage.read(path), path)
         except (CorruptFile, FileNotFoundError) as e:
@@ -107,7 +107,7 @@ def _check(table: TableState, to: str) -> None:
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
             "archived. Leave the option out"
         )
-    held = savepoint_times(table)
+    held = list_savepoint_times(table)
     if to not in held:
         if to in table.timeline.completed_times:
             fix = f"make one with savepoint({to!r})"
@@ -133,7 +133,7 @@ def _check_not_archived(table: TableState, to: str) -> None:
     Commits are archived from the oldest on, except those with a savepoint. So while an older commit without one is on the
     timeline, no later commit is archived, and the archive need not be read.
     """
-    held = set(savepoint_times(table))
+    held = set(list_savepoint_times(table))
     if any(write.time < to and write.time not in held for write in table.timeline.writes):
         return
     folder = table.config.archive_folder
@@ -166,7 +166,7 @@ def _check_files(table: TableState, to: str) -> None:
     Log files may be missing after an earlier restore to the same commit: a savepoint may name log files that hold blocks of later
     writes alone, and that restore deleted them.
     """
-    savepoint = next(savepoint for savepoint in savepoints(table) if savepoint.instant == to)
+    savepoint = next(savepoint for savepoint in read_savepoints(table) if savepoint.instant == to)
     was_restored = _was_restored(table, to)
     for path, names in savepoint.files.items():
         present = {file.name for file in table.storage.list(join(table.base_path, path))} if names else set()
@@ -181,7 +181,7 @@ def _check_files(table: TableState, to: str) -> None:
 
 def _was_restored(table: TableState, to: str) -> bool:
     """Whether an earlier restore to this commit was completed. Nothing else deletes files that a savepoint holds."""
-    return any(commit == to for commit, _ in finished_restores(table))
+    return any(commit == to for commit, _ in list_finished_restores(table))
 
 
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
@@ -189,7 +189,7 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc
-    instant = request(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
+    instant = request_instant(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
     # A write may have begun since the timeline was loaded. The plan does not name it, so its files would be deleted and its
     # instant would stay. From here on writes see the pending restore and do not begin.
     unplanned = _load_unplanned(table, plan)
@@ -211,7 +211,7 @@ def _load_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
 def plan_restore(table: TableState, to: str) -> RestorePlan:
     """Plan to take back all later writes and plans, newest first; pending clusterings before all others, as Hudi does."""
     later = _later_writes(table, to)
-    clusterings = set(pending_clusterings(table).values())
+    clusterings = set(find_pending_clusterings(table).values())
     first = [instant for instant in later if not instant.is_completed and instant.time in clusterings]
     rest = [instant for instant in later if instant not in first]
     return RestorePlan(to, (*first, *rest))
@@ -234,7 +234,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
     # writer that is still alive does not publish its write afterwards.
     for undone in plan.instants:
         seal(storage, base_path, undone.time)
-        storage.delete(instant_path(base_path, undone.at(State.COMPLETED)))
+        storage.delete(instant_path(base_path, undone.in_state(State.COMPLETED)))
     with stages.run("restore", f"deleting what was written after {plan.to}"):
         result = _delete_files(spark, table, instant.time, plan)
     make_index(table.options).after_restore(table, plan.instants)
@@ -269,7 +269,7 @@ def _remove_other_instants(table: TableState, own: Instant, to: str) -> None:
         is_void = instant.action is Action.ROLLBACK or is_pending_savepoint or is_other_restore
         if instant.time > to and is_void:
             for state in reversed(State):
-                table.storage.delete(instant_path(table.base_path, instant.at(state)))
+                table.storage.delete(instant_path(table.base_path, instant.in_state(state)))
 
 
 def _check_done(table: TableState, to: str) -> None:

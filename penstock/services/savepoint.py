@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from penstock import clock
-from penstock.catalog.listing import visibility, walk_partitions
-from penstock.catalog.savepoints import finished_restores, savepoint_times
+from penstock.catalog.listing import load_visibility, walk_partitions
+from penstock.catalog.savepoints import list_finished_restores, list_savepoint_times
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.view import group_files, latest_merged_slices
@@ -44,7 +44,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
     table = reload_timeline(table)
     time = _choose_commit(table, time)
     files = _list_files_as_of(table, time)
-    cleans = table.timeline.of(Action.CLEAN)
+    cleans = table.timeline.filter(Action.CLEAN)
     _check_not_cleaned(table, time, files, cleans)
     savepoint = Savepoint(time, files, user, comment, clock.now_ms())
     inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
@@ -55,7 +55,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
         transition(table.storage, table.base_path, inflight, State.COMPLETED, content)
     except AlreadyExists as e:
         # The file is this process's own if the storage repeated a call whose answer was lost.
-        if table.storage.read(instant_path(table.base_path, inflight.at(State.COMPLETED))) != content:
+        if table.storage.read(instant_path(table.base_path, inflight.in_state(State.COMPLETED))) != content:
             raise _has_savepoint(table, time) from e
     _step_back_for_cleans(table, savepoint, cleans)
     return savepoint
@@ -68,8 +68,8 @@ def delete_savepoint(table: TableState, time: str) -> None:
         OptionError: there is no such savepoint.
     """
     table = reload_timeline(table)
-    if not any(savepoint.time == time for savepoint in table.timeline.of(Action.SAVEPOINT)):
-        known = ", ".join(savepoint_times(table)) or "none"
+    if not any(savepoint.time == time for savepoint in table.timeline.filter(Action.SAVEPOINT)):
+        known = ", ".join(list_savepoint_times(table)) or "none"
         raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {known}")
     _remove_files(table, time)
 
@@ -88,7 +88,7 @@ def _choose_commit(table: TableState, time: str | None) -> str:
     if newest is None:
         raise OptionError(f"{table.base_path} has no commit that a savepoint could be made of; write to it first")
     time = time or newest.time
-    if time in savepoint_times(table):
+    if time in list_savepoint_times(table):
         raise _has_savepoint(table, time)
     if time not in table.timeline.completed_times:
         first = table.timeline.writes[0].time
@@ -111,7 +111,7 @@ def _has_savepoint(table: TableState, time: str) -> OptionError:
 
 def _list_files_as_of(table: TableState, time: str) -> Files:
     """Return the names of the base and log files that a query as of a commit reads. Every partition is named."""
-    seen = visibility(table, time)
+    seen = load_visibility(table, time)
     files: dict[str, tuple[str, ...]] = {}
     for path, listed in walk_partitions(table.storage, table.base_path):
         names: list[str] = []
@@ -149,7 +149,7 @@ def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
 
 def find_lost_file(table: TableState, time: str) -> str | None:
     """Return, as text, which clean deleted which file that a query as of a commit needs; None if all files are there."""
-    return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.of(Action.CLEAN))
+    return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.filter(Action.CLEAN))
 
 
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
@@ -161,8 +161,8 @@ def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable
     Args:
         files: the files that a query as of the commit finds.
     """
-    seen = visibility(table, time)
-    restores = finished_restores(table)
+    seen = load_visibility(table, time)
+    restores = list_finished_restores(table)
     present: dict[str, set[str]] = {}  # file ids by partition path
     for instant in cleans:
         deleted = _deleted_by(_read_clean(table, instant))
@@ -183,7 +183,7 @@ def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
     try:
         if instant.is_completed:
             return read_clean_result(table.storage.read(path), path)
-        path = instant_path(table.base_path, instant.at(State.REQUESTED))
+        path = instant_path(table.base_path, instant.in_state(State.REQUESTED))
         return read_clean_plan(table.storage.read(path), path)
     except FileNotFoundError:
         return CleanPlan("")  # completed, or given up, since the timeline was loaded
@@ -233,7 +233,7 @@ def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterab
         known: the cleans that were on the timeline when the savepoint was made.
     """
     known_times = {instant.time for instant in known}
-    for instant in load_timeline(table.storage, table.base_path).of(Action.CLEAN):
+    for instant in load_timeline(table.storage, table.base_path).filter(Action.CLEAN):
         if instant.time in known_times:
             continue
         deleted = _deleted_by(_read_clean(table, instant))

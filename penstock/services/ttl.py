@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import is_partition, merged_slices
-from penstock.catalog.pending import pending_groups
+from penstock.catalog.listing import is_partition, list_merged_slices
+from penstock.catalog.pending import find_pending_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.partitions import read_creation_instant
 from penstock.table import TableState
@@ -36,8 +36,8 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
     cutoff = format_time(now - timedelta(days=days))
     selected = [path for path in options[o.TTL_SELECTED] if is_partition(table, path)]
-    slices = merged_slices(table, selected if options[o.TTL_SELECTED] else None)
-    pending_paths = {path for path, _ in pending_groups(table)}
+    slices = list_merged_slices(table, selected if options[o.TTL_SELECTED] else None)
+    pending_paths = {path for path, _ in find_pending_groups(table)}
     if options[o.TTL_STRATEGY] == _BY_CREATION:
         expired = _created_before(table, slices, cutoff)
     else:

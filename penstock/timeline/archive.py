@@ -35,7 +35,7 @@ def archive_path(base_path: str, folder: str = "archived") -> str:
     return join(base_path, ".hoodie", folder)
 
 
-def archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
+def list_archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
     """The archive's files, oldest first."""
     found = [(int(match[1]), f) for f in storage.list(archive_path(base_path, folder)) if (match := _NAME.fullmatch(f.name))]
     return [file for _, file in sorted(found, key=lambda one: one[0])]
@@ -43,7 +43,7 @@ def archive_files(storage: Storage, base_path: str, folder: str = "archived") ->
 
 def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
     """Whether anything was ever archived."""
-    return bool(archive_files(storage, base_path, folder))
+    return bool(list_archive_files(storage, base_path, folder))
 
 
 def next_archive_name(files: Sequence[FileInfo]) -> str:
@@ -99,7 +99,7 @@ def load_archive(
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for file in archive_files(storage, base_path, folder):
+    for file in list_archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
             if keep(entry):
                 found.setdefault(entry_key(entry), entry)

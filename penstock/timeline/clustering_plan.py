@@ -59,7 +59,7 @@ class ClusteringPlan:
         return (one for group in self.groups for one in group.slices)
 
 
-def write_clustering(plan: ClusteringPlan, base_path: str) -> bytes:
+def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
     """The content of the requested file, as Hudi 0.14 and 0.15 write it."""
     record = {
         "operationType": Operation.CLUSTER.stored,
@@ -98,7 +98,7 @@ def _slice_record(one: ClusteringSlice, base_path: str) -> dict[str, Any]:
     }
 
 
-def read_clustering(content: bytes, file_name: str) -> ClusteringPlan | None:
+def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | None:
     """The plan of any Hudi release; None if the file belongs to a write that replaces file groups.
 
     Raises:

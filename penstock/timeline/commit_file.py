@@ -113,10 +113,10 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    return commit_of(_parsed(data, file_name), file_name)
+    return parse_commit(_parsed(data, file_name), file_name)
 
 
-def commit_of(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
+def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
     """Commit metadata out of its fields; those that the archive keeps have the same names.
 
     Raises:
@@ -205,7 +205,7 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
     return WriteStat(**known, log={k: stat[k] for k in _LOG_FIELDS if k in stat})
 
 
-def workload_profile(
+def make_workload_profile(
     operation: Operation, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
 ) -> CommitMetadata:
     """What a write is about to do, for the inflight file.

@@ -44,7 +44,7 @@ class CompactionPlan:
     preserves_meta: bool = False
 
 
-def write_plan(plan: CompactionPlan) -> bytes:
+def write_compaction_plan(plan: CompactionPlan) -> bytes:
     """The content of `<instant>.compaction.requested`, as Hudi 0.14 and 0.15 write it."""
     runner = {"compactorClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1}
     record = {
@@ -69,7 +69,7 @@ def _record_of(operation: CompactionOperation) -> dict[str, Any]:
     }
 
 
-def read_plan(content: bytes, file_name: str) -> CompactionPlan:
+def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
     """A plan of any Hudi release; older ones name files with their folder, of which the last part counts.
 
     Raises:

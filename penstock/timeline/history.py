@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import CorruptFile
 from penstock.storage import Storage
 from penstock.timeline.archive import Entry, load_archive
-from penstock.timeline.commit_file import CommitMetadata, commit_of
+from penstock.timeline.commit_file import CommitMetadata, parse_commit
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
@@ -45,7 +45,7 @@ class CompletedWrite:
         return self.instant.time
 
 
-def writes_in(
+def list_writes(
     storage: Storage, base_path: str, timeline: Timeline, within: InstantRange, archive_folder: str = "archived"
 ) -> list[CompletedWrite]:
     """The completed writes in a range, oldest first. The archive is read only if the range begins before the active timeline.
@@ -76,4 +76,4 @@ def _archived(storage: Storage, base_path: str, folder: str, within: InstantRang
     for entry in load_archive(storage, base_path, folder, is_asked_for):
         instant = Instant(entry["commitTime"], Action(entry["actionType"]), State.COMPLETED)
         content = entry.get(_FIELDS.get(entry["actionType"], _FIELD)) or {}
-        yield CompletedWrite(instant, commit_of(content, f"{instant.file_name} of the archived timeline"))
+        yield CompletedWrite(instant, parse_commit(content, f"{instant.file_name} of the archived timeline"))

@@ -70,7 +70,7 @@ class Instant:
         """Whether what it did is part of the table."""
         return self.state is State.COMPLETED
 
-    def at(self, state: State) -> Instant:
+    def in_state(self, state: State) -> Instant:
         """The same instant in another state."""
         return Instant(self.time, self.action, state)
 
@@ -106,7 +106,7 @@ def parse_time(text: str) -> datetime:
     return datetime.strptime(digits[:14], "%Y%m%d%H%M%S") + timedelta(milliseconds=int(digits[14:17] or 0))
 
 
-def time_after(last: str | None, now: str) -> str:
+def next_time(last: str | None, now: str) -> str:
     """`now`, or the millisecond after `last` if the clock has not passed it."""
     if last is None or now > last:
         return now
@@ -124,7 +124,7 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def query_time(text: str, option: str = "as.of.instant") -> str:
+def parse_query_time(text: str, option: str = "as.of.instant") -> str:
     """A time as users write it, as an instant's time; without milliseconds the end of the second.
 
     Raises:
@@ -134,7 +134,7 @@ def query_time(text: str, option: str = "as.of.instant") -> str:
     return text if _is_time(text) else _wall_clock(text, option, "999")
 
 
-def bound_time(text: str, option: str) -> str:
+def parse_bound_time(text: str, option: str) -> str:
     """A bound of a range of instants. Digits are compared as they are; a time in words is the end of its second.
 
     So where one range ends and the next begins with the same words, every instant is in one of them.

@@ -11,7 +11,7 @@ from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
 from penstock.timeline.commit_file import CommitMetadata, read_commit, read_commit_schema
-from penstock.timeline.instant import Action, Instant, State, format_time, time_after
+from penstock.timeline.instant import Action, Instant, State, format_time, next_time
 from penstock.timeline.timeline import Timeline
 
 FOLDER = ".hoodie"
@@ -20,7 +20,7 @@ _ATTEMPTS = 1000
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
     """The active timeline as it is now."""
-    return Timeline.of_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
+    return Timeline.from_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
@@ -28,7 +28,7 @@ def instant_path(base_path: str, instant: Instant) -> str:
     return join(base_path, FOLDER, instant.file_name)
 
 
-def request(
+def request_instant(
     storage: Storage,
     base_path: str,
     action: Action,
@@ -55,7 +55,7 @@ def request(
         last = load_timeline(storage, base_path).last_time
         known = max(t for t in (last, after, "") if t is not None)
         now = format_time(clock.utc_now() if utc else clock.local_now())
-        instant = Instant(time_after(known or None, now), action, State.REQUESTED)
+        instant = Instant(next_time(known or None, now), action, State.REQUESTED)
         path = instant_path(base_path, instant)
         if announce:
             announce(instant.time)
@@ -87,7 +87,7 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
         AlreadyExists: somebody did so before.
         WriteConflict: the instant was rolled back meanwhile, so that its data files are gone.
     """
-    after = instant.at(to)
+    after = instant.in_state(to)
     require_pending(storage, base_path, instant)
     storage.write_new(instant_path(base_path, after), content)
     return after
@@ -95,7 +95,7 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
     """Raises WriteConflict if another writer took the instant for dead and rolled it back."""
-    requested = instant.at(State.REQUESTED)
+    requested = instant.in_state(State.REQUESTED)
     if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
         raise WriteConflict(
             f"another writer took this write for dead and rolled it back: {requested.file_name} of {base_path} is gone. "

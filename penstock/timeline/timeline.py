@@ -16,7 +16,7 @@ class Timeline:
     instants: tuple[Instant, ...] = ()
 
     @staticmethod
-    def of_names(names: Iterable[str]) -> Timeline:
+    def from_names(names: Iterable[str]) -> Timeline:
         """The timeline that a listing of `.hoodie` shows."""
         furthest: dict[tuple[str, Action], Instant] = {}
         for instant in filter(None, map(parse_instant, names)):
@@ -38,7 +38,7 @@ class Timeline:
     @property
     def pending_restore(self) -> Instant | None:
         """The restore that has not completed yet, if there is one. Until it has, nothing else may change the table."""
-        return next((instant for instant in self.of(Action.RESTORE) if not instant.is_completed), None)
+        return next((instant for instant in self.filter(Action.RESTORE) if not instant.is_completed), None)
 
     @property
     def last_write(self) -> Instant | None:
@@ -50,7 +50,7 @@ class Timeline:
         """The greatest time of any instant, whatever its state."""
         return self.instants[-1].time if self.instants else None
 
-    def of(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
+    def filter(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
         """Instants of some actions, in one state if given."""
         return tuple(i for i in self.instants if i.action in actions and (state is None or i.state is state))
 
@@ -70,7 +70,7 @@ class Timeline:
 
         Archival may leave a savepointed commit behind and go on after it, so that one does not count.
         """
-        kept = {i.time for i in self.of(Action.SAVEPOINT)}
+        kept = {i.time for i in self.filter(Action.SAVEPOINT)}
         return next((i.time for i in self.writes if i.time not in kept), self.writes[0].time if self.writes else None)
 
     def is_visible(self, time: str) -> bool:

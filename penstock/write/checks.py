@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock import options as o
-from penstock.catalog.pending import pending_groups
+from penstock.catalog.pending import find_pending_groups
 from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
@@ -75,7 +75,7 @@ def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
 
 def check_no_pending_services(table: TableState, partitions: Collection[str]) -> None:
     """Raise WriteConflict if a planned table service will rewrite file groups of partitions that are to be deleted."""
-    planned = sorted((path, instant) for (path, _), instant in pending_groups(table).items())
+    planned = sorted((path, instant) for (path, _), instant in find_pending_groups(table).items())
     for path, instant in planned:
         if path in partitions:
             raise WriteConflict(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock import options as o
-from penstock.catalog.pending import pending_clusterings
+from penstock.catalog.pending import find_pending_clusterings
 from penstock.filegroup.model import FileSlice
 from penstock.index import make_index
 from penstock.options import Options
@@ -91,7 +91,7 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
         split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
         candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
         log_ratio=insert_ratio(table, options),
-        busy=frozenset(pending_clusterings(table)),
+        busy=frozenset(find_pending_clusterings(table)),
     )
     least_bytes = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])

@@ -22,7 +22,7 @@ from penstock.commit.replace import begin_replace, list_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.table import reload_timeline
-from penstock.timeline.commit_file import WriteStat, workload_profile
+from penstock.timeline.commit_file import WriteStat, make_workload_profile
 from penstock.write.checks import (
     check_keys_are_stored,
     check_no_pending_services,
@@ -102,7 +102,7 @@ def delete_partition(write: WriteContext) -> PublishedCommit:
         with write.stages.run("assign", "finding the partitions"):
             partitions = partitions_to_delete(write, table)
             check_no_pending_services(table, partitions)
-        change.start(workload_profile(Operation.DELETE_PARTITION, {}, []))
+        change.start(make_workload_profile(Operation.DELETE_PARTITION, {}, []))
         renew_buckets(table, change.time, partitions)
         return publish(write, change, [], replaced=list_groups(table, partitions))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from penstock import options as o
-from penstock.catalog.pending import pending_clusterings
+from penstock.catalog.pending import find_pending_clusterings
 from penstock.commit.change import Change
 from penstock.errors import WriteConflict
 from penstock.table import TableState
@@ -38,7 +38,7 @@ def resolve_clustering_conflicts(table: TableState, change: Change, touched: Col
     Raises:
         WriteConflict: the options do not allow the changes.
     """
-    pending = pending_clusterings(table, before=change.time)
+    pending = find_pending_clusterings(table, before=change.time)
     conflicts = sorted(set(touched) & pending.keys())
     if not conflicts:
         return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import options as o
-from penstock.catalog.merge_rules import build_merge_rules, event_time_column, ordering_field
+from penstock.catalog.merge_rules import build_merge_rules, find_event_time_column, find_ordering_field
 from penstock.commit.change import Change
 from penstock.commit.file_settings import base_file_settings, log_block_format
 from penstock.filegroup.log.write import LogSettings
@@ -106,7 +106,7 @@ def _log_settings(table: TableState, options: Options, compared: str | None) -> 
 
 def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
     """Return the column by which readers of a log choose between its rows and stored rows; None if they need no column."""
-    column = ordering_field(table)
+    column = find_ordering_field(table)
     if merging is None or merging.merger.ignores_ordering or column not in merging.merger.needs:
         return None
     return column
@@ -176,5 +176,5 @@ def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
     """Return how the base files of this write are made."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
-    settings = replace(settings, event_time=event_time_column(write.table, write.settings.payload_class))
+    settings = replace(settings, event_time=find_event_time_column(write.table, write.settings.payload_class))
     return write.index.with_key_changes(settings)

@@ -22,7 +22,7 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.storage import LocalStorage
 from penstock.table import TableState, open_table, write_config
-from penstock.timeline.archive import archive_files, entry_key, read_entries
+from penstock.timeline.archive import entry_key, list_archive_files, read_entries
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.faults import Fault
@@ -100,7 +100,7 @@ def files(path: Path) -> list[str]:
 
 def archived(path: Path) -> list[tuple[str, str, str]]:
     storage = LocalStorage()
-    return [entry_key(e) for f in archive_files(storage, str(path)) for e in read_entries(storage.read(f.path), f.name)]
+    return [entry_key(e) for f in list_archive_files(storage, str(path)) for e in read_entries(storage.read(f.path), f.name)]
 
 
 def check(path: Path, what: str) -> None:

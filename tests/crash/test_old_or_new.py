@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
-from penstock.catalog.savepoints import savepoint_times
+from penstock.catalog.savepoints import list_savepoint_times
 from penstock.filegroup.log.scan import scan_slice, touched_positions
 from penstock.filegroup.slice_rows import read_log_rows, read_merged_rows, read_touched_rows
 from penstock.options import read_options
@@ -40,7 +40,7 @@ from penstock.services.planned import schedule, schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
-from penstock.table import TableState, open_table, table_schema
+from penstock.table import TableState, open_table, read_table_schema
 from penstock.timeline.instant import Action
 from tests.crash.scenes import MERGE_ON_READ, Runner, Step
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
@@ -63,7 +63,7 @@ SERVICES: dict[str, Callable[[TableState], object]] = {
     "archive": archive,
     "cluster": lambda table: schedule_and_run(NOTHING, table, CLUSTERING, QUIET, due=True),
     "compact": lambda table: schedule_and_run(NOTHING, table, COMPACTION, QUIET, due=True) if table.is_merge_on_read else None,
-    "restore": lambda table: restore(NOTHING, table, savepoint_times(table)[0], QUIET),
+    "restore": lambda table: restore(NOTHING, table, list_savepoint_times(table)[0], QUIET),
 }
 
 Rows = dict[str, tuple[Any, ...]]
@@ -140,7 +140,7 @@ class History(RuleBasedStateMachine):
 
     @property
     def _waits(self) -> list[str]:
-        return [i.time for i in self._open().timeline.of(Action.COMPACTION) if not i.is_completed]
+        return [i.time for i in self._open().timeline.filter(Action.COMPACTION) if not i.is_completed]
 
     @rule(keys=batches)
     def upsert(self, keys: list[str]) -> None:
@@ -213,7 +213,7 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: self._saved is not None)
     @rule()
     def let_go(self) -> None:
-        self._serve(lambda table: delete_savepoint(table, savepoint_times(table)[0]), {})
+        self._serve(lambda table: delete_savepoint(table, list_savepoint_times(table)[0]), {})
         self._saved = None
 
     @precondition(lambda self: self._saved is not None)
@@ -254,7 +254,7 @@ class History(RuleBasedStateMachine):
     def compact(self) -> None:
         schedule_and_run(NOTHING, self._open(), COMPACTION, QUIET, due=True)
         self._forget()
-        bases = [s.base_file for its in latest_slices(self._open()).values() for s in its]
+        bases = [s.base_file for its in list_base_slices(self._open()).values() for s in its]
         found = [row for f in bases if f for row in pq.ParquetFile(f.path).read(columns=list(COLUMNS)).to_pylist()]
         assert sorted((tuple(row.values()) for row in found), key=repr) == rows_of(self._states[-1])
 
@@ -311,10 +311,10 @@ def same_rows(some: list[pa.Table], others: list[pa.Table]) -> bool:
 
 def by_position(table: TableState) -> list[Any]:
     """The rows of a merge-on-read table, base rows left out where logs say they stand."""
-    schema = table_schema(table)
+    schema = read_table_schema(table)
     assert schema
     rules, found = build_merge_rules(table, schema), []
-    for one in (one for its in merged_slices(table).values() for one in its):
+    for one in (one for its in list_merged_slices(table).values() for one in its):
         touched = touched_positions(one, scan_slice(table.storage, one, rules.times))
         if touched is None or one.base_file is None:
             parts = list(read_merged_rows(table.storage, one, rules, COLUMNS))

@@ -41,12 +41,12 @@ def _restore(table: TableState) -> None:
 
 
 def _save(table: TableState) -> None:
-    if not table.timeline.of(Action.SAVEPOINT) or not table.timeline.of(Action.SAVEPOINT)[0].is_completed:
+    if not table.timeline.filter(Action.SAVEPOINT) or not table.timeline.filter(Action.SAVEPOINT)[0].is_completed:
         create_savepoint(table, _time(table))
 
 
 def _let_go(table: TableState) -> None:
-    if table.timeline.of(Action.SAVEPOINT):
+    if table.timeline.filter(Action.SAVEPOINT):
         delete_savepoint(table, _time(table))
 
 
@@ -101,6 +101,6 @@ def check(scene: Scene, path: Path, what: str) -> None:
     """All is done, and nothing is left over."""
     assert plain_rows(path) == scene.rows, what
     table = open_table(str(path))
-    assert [i.is_completed for i in table.timeline.of(Action.SAVEPOINT)] == [True] * scene.ends_saved, what
+    assert [i.is_completed for i in table.timeline.filter(Action.SAVEPOINT)] == [True] * scene.ends_saved, what
     assert pending(path) == [], what
     assert orphans(path) == [], what

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.formats.log import LogBlock, scan_blocks
-from penstock.table import open_table, table_schema
+from penstock.table import open_table, read_table_schema
 from tests.kit.oracle import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -53,10 +53,10 @@ def trips(chance: random.Random, count: int, *, marked: bool = False) -> pa.Tabl
 
 def ours(path: str, *, as_of: str | None = None, skip_merge: bool = False, base_only: bool = False) -> list[tuple[Any, ...]]:
     table = open_table(path)
-    schema = table_schema(table, as_of)
+    schema = read_table_schema(table, as_of)
     assert schema is not None
     rules = build_merge_rules(table, schema, as_of=as_of, skip_merge=skip_merge)
-    slices = (latest_slices if base_only else merged_slices)(table, None, as_of)
+    slices = (list_base_slices if base_only else list_merged_slices)(table, None, as_of)
     found = []
     for its in slices.values():
         for one in its:

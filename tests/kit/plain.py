@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import TableNotFound
 from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.options import Options
 from penstock.read.query import parse_query
-from penstock.table import TableState, open_table, table_schema
+from penstock.table import TableState, open_table, read_table_schema
 from penstock.timeline.instant import State, parse_instant
 from penstock.timeline.timeline import Timeline
 
@@ -30,17 +30,17 @@ def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts",
         return []
     if table.is_merge_on_read:
         return sorted(rows_of_columns(_merged(table, columns, as_of)), key=repr)
-    files = [s.base_file for its in latest_slices(table, as_of=as_of).values() for s in its]
+    files = [s.base_file for its in list_base_slices(table, as_of=as_of).values() for s in its]
     parts = [pq.ParquetFile(f.path).read(columns=list(columns), use_threads=False) for f in files if f is not None]
     return sorted(rows_of_columns(parts), key=repr)
 
 
 def _merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> list[pa.Table]:
-    schema = table_schema(table)
+    schema = read_table_schema(table)
     if schema is None:
         return []
     rules = build_merge_rules(table, schema, as_of=as_of)
-    slices = [s for its in merged_slices(table, as_of=as_of).values() for s in its]
+    slices = [s for its in list_merged_slices(table, as_of=as_of).values() for s in its]
     return [rows for s in slices for rows in read_merged_rows(table.storage, s, rules, columns)]
 
 
@@ -52,7 +52,7 @@ def rows_of_columns(parts: list[pa.Table]) -> list[Row]:
 def pending(path: str | Path) -> list[str]:
     """Files of instants that are not completed."""
     names = [p.name for p in Path(path, ".hoodie").iterdir() if p.is_file()]
-    return [i.file_name for i in Timeline.of_names(names).pending]
+    return [i.file_name for i in Timeline.from_names(names).pending]
 
 
 def orphans(path: str | Path) -> list[str]:

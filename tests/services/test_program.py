@@ -43,7 +43,7 @@ def test_services_run_beside_a_writer_until_ctrl_c(spark: Any, table_path: str) 
     def is_done() -> bool:
         names = timeline(table_path)
         archived = Path(table_path, ".hoodie", "archived")
-        compacted = [i for i in open_table(table_path).timeline.of(Action.COMMIT) if i.is_completed]
+        compacted = [i for i in open_table(table_path).timeline.filter(Action.COMMIT) if i.is_completed]
         return any(n.endswith(".clean") for n in names) and bool(compacted) and archived.is_dir() and any(archived.iterdir())
 
     upsert(1)

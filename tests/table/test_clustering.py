@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.catalog.listing import latest_slices
+from penstock.catalog.listing import list_base_slices
 from penstock.cli import services
 from penstock.errors import SchemaError, Unsupported, WriteConflict
 from penstock.formats.avro.container import read_container
@@ -32,7 +32,7 @@ def of_kind(kind: str) -> dict[str, Any]:
 
 
 def groups(path: str) -> int:
-    return sum(len(its) for its in latest_slices(open_table(path)).values())
+    return sum(len(its) for its in list_base_slices(open_table(path)).values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -196,7 +196,7 @@ def test_a_query_for_a_range_of_values_reads_fewer_files_afterwards(
 
     def matching(column: str) -> tuple[int, int, int]:
         """Files that may hold values of a range, the rows of their row groups that may, and all files."""
-        slices = [s for its in latest_slices(open_table(table_path)).values() for s in its]
+        slices = [s for its in list_base_slices(open_table(table_path)).values() for s in its]
         found = [pq.ParquetFile(s.base_file.path).metadata for s in slices if s.base_file]
         at = next(i for i in range(found[0].num_columns) if found[0].row_group(0).column(i).path_in_schema == column)
         groups = [[file.row_group(number) for number in range(file.num_row_groups)] for file in found]

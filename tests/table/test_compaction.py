@@ -23,7 +23,7 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.planned import schedule, schedule_and_run
 from penstock.table import open_table
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
 from tests.kit.templates import Templates
@@ -615,7 +615,7 @@ def test_all_log_files_of_a_slice_are_compacted_whether_the_plan_knows_them_or_n
     made.log(1, "x", 4, encode_rollback_block(instant=at(6), target_instant=at(4)))
     named = tuple(f".x-0_{at(1)}.log.{version}_0-0-0" for version in (1, 2))
     operation = CompactionOperation("x", "x-0", at(1), f"x-0_0-0-0_{at(1)}.parquet", named, {"TOTAL_LOG_FILES_SIZE": 1.0})
-    (made.path / ".hoodie" / f"{at(7)}.compaction.requested").write_bytes(write_plan(CompactionPlan((operation,))))
+    (made.path / ".hoodie" / f"{at(7)}.compaction.requested").write_bytes(write_compaction_plan(CompactionPlan((operation,))))
     made.instant(5)  # the first one on the timeline: what is older was archived
     expected = [("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "x", 5, 5.0)]
     assert plain_rows(made.path) == expected

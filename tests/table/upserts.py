@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.catalog.listing import latest_slices
+from penstock.catalog.listing import list_base_slices
 from penstock.table import open_table
 from tests.kit.model import Row
 from tests.table.tables import OPERATION, TRIPS, stats, timeline, values
@@ -44,7 +44,7 @@ def rows(spark: Any, *trips: Row) -> Any:
 def stored(path: str | Path) -> list[dict[str, Any]]:
     """Every row of the newest base files, with its meta columns; read without Spark and without a reader of ours."""
     table = open_table(str(path))
-    bases = [s.base_file for slices in latest_slices(table).values() for s in slices]
+    bases = [s.base_file for slices in list_base_slices(table).values() for s in slices]
     found: list[dict[str, Any]] = []
     for base in bases:
         assert base is not None

@@ -11,7 +11,7 @@ from penstock.errors import AlreadyExists, CorruptFile, TableNotFound, Unsupport
 from penstock.formats.properties import read_properties, write_properties
 from penstock.options import Options
 from penstock.storage import LocalStorage, MemoryStorage
-from penstock.table import TableState, open_table, read_config, table_exists, table_schema, write_config
+from penstock.table import TableState, open_table, read_config, read_table_schema, table_exists, write_config
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.store import load_timeline
 from tests.kit.golden import golden_names, unpack_golden
@@ -150,9 +150,9 @@ def test_the_newest_commit_with_a_schema_decides(storage: MemoryStorage) -> None
     commit(storage, "4.commit", operation="DELETE", schema="")
     commit(storage, "5.inflight", schema="five")
     table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
-    assert table_schema(table) == "two"
-    assert table_schema(table, as_of="1") == "one"
-    assert table_schema(table, as_of="0") is None
+    assert read_table_schema(table) == "two"
+    assert read_table_schema(table, as_of="1") == "one"
+    assert read_table_schema(table, as_of="0") is None
 
 
 def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carry_on(storage: MemoryStorage) -> None:
@@ -161,7 +161,7 @@ def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carr
     commit(storage, "2.replacecommit", operation="CLUSTER", schema="two")
     commit(storage, "3.deltacommit", operation="LOG_COMPACT", schema="")
     table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
-    assert (table_schema(table), table_schema(table, as_of="1")) == ("two", "one")
+    assert (read_table_schema(table), read_table_schema(table, as_of="1")) == ("two", "one")
 
 
 def test_the_timeline_tells_no_schema_of_a_time_that_was_archived(storage: MemoryStorage) -> None:
@@ -170,13 +170,13 @@ def test_the_timeline_tells_no_schema_of_a_time_that_was_archived(storage: Memor
     storage.write_new("/t/.hoodie/1.savepoint", b"")
     commit(storage, "3.commit", schema="three")
     table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
-    told = {time: table_schema(table, as_of=time) for time in ("0", "1", "2", "3")}
+    told = {time: read_table_schema(table, as_of=time) for time in ("0", "1", "2", "3")}
     assert told == {"0": None, "1": "one", "2": None, "3": "three"}
 
 
 def test_a_table_without_a_commit_has_the_schema_it_was_created_with(storage: MemoryStorage) -> None:
     put(storage, hoodie_table_create_schema="created")
-    assert table_schema(TableState(storage, "/t", read_config(storage, "/t"), Options({}))) == "created"
+    assert read_table_schema(TableState(storage, "/t", read_config(storage, "/t"), Options({}))) == "created"
 
 
 def test_properties_keep_what_they_hold_in_order() -> None:

@@ -58,7 +58,7 @@ def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Inst
     """Return the oldest cleans and rollbacks."""
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
-        instants = timeline.of(action, state=State.COMPLETED)
+        instants = timeline.filter(action, state=State.COMPLETED)
         if len(instants) > limits.most:
             oldest += instants[: len(instants) - limits.least]
     return oldest
@@ -68,7 +68,7 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
     writes = timeline.writes
     if len(writes) <= limits.most:
         return []
-    savepoints = {instant.time for instant in timeline.of(Action.SAVEPOINT, state=State.COMPLETED)}
+    savepoints = {instant.time for instant in timeline.filter(Action.SAVEPOINT, state=State.COMPLETED)}
     # Of each reason to stay, the time from which on commits do.
     ends = [_end_before_pending(timeline)]
     if merge_on_read:

@@ -15,7 +15,7 @@ from penstock.errors import AlreadyExists, CorruptFile
 from penstock.formats.avro.container import read_container, write_container
 from penstock.storage import FileInfo, join
 from penstock.table import TableState
-from penstock.timeline.archive import MERGE_PLAN, archive_files, archive_path, next_archive_name, read_entries
+from penstock.timeline.archive import MERGE_PLAN, archive_path, list_archive_files, next_archive_name, read_entries
 
 _PLAN = "HoodieMergeArchiveFilePlan"
 
@@ -31,7 +31,7 @@ def merge_small_files(table: TableState) -> str | None:
     """
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
-    files = archive_files(storage, table.base_path, table.config.archive_folder)
+    files = list_archive_files(storage, table.base_path, table.config.archive_folder)
     small_files = _newest_small(files, table.options[o.ARCHIVE_MERGE_SMALL_LIMIT])
     if len(small_files) < table.options[o.ARCHIVE_MERGE_BATCH]:
         return None
@@ -84,7 +84,7 @@ def finish_merge(table: TableState) -> None:
     except CorruptFile:  # the merge died while it wrote the plan, before anything else was done
         storage.delete(plan)
         return
-    present = {file.name for file in archive_files(storage, table.base_path, table.config.archive_folder)}
+    present = {file.name for file in list_archive_files(storage, table.base_path, table.config.archive_folder)}
     small_names = [path.rsplit("/", 1)[-1] for path in record["candidate"] or ()]
     merged_name = (record["mergedArchiveFileName"] or "").rsplit("/", 1)[-1]
     if merged_name in present:

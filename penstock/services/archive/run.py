@@ -25,10 +25,10 @@ from penstock.storage import FileInfo, join
 from penstock.table import TableState
 from penstock.timeline.archive import (
     Entry,
-    archive_files,
     archive_path,
     entry_key,
     entry_keys,
+    list_archive_files,
     next_archive_name,
     read_entries,
     write_entries,
@@ -173,7 +173,7 @@ def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
     storage = table.storage
     folder = table.config.archive_folder
     for _ in range(_ATTEMPTS):
-        files = archive_files(storage, table.base_path, folder)
+        files = list_archive_files(storage, table.base_path, folder)
         known = entry_keys(read_entries(storage.read(files[-1].path), files[-1].path)) if files else set()
         new = [entry for entry in entries if entry_key(entry) not in known]
         if not new:

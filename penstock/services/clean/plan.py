@@ -43,7 +43,7 @@ class RetentionRules:
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
         """Base instants of slices that a pending compaction is going to begin."""
-        compactions = self.timeline.of(Action.COMPACTION)
+        compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
     @cached_property

@@ -92,7 +92,7 @@ def _check_not_restoring(table: TableState) -> None:
 
 
 def _pending_cleans(table: TableState) -> list[Instant]:
-    return [instant for instant in table.timeline.of(Action.CLEAN) if not instant.is_completed]
+    return [instant for instant in table.timeline.filter(Action.CLEAN) if not instant.is_completed]
 
 
 def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, stages: Stages) -> CleanResult | None:
@@ -144,7 +144,7 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
     """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
-        path = instant_path(table.base_path, instant.at(state))
+        path = instant_path(table.base_path, instant.in_state(state))
         try:
             return read_clean_plan(table.storage.read(path), path)
         except FileNotFoundError:
@@ -154,7 +154,7 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
     if problem is None:
         return None  # another process finished the clean, or gave it up
     for state in (State.INFLIGHT, State.REQUESTED):
-        table.storage.delete(instant_path(table.base_path, instant.at(state)))
+        table.storage.delete(instant_path(table.base_path, instant.in_state(state)))
     warnings.warn(
         f"clean {instant.time} of {table.base_path} is given up, its plan cannot be read ({problem}); the next clean finds what "
         "it would have deleted",

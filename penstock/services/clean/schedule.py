@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import visibility, walk_partitions
-from penstock.catalog.pending import clustering_plans, pending_plans
-from penstock.catalog.savepoints import savepoint_times, savepointed_files
+from penstock.catalog.listing import load_visibility, walk_partitions
+from penstock.catalog.pending import list_clustering_plans, list_compaction_plans
+from penstock.catalog.savepoints import list_savepoint_times, list_savepointed_files
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_base_name, parse_log_name
@@ -30,7 +30,7 @@ from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_resu
 from penstock.timeline.clustering_plan import ClusteringSlice
 from penstock.timeline.commit_file import read_partitions
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, request
+from penstock.timeline.store import instant_path, request_instant
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
@@ -50,10 +50,10 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         return None
     content = write_clean_plan(plan, table.base_path)
     utc = table.config.timeline_utc
-    instant = request(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
+    instant = request_instant(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
     # A savepoint may have been made since the plan was. A savepoint looks for cleans after it is on the timeline, and a clean
     # for savepoints, so at least one of the two sees the other and steps back.
-    if set(savepoint_times(reload_timeline(table))) - set(savepoint_times(table)):
+    if set(list_savepoint_times(reload_timeline(table))) - set(list_savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))
         return None
     return instant
@@ -76,7 +76,7 @@ def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPl
 
 def last_clean(table: TableState) -> CleanResult | None:
     """Return what the newest completed clean did; None if there is none. Raises CorruptFile."""
-    cleans = table.timeline.of(Action.CLEAN, state=State.COMPLETED)
+    cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
     path = instant_path(table.base_path, cleans[-1])
@@ -98,7 +98,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
     policy = clean_policy(table.options)
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     earliest = earliest_retained(table.timeline, options, now)
-    savepoints = savepoint_times(table)
+    savepoints = list_savepoint_times(table)
     newest = table.timeline.last_write
     plan = CleanPlan(
         policy=policy.value,
@@ -116,9 +116,9 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
         timeline=table.timeline,
         earliest=earliest.time if earliest else None,
         versions=options[o.CLEANER_FILE_VERSIONS_RETAINED],
-        replaced=visibility(table).replaced,
+        replaced=load_visibility(table).replaced,
         needed=needed_slices(table),
-        savepointed=savepointed_files(table),
+        savepointed=list_savepointed_files(table),
     )
     planned: dict[str, PartitionPlan] = {path: plan_partition(path, names, rules) for path, names in listed}
     return replace(
@@ -132,11 +132,11 @@ def needed_slices(table: TableState) -> dict[GroupId, str]:
     """Return the file groups that pending plans are going to read, with the base instant from which on they need slices."""
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
-        for _, plan in pending_plans(table, action):
+        for _, plan in list_compaction_plans(table, action):
             for operation in plan.operations:
                 group = (operation.partition_path, operation.file_id)
                 needed[group] = min(needed.get(group, operation.base_instant), operation.base_instant)
-    for _, clustering in clustering_plans(table):
+    for _, clustering in list_clustering_plans(table):
         for planned in clustering.slices:
             needed[planned.partition_path, planned.file_id] = _base_instant(planned)
     return needed
@@ -164,7 +164,7 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
         return None
     else:
         since = start
-    if _lost_savepoint(last, savepoint_times(table)):
+    if _lost_savepoint(last, list_savepoint_times(table)):
         return None
     changed: set[str] = set()
     if last is not None:

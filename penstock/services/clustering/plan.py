@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import islice
 
 from penstock import options as o
-from penstock.catalog.listing import choose_groups, visibility
-from penstock.catalog.pending import pending_clusterings, pending_groups
+from penstock.catalog.listing import choose_groups, load_visibility
+from penstock.catalog.pending import find_pending_clusterings, find_pending_groups
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.index.consistent_hashing import HashRings
 from penstock.options import Options
@@ -28,7 +28,7 @@ from penstock.services.clustering.strategies import (
     group_slices,
     strategy_of,
 )
-from penstock.table import TableState, table_schema
+from penstock.table import TableState, read_table_schema
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 
 
@@ -44,7 +44,7 @@ def make_plan(table: TableState) -> ClusteringPlan:
     strategy = strategy_of(options)
     rings = rings_to_resize(table)
     ordering = read_ordering(options)
-    schema = table_schema(table)
+    schema = read_table_schema(table)
     if schema is None:
         return ClusteringPlan()  # no commit yet, so there are no files
     if ordering is not None:
@@ -77,7 +77,7 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
     """
     limits = replace(clustering_limits(table.options), small_file_limit=LONG_MAX)
     bucket_limits = limits_of(table.options, rings.count)
-    planned = {path for path, _ in pending_clusterings(table)}
+    planned = {path for path, _ in find_pending_clusterings(table)}
     candidates = [group for group in file_groups if group.partition_path not in planned]
     groups: list[ClusteringGroup] = []
     for path, slices in _eligible_slices(table, candidates, limits).items():
@@ -86,7 +86,7 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
 
 
 def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits: ClusteringLimits) -> dict[str, list[FileSlice]]:
-    return eligible_slices(file_groups, visibility(table), pending_groups(table).keys(), limits)
+    return eligible_slices(file_groups, load_visibility(table), find_pending_groups(table).keys(), limits)
 
 
 def _parameters(options: Options) -> dict[str, str]:

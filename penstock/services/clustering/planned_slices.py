@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.catalog.listing import list_groups, visibility
+from penstock.catalog.listing import list_groups, load_visibility
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_merged_slices
@@ -32,7 +32,7 @@ def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[l
     file_groups = list_groups(table, sorted({each.partition_path for each in plan.slices}))
     existing = _file_names(file_groups)
     newest = {}
-    for file_slice in latest_merged_slices(file_groups, visibility(table)):
+    for file_slice in latest_merged_slices(file_groups, load_visibility(table)):
         newest[file_slice.partition_path, file_slice.file_id] = file_slice
     found = []
     for group in plan.groups:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import options as o
-from penstock.catalog.pending import clustering_of, clustering_plans
+from penstock.catalog.pending import list_clustering_plans, load_clustering_plan
 from penstock.errors import Unsupported
 from penstock.index import make_index
 from penstock.index.consistent_hashing import Ring, save_changed_rings
@@ -40,7 +40,7 @@ from penstock.services.planned import (
 )
 from penstock.spread.runner import Runner
 from penstock.table import TableState, reload_timeline
-from penstock.timeline.clustering_plan import ClusteringPlan, write_clustering
+from penstock.timeline.clustering_plan import ClusteringPlan, write_clustering_plan
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action, Instant
 
@@ -76,7 +76,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         """Run pending plans and one that is due; or only plan it, for another process to run."""
         if table.options[o.CLUSTERING_INLINE]:
             schedule_and_run(spark, table, self, stages)
-        elif not clustering_plans(reload_timeline(table)):
+        elif not list_clustering_plans(reload_timeline(table)):
             schedule(table, self)
 
     def is_due(self, table: TableState) -> bool:
@@ -90,15 +90,15 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
     def encode_plan(self, table: TableState, plan: ClusteringPlan) -> bytes:
         """Return the content of the plan's requested file."""
-        return write_clustering(plan, table.base_path)
+        return write_clustering_plan(plan, table.base_path)
 
     def list_pending(self, table: TableState) -> list[Instant]:
         """Return the instants of pending clusterings, oldest first. Other pending replace commits are writes."""
-        return [instant for instant, _ in clustering_plans(table)]
+        return [instant for instant, _ in list_clustering_plans(table)]
 
     def read_plan(self, table: TableState, instant: Instant) -> ClusteringPlan | None:
         """Read the plan of a pending clustering."""
-        return clustering_of(table, instant)
+        return load_clustering_plan(table, instant)
 
     def check_plan(self, table: TableState, time: str, plan: ClusteringPlan) -> None:
         """Raise Unsupported for a plan that names another runner, or moves rows between fixed buckets."""

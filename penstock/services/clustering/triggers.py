@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock import options as o
-from penstock.catalog.pending import clustering_of
+from penstock.catalog.pending import load_clustering_plan
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.table import TableState
@@ -31,7 +31,7 @@ def is_due(table: TableState) -> bool:
 def commits_since(table: TableState) -> int:
     """Return how many writes were completed after the last clustering, which may be completed or pending."""
     last = ""
-    for instant in reversed(table.timeline.of(Action.REPLACE_COMMIT)):
+    for instant in reversed(table.timeline.filter(Action.REPLACE_COMMIT)):
         if _is_clustering(table, instant):
             last = instant.time
             break
@@ -40,5 +40,5 @@ def commits_since(table: TableState) -> int:
 
 def _is_clustering(table: TableState, instant: Instant) -> bool:
     if not instant.is_completed:
-        return clustering_of(table, instant) is not None
+        return load_clustering_plan(table, instant) is not None
     return read_schema(table.storage, table.base_path, instant)[0] == Operation.CLUSTER.stored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.catalog.pending import clustering_of, clustering_plans
+from penstock.catalog.pending import list_clustering_plans, load_clustering_plan
 from penstock.errors import CorruptFile
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.clustering.resize_buckets import is_resize
@@ -25,20 +25,20 @@ def unschedule_clustering(table: TableState, time: str) -> None:
     if torn is not None:
         table.storage.delete(instant_path(table.base_path, torn))
         return
-    plans = dict(clustering_plans(table))
+    plans = dict(list_clustering_plans(table))
     instant = find_pending(table, list(plans), time, "clustering")
     table = start_over(table, instant)
     if is_resize(plans[instant]):
         drop_changed_rings(table, time)
-    table.storage.delete(instant_path(table.base_path, instant.at(State.REQUESTED)))
+    table.storage.delete(instant_path(table.base_path, instant.in_state(State.REQUESTED)))
 
 
 def _find_torn(table: TableState, time: str) -> Instant | None:
     """Return the instant at a time if its plan cannot be read and its run has not begun."""
-    for instant in table.timeline.of(Action.REPLACE_COMMIT):
+    for instant in table.timeline.filter(Action.REPLACE_COMMIT):
         if instant.time == time and instant.state is State.REQUESTED:
             try:
-                clustering_of(table, instant)
+                load_clustering_plan(table, instant)
             except CorruptFile:
                 return instant
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from penstock import options as o
-from penstock.catalog.listing import choose_groups, visibility
-from penstock.catalog.pending import pending_clusterings, pending_compactions
+from penstock.catalog.listing import choose_groups, load_visibility
+from penstock.catalog.pending import find_pending_clusterings, find_pending_compactions
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import Visibility
 from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
@@ -19,9 +19,9 @@ def make_plan(table: TableState) -> CompactionPlan:
     """Plan a compaction of the table at this moment, without writing anything. The plan may be empty."""
     strategy, limits = strategy_of(table.options)
     # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
-    busy = pending_compactions(table).keys() | pending_clusterings(table).keys()
+    busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
     groups = choose_groups(table, lambda paths: strategy.choose_partitions(paths, limits))
-    slices = slices_with_logs(groups, visibility(table), busy)
+    slices = slices_with_logs(groups, load_visibility(table), busy)
     return plan_compaction(slices, strategy, limits, table.options[o.MAX_FILE_SIZE])
 
 

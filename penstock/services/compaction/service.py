@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.pending import pending_plans, plan_of
+from penstock.catalog.pending import list_compaction_plans, load_compaction_plan
 from penstock.commit.file_settings import merge_file_settings
 from penstock.options import Options
 from penstock.options.operation import Operation
@@ -28,7 +28,7 @@ from penstock.services.planned import PlannedService, PlanRun, schedule
 from penstock.spread.runner import Runner
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.compaction_plan import CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant, format_time
 
 
@@ -57,7 +57,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         """Run pending plans and one that is due; or only plan it, for another process to run."""
         if compacts_inline(table.options):
             self.run_due(spark, table, stages)
-        elif table.options[o.COMPACT_SCHEDULE_INLINE] and not pending_plans(reload_timeline(table)):
+        elif table.options[o.COMPACT_SCHEDULE_INLINE] and not list_compaction_plans(reload_timeline(table)):
             schedule(table, self)
 
     def check_table(self, table: TableState) -> None:
@@ -80,11 +80,11 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
 
     def encode_plan(self, table: TableState, plan: CompactionPlan) -> bytes:
         """Return the content of the plan's requested file."""
-        return write_plan(plan)
+        return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
         """Read the plan of a pending compaction."""
-        return plan_of(table, instant)
+        return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:
         """Return a task for each operation of the plan, the most bytes first. Raises CorruptFile if a file is missing."""

@@ -54,14 +54,14 @@ def is_due(timeline: Timeline, options: Options, now: str) -> bool:
 
 def since_last(timeline: Timeline, now: str) -> SinceLast | None:
     """Return what happened since the last compaction; None if nothing was ever written."""
-    deltas = timeline.of(Action.DELTA_COMMIT)
+    deltas = timeline.filter(Action.DELTA_COMMIT)
     # On a merge-on-read table writes are delta commits, so a completed commit is a compaction.
-    compactions = timeline.of(Action.COMMIT, state=State.COMPLETED)
+    compactions = timeline.filter(Action.COMMIT, state=State.COMPLETED)
     if not deltas and not compactions:
         return None
     last = compactions[-1].time if compactions else deltas[0].time
     commits = _count_after(deltas, compactions[-1].time if compactions else "")
-    pending = [instant for instant in timeline.of(Action.COMPACTION) if not instant.is_completed]
+    pending = [instant for instant in timeline.filter(Action.COMPACTION) if not instant.is_completed]
     commits_after_request = _count_after(deltas, pending[-1].time) if pending else commits
     return SinceLast(commits, commits_after_request, _seconds_between(last, now))
 

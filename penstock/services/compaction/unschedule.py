@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.catalog.listing import list_groups
-from penstock.catalog.pending import pending_plans, plan_of
-from penstock.catalog.savepoints import savepoints
+from penstock.catalog.pending import list_compaction_plans, load_compaction_plan
+from penstock.catalog.savepoints import read_savepoints
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
 from penstock.services.compaction.planned_slices import missing_file
 from penstock.services.planned import find_pending, pending_instants, writes_under_way
 from penstock.storage import join
 from penstock.table import MERGE_ON_READ, TableState, reload_timeline
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.savepoint_file import Savepoint
 from penstock.timeline.store import instant_path
@@ -46,13 +46,13 @@ def unschedule(table: TableState, time: str) -> None:
         table.storage.delete(instant_path(table.base_path, instant))
         return
     try:
-        plan = plan_of(table, instant)
+        plan = load_compaction_plan(table, instant)
     except CorruptFile:
         plan = _plan_by_logs(table, time)
     if plan is None:
         return
     marked = replace(plan, extra={**plan.extra, _LEAVING: "true"})
-    table.storage.replace(instant_path(table.base_path, instant), write_plan(marked))
+    table.storage.replace(instant_path(table.base_path, instant), write_compaction_plan(marked))
     _take_off(table, instant, marked)
 
 
@@ -76,7 +76,7 @@ def _check_removable(table: TableState, instant: Instant) -> None:
             f"compaction {time} of {table.base_path} has begun; run it to its end with {verb}(), it cannot go. If its plan is "
             "torn, put that file back from a copy first"
         )
-    for savepoint in savepoints(table):
+    for savepoint in read_savepoints(table):
         if _holds_logs_of(savepoint, time):
             raise OptionError(
                 f"savepoint {savepoint.instant} of {table.base_path} holds log files on top of compaction {time}; run it with "
@@ -112,7 +112,7 @@ def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
 
 def finish_unscheduling(table: TableState) -> TableState:
     """Take marked plans off the timeline, whose taking off was interrupted; return the table with its timeline afterwards."""
-    leaving = [(instant, plan) for instant, plan in pending_plans(table) if _LEAVING in plan.extra]
+    leaving = [(instant, plan) for instant, plan in list_compaction_plans(table) if _LEAVING in plan.extra]
     for instant, plan in leaving:
         _take_off(table, instant, plan)
     return reload_timeline(table) if leaving else table
@@ -139,7 +139,7 @@ def repair(table: TableState, time: str) -> list[str]:
     """
     check_merge_on_read(table)
     table = reload_timeline(table)
-    plan = plan_of(table, _find_compaction(table, time))
+    plan = load_compaction_plan(table, _find_compaction(table, time))
     renamed: list[str] = []
     if plan is None:
         return renamed

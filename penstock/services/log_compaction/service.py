@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import options as o
-from penstock.catalog.listing import list_groups, visibility
-from penstock.catalog.pending import pending_groups, plan_of
+from penstock.catalog.listing import list_groups, load_visibility
+from penstock.catalog.pending import find_pending_groups, load_compaction_plan
 from penstock.commit.file_settings import log_block_format, merge_file_settings
 from penstock.filegroup.log.scan import committed_times, scan_log_files
 from penstock.options.operation import Operation
@@ -26,7 +26,7 @@ from penstock.services.planned import PlannedService, PlanRun
 from penstock.spread.runner import Runner
 from penstock.table import TableState
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.compaction_plan import CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant
 
 #: The Java class that Hudi names in plans of log compactions.
@@ -65,10 +65,10 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
         """Plan the slices that have so many log blocks that joining them is worthwhile."""
-        busy = pending_groups(table).keys()
+        busy = find_pending_groups(table).keys()
         times = committed_times(table.timeline)
         operations = []
-        for file_slice in slices_with_logs(list_groups(table), visibility(table), busy):
+        for file_slice in slices_with_logs(list_groups(table), load_visibility(table), busy):
             blocks = scan_log_files(table.storage, file_slice.log_files, times).blocks
             if len(blocks) >= table.options[o.LOG_COMPACTION_BLOCKS]:
                 operations.append(plan_operation(file_slice, table.options[o.MAX_FILE_SIZE]))
@@ -78,11 +78,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
 
     def encode_plan(self, table: TableState, plan: CompactionPlan) -> bytes:
         """Return the content of the plan's requested file."""
-        return write_plan(plan)
+        return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
         """Read the plan of a pending log compaction."""
-        return plan_of(table, instant)
+        return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
         """Return a task for each operation of the plan. Raises CorruptFile if a file is missing."""

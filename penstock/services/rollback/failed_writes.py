@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.pending import clustering_of
+from penstock.catalog.pending import load_clustering_plan
 from penstock.commit.heartbeat import is_alive, is_recent
 from penstock.commit.overwrite import OVERWRITE, REPLACED_SUFFIX
 from penstock.errors import CorruptFile
@@ -91,7 +91,7 @@ def runs_a_plan(table: TableState, instant: Instant) -> bool:
     """Whether an instant carries out a plan of a table service: a compaction, log compaction or clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
         return instant.action not in WRITE_ACTIONS
-    return clustering_of(table, instant) is not None
+    return load_clustering_plan(table, instant) is not None
 
 
 def resume_rollbacks(table: TableState) -> None:
@@ -103,10 +103,10 @@ def resume_rollbacks(table: TableState) -> None:
     has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is finished: it
     has begun to delete files of what completed.
     """
-    for rollback in table.timeline.of(Action.ROLLBACK):
+    for rollback in table.timeline.filter(Action.ROLLBACK):
         if rollback.is_completed:
             continue
-        path = instant_path(table.base_path, rollback.at(State.REQUESTED))
+        path = instant_path(table.base_path, rollback.in_state(State.REQUESTED))
         try:
             plan = read_container(table.storage.read(path))
             failed = target_of(plan)

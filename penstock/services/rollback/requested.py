@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.catalog.pending import pending_clusterings, pending_plans
+from penstock.catalog.pending import find_pending_clusterings, list_compaction_plans
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError
 from penstock.services.rollback.failed_writes import failed_writes, roll_back_failed, runs_a_plan
@@ -49,7 +49,7 @@ def _check(table: TableState, instant: Instant) -> None:
     time = instant.time
     if not instant.is_completed and runs_a_plan(table, instant):
         raise OptionError(f"{instant.file_name} is the plan of a table service, not a write; there is nothing to roll back")
-    if any(savepoint.time == time for savepoint in table.timeline.of(Action.SAVEPOINT)):
+    if any(savepoint.time == time for savepoint in table.timeline.filter(Action.SAVEPOINT)):
         raise OptionError(f"Could not rollback a savepointed commit. Delete savepoint {time} first")
     later = [write.time for write in table.timeline.writes if write.time > time]
     if later:
@@ -73,10 +73,10 @@ def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
     A compaction reads the logs that a slice has when it runs, so log files of the write may be removed.
     """
     written = {(stat.partition_path or "", stat.file_id) for stat in read_written(table, instant).stats}
-    for group, time in pending_clusterings(table).items():
+    for group, time in find_pending_clusterings(table).items():
         if group in written and time > instant.time:
             return f"clustering {time}"
-    for compaction, plan in pending_plans(table):
+    for compaction, plan in list_compaction_plans(table):
         if any(operation.base_file and operation.base_instant == instant.time for operation in plan.operations):
             return f"compaction {compaction.time}"
     return None

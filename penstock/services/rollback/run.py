@@ -28,7 +28,7 @@ from penstock.services.rollback.plan import plan_rollback
 from penstock.storage import Storage, join
 from penstock.table import TableState
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, request, transition
+from penstock.timeline.store import instant_path, request_instant, transition
 
 #: Actions whose plan outlives a run that failed.
 _PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
@@ -50,7 +50,7 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     plan = plan_rollback(table, instant)
     content = write_container("HoodieRollbackPlan", plan)
     utc = table.config.timeline_utc
-    rollback = request(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
+    rollback = request_instant(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
@@ -84,9 +84,9 @@ def run_rollback(
     if failed.action is Action.REPLACE_COMMIT:
         drop_changed_rings(table, failed.time)
     # Only when nothing of the write is left, its pending files go: until then another process can roll it back again.
-    storage.delete(instant_path(base_path, failed.at(State.INFLIGHT)))
+    storage.delete(instant_path(base_path, failed.in_state(State.INFLIGHT)))
     if not keeps_plan and failed.action not in _PLANNED:
-        storage.delete(instant_path(base_path, failed.at(State.REQUESTED)))
+        storage.delete(instant_path(base_path, failed.in_state(State.REQUESTED)))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
     metadata = {

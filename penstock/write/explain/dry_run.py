@@ -15,7 +15,7 @@ from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.storage import join, open_storage
-from penstock.table import TableState, open_table, table_exists, table_schema
+from penstock.table import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER
 from penstock.write.context import WriteContext
 from penstock.write.create_table import preview_table
@@ -42,7 +42,7 @@ def open_dry_run(
     settings = resolve_settings(write_options, table.config if table else None, frozenset(incoming.columns))
     if settings.operation is Operation.BULK_INSERT:
         raise OptionError("bulk_insert looks at no existing file: there is nothing to explain. Explain insert, upsert or delete")
-    prepared = prepare_rows(incoming, settings, table_schema(table) if table else None)
+    prepared = prepare_rows(incoming, settings, read_table_schema(table) if table else None)
     state = table or preview_table(storage, base_path, settings)
     write = WriteContext(
         spark=spark or incoming.sparkSession,

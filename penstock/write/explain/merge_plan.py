@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.catalog.listing import merged_slices
+from penstock.catalog.listing import list_merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.errors import OptionError
@@ -228,7 +228,7 @@ def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list
     """Return the file slices that may hold one of the wanted keys."""
     index = make_index(write.options)
     slices: list[FileSlice] = []
-    for slices_of_path in merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
+    for slices_of_path in list_merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
         slices += slices_of_path
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file]
     found = look_up(write.table.storage, base_files, Keys(wanted), index.pruning)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.filegroup.model import FileSlice
 from penstock.options.operation import Operation
-from penstock.timeline.commit_file import CommitMetadata, workload_profile
+from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
 from penstock.write.file_sizing import Sizing
 from penstock.write.locate.new_rows import NewRowsResult
 from penstock.write.rows.staging import Piece
@@ -55,7 +55,7 @@ def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> Co
     inserts: dict[str, int] = {}
     for bucket in buckets:
         inserts[bucket.partition_path] = inserts.get(bucket.partition_path, 0) + bucket.rows
-    return workload_profile(operation, inserts, [])
+    return make_workload_profile(operation, inserts, [])
 
 
 def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice | None, int]]:

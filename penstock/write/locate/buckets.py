@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from penstock.filegroup.model import FileSlice
 from penstock.index.buckets import Buckets
 from penstock.options.operation import Operation
-from penstock.timeline.commit_file import workload_profile
+from penstock.timeline.commit_file import make_workload_profile
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import BucketTask, UpsertRules
@@ -48,4 +48,4 @@ def plan_bucket_tasks(
             updates.append((task.partition_path, task.file_id, task.file_slice.base_instant, task.incoming_rows))
     tasks.sort(key=lambda task: task.size_bytes, reverse=True)
     figures = {"rows": sum(task.incoming_rows for task in tasks), "buckets": len(tasks)}
-    return TaskPlan(tuple(tasks), workload_profile(operation, inserts, updates), figures, rules.index.name)
+    return TaskPlan(tuple(tasks), make_workload_profile(operation, inserts, updates), figures, rules.index.name)

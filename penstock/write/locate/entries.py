@@ -129,7 +129,7 @@ def check_not_clustered(table: TableState, index: Index, asked: Asked, slices: M
     """
     there = {(path, one.file_id) for path, its in slices.items() for one in its}
     gone = {place for places in asked.places for place in places} - there
-    done = table.timeline.of(Action.REPLACE_COMMIT, state=State.COMPLETED) if gone else ()
+    done = table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED) if gone else ()
     for instant in done:
         metadata = read_metadata(table.storage, table.base_path, instant)
         if metadata.operation != Operation.CLUSTER.stored:

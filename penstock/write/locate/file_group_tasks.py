@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.filegroup.model import FileSlice
 from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
-from penstock.timeline.commit_file import CommitMetadata, workload_profile
+from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
 from penstock.write.locate.assign import assign_new_rows
 from penstock.write.locate.entries import Asked
 from penstock.write.locate.locate_keys import LocatedPieces, locate_keys
@@ -45,7 +45,7 @@ class _Profile:
         self.new_rows.setdefault(file_slice.partition_path, 0)  # the profile lists every partition with rows
 
     def to_metadata(self, operation: Operation) -> CommitMetadata:
-        return workload_profile(operation, self.new_rows, self.updates)
+        return make_workload_profile(operation, self.new_rows, self.updates)
 
 
 def plan_file_group_tasks(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.catalog.listing import latest_slices, merged_slices
-from penstock.catalog.pending import pending_compactions
+from penstock.catalog.listing import list_base_slices, list_merged_slices
+from penstock.catalog.pending import find_pending_compactions
 from penstock.filegroup.model import FileSlice
 from penstock.table import TableState
 
@@ -22,7 +22,7 @@ def list_write_slices(
     """
     if table.is_merge_on_read:
         return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
-    return latest_slices(table, partitions)
+    return list_base_slices(table, partitions)
 
 
 def list_appendable_slices(
@@ -40,9 +40,9 @@ def list_appendable_slices(
         instant: the time of the write.
         logs_alone: whether groups without a base file are returned too, for an index that finds keys in logs.
     """
-    pending = pending_compactions(table, before=instant)
+    pending = find_pending_compactions(table, before=instant)
     appendable: dict[str, list[FileSlice]] = {}
-    for path, slices in merged_slices(table, partitions).items():
+    for path, slices in list_merged_slices(table, partitions).items():
         appendable[path] = []
         for file_slice in slices:
             if file_slice.base_file or logs_alone:

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from penstock.catalog.listing import latest_slices, list_partitions
+from penstock.catalog.listing import list_base_slices, list_partitions
 from penstock.errors import CorruptFile
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name
 from penstock.options import Options
@@ -64,14 +64,14 @@ def test_only_partitions_that_are_asked_for_are_listed() -> None:
     files = [f"p{i}/{PARTITION_METAFILE}" for i in range(50)] + [data(f"p{i}", f"f{i}-0", "1") for i in range(50)]
     state = table(*files)
     LISTED.clear()
-    assert [s.file_id for s in latest_slices(state, ["p7"])["p7"]] == ["f7-0"]
+    assert [s.file_id for s in list_base_slices(state, ["p7"])["p7"]] == ["f7-0"]
     assert LISTED == ["/t/p7"]
 
 
 def test_each_folder_is_listed_once() -> None:
     state = table(f"a/b/{PARTITION_METAFILE}", data("a/b", "f-0", "1"), f"c/{PARTITION_METAFILE}")
     LISTED.clear()
-    latest_slices(state)
+    list_base_slices(state)
     assert sorted(LISTED) == ["/t", "/t/a", "/t/a/b", "/t/c"]
 
 
@@ -79,7 +79,7 @@ def test_slices_come_by_partition_and_newest_first() -> None:
     state = table(
         *(f"{p}/{PARTITION_METAFILE}" for p in "ab"), data("a", "f-0", "1"), data("a", "f-0", "2"), data("b", "g-0", "3")
     )
-    found = latest_slices(state)
+    found = list_base_slices(state)
     assert {p: [(s.file_id, s.base_instant) for s in its] for p, its in found.items()} == {"a": [("f-0", "2")]}
 
 
@@ -88,8 +88,8 @@ def test_groups_that_a_replace_commit_took_out_are_not_read() -> None:
     replaced = CommitMetadata(operation="INSERT_OVERWRITE", replaced={"a": ("f-0",)})
     state.storage.write_new("/t/.hoodie/3.replacecommit", write_commit(replaced))
     state = TableState(state.storage, "/t", state.config, Options({}), load_timeline(state.storage, "/t"))
-    assert [s.file_id for s in latest_slices(state)["a"]] == ["g-0"]
-    assert [s.file_id for s in latest_slices(state, as_of="2")["a"]] == ["f-0"]
+    assert [s.file_id for s in list_base_slices(state)["a"]] == ["g-0"]
+    assert [s.file_id for s in list_base_slices(state, as_of="2")["a"]] == ["f-0"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"operationType"'])
@@ -98,4 +98,4 @@ def test_a_replace_commit_that_does_not_say_what_it_replaced_stops_the_query(con
     state.storage.write_new("/t/.hoodie/3.replacecommit", content)
     state = TableState(state.storage, "/t", state.config, Options({}), load_timeline(state.storage, "/t"))
     with pytest.raises(CorruptFile, match=r"3\.replacecommit"):
-        latest_slices(state)
+        list_base_slices(state)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.catalog.listing import merged_slices
+from penstock.catalog.listing import list_merged_slices
 from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import OptionError, Unsupported
 from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
@@ -18,7 +18,7 @@ from penstock.merge.partial import OverwriteNonDefaults
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN, arrow_to_avro, avro_text
 from penstock.storage import MemoryStorage
-from penstock.table import TableConfig, TableState, open_table, table_schema
+from penstock.table import TableConfig, TableState, open_table, read_table_schema
 from penstock.timeline.timeline import Timeline
 from tests.kit.golden import unpack_golden
 from tests.kit.readers import hudi_rs_rows, rows_of
@@ -32,7 +32,7 @@ def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **propert
     raw = {"hoodie.table.name": "t", "hoodie.table.type": "MERGE_ON_READ"} | {
         k.replace("__", "."): v for k, v in properties.items()
     }
-    timeline = Timeline.of_names(["1.deltacommit", "2.deltacommit.inflight"])
+    timeline = Timeline.from_names(["1.deltacommit", "2.deltacommit.inflight"])
     return build_merge_rules(TableState(MemoryStorage("m"), "/t", TableConfig(raw), Options(options or {}), timeline), schema)
 
 
@@ -99,10 +99,10 @@ def test_a_table_that_keeps_no_record_keys_is_refused_where_they_are_not_the_tex
 
 
 def snapshot(table: TableState) -> list[dict[str, Any]]:
-    schema = table_schema(table)
+    schema = read_table_schema(table)
     assert schema is not None
     given = build_merge_rules(table, schema)
-    slices = [one for its in merged_slices(table).values() for one in its]
+    slices = [one for its in list_merged_slices(table).values() for one in its]
     return rows_of(pa.concat_tables(t for one in slices for t in read_merged_rows(table.storage, one, given)), meta=True)
 
 
@@ -119,7 +119,7 @@ def test_the_slices_of_a_real_table_give_the_rows_that_hudi_rs_reads(
 ) -> None:
     path = str(unpack_golden(name, tmp_path))
     table = open_table(path)
-    assert sum(len(one.log_files) for its in merged_slices(table).values() for one in its) == log_files
+    assert sum(len(one.log_files) for its in list_merged_slices(table).values() for one in its) == log_files
     found = snapshot(table)
     assert len(found) == rows
     assert found == rows_of(hudi_rs_rows(path), meta=True)

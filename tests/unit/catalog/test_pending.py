@@ -6,13 +6,18 @@ import uuid
 
 import pytest
 
-from penstock.catalog.pending import pending_clusterings, pending_compactions, pending_log_compactions, pending_plans
+from penstock.catalog.pending import (
+    find_pending_clusterings,
+    find_pending_compactions,
+    find_pending_log_compactions,
+    list_compaction_plans,
+)
 from penstock.errors import CorruptFile
 from penstock.formats.avro.container import write_container
 from penstock.options import Options
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action
 from penstock.timeline.store import load_timeline
 
@@ -26,7 +31,9 @@ def table(**files: bytes) -> TableState:
 
 
 def plan(*groups: tuple[str, str]) -> bytes:
-    return write_plan(CompactionPlan(tuple(CompactionOperation(path, file_id, "1", None, ()) for path, file_id in groups)))
+    return write_compaction_plan(
+        CompactionPlan(tuple(CompactionOperation(path, file_id, "1", None, ()) for path, file_id in groups))
+    )
 
 
 def test_groups_of_requested_and_running_compactions_wait_and_those_of_done_ones_do_not() -> None:
@@ -37,36 +44,36 @@ def test_groups_of_requested_and_running_compactions_wait_and_those_of_done_ones
         _4_compaction_requested=plan(("", "h")),
         _4_compaction_inflight=b"",
     )
-    assert pending_compactions(state) == {("a", "g"): "3", ("b", "g"): "3", ("", "h"): "4"}
-    assert [instant.time for instant, _ in pending_plans(state)] == ["3", "4"]
+    assert find_pending_compactions(state) == {("a", "g"): "3", ("b", "g"): "3", ("", "h"): "4"}
+    assert [instant.time for instant, _ in list_compaction_plans(state)] == ["3", "4"]
 
 
 def test_a_writer_counts_only_plans_before_its_own_instant() -> None:
     state = table(_3_compaction_requested=plan(("a", "f")), _5_compaction_requested=plan(("a", "g")))
-    assert pending_compactions(state, before="4") == {("a", "f"): "3"}
+    assert find_pending_compactions(state, before="4") == {("a", "f"): "3"}
 
 
 def test_log_compactions_are_apart_from_compactions() -> None:
     state = table(_3_logcompaction_requested=plan(("a", "f")), _4_compaction_requested=plan(("a", "g")))
-    assert pending_log_compactions(state) == {("a", "f"): "3"}
-    assert pending_compactions(state) == {("a", "g"): "4"}
-    assert len(pending_plans(state, Action.LOG_COMPACTION)) == 1
+    assert find_pending_log_compactions(state) == {("a", "f"): "3"}
+    assert find_pending_compactions(state) == {("a", "g"): "4"}
+    assert len(list_compaction_plans(state, Action.LOG_COMPACTION)) == 1
 
 
 def test_a_plan_that_was_taken_off_the_timeline_meanwhile_does_not_count() -> None:
     state = table(_3_compaction_requested=plan(("a", "f")))
     state.storage.delete("/t/.hoodie/3.compaction.requested")
-    assert pending_compactions(state) == {}
+    assert find_pending_compactions(state) == {}
 
 
 def test_a_run_without_its_plan_is_an_error() -> None:
     with pytest.raises(CorruptFile, match=r"3\.compaction\.inflight of /t has no plan: 3\.compaction\.requested is missing"):
-        pending_compactions(table(_3_compaction_inflight=b""))
+        find_pending_compactions(table(_3_compaction_inflight=b""))
 
 
 def test_a_plan_that_cannot_be_read_is_an_error_that_names_it() -> None:
     with pytest.raises(CorruptFile, match=r"3\.compaction\.requested is not a compaction plan"):
-        pending_compactions(table(_3_compaction_requested=b""))
+        find_pending_compactions(table(_3_compaction_requested=b""))
 
 
 def test_groups_of_a_clustering_wait_and_those_of_other_replacing_writes_do_not() -> None:
@@ -77,4 +84,4 @@ def test_groups_of_a_clustering_wait_and_those_of_other_replacing_writes_do_not(
         _4_replacecommit_requested=write_container("HoodieRequestedReplaceMetadata", {}),
         _5_replacecommit_requested=b"",
     )
-    assert pending_clusterings(state) == {("a", "f"): "3", ("", "g"): "3"}
+    assert find_pending_clusterings(state) == {("a", "f"): "3", ("", "g"): "3"}

@@ -17,7 +17,7 @@ def log(file_id: str, instant: str, version: int, token: str = "0-1-2") -> FileI
 
 
 def seen(files: list[FileInfo], names: str, **more: object) -> list[tuple[str, str]]:
-    visibility = Visibility(Timeline.of_names(names.split()), **more)  # type: ignore[arg-type]
+    visibility = Visibility(Timeline.from_names(names.split()), **more)  # type: ignore[arg-type]
     return [(s.file_id, s.base_instant) for s in latest_base_slices(group_files("p", files), visibility)]
 
 
@@ -111,7 +111,7 @@ def test_a_group_of_log_files_only_has_no_base_file_to_read() -> None:
 
 def merged(files: list[FileInfo], names: str, **more: object) -> list[tuple[str, str | None, list[str]]]:
     """File id, instant of the base file, and `<base instant>.<version>` of the log files."""
-    visibility = Visibility(Timeline.of_names(names.split()), **more)  # type: ignore[arg-type]
+    visibility = Visibility(Timeline.from_names(names.split()), **more)  # type: ignore[arg-type]
     return [
         (s.file_id, s.base_file.instant if s.base_file else None, [f"{f.base_instant}.{f.version}" for f in s.log_files])
         for s in latest_merged_slices(group_files("p", files), visibility)

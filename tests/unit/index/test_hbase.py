@@ -33,7 +33,7 @@ def test_an_entry_has_the_cells_of_hudi() -> None:
 
 
 def test_an_entry_counts_if_its_commit_came_to_pass() -> None:
-    timeline = Timeline.of_names(
+    timeline = Timeline.from_names(
         ["20240102000000000.commit", "20240103000000000.deltacommit.inflight", "20240104000000000.commit"]
     )
     old = Entry("20240102000000000", "f-0", "a")

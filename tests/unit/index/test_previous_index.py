@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.listing import merged_slices
+from penstock.catalog.listing import list_merged_slices
 from penstock.errors import OptionError
 from penstock.filegroup.log.write import log_fields
 from penstock.filegroup.names import log_file_name
@@ -53,7 +53,7 @@ def test_rows_in_logs_alone_are_refused_to_an_index_that_does_not_look_there(tmp
 
 def check(made: HandMade, *partitions: str) -> None:
     table = open_table(str(made.path))
-    SimpleIndex().check_slices(table, merged_slices(table, partitions or None))
+    SimpleIndex().check_slices(table, list_merged_slices(table, partitions or None))
 
 
 def test_a_commit_that_somebody_archives_meanwhile_is_passed_over(tmp_path: Path) -> None:

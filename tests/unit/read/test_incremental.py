@@ -15,8 +15,8 @@ from penstock.read.incremental import plan_incremental
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
 from penstock.services.archive.run import archive
-from penstock.timeline.history import InstantRange, writes_in
-from penstock.timeline.instant import bound_time
+from penstock.timeline.history import InstantRange, list_writes
+from penstock.timeline.instant import parse_bound_time
 from tests.unit.services.histories import CALLS, History, at
 
 FEW = {"keep_min_commits": 2, "keep_max_commits": 3, "cleaner_policy": "KEEP_LATEST_FILE_VERSIONS"}
@@ -49,9 +49,9 @@ def test_archived_writes_are_told_and_read_only_where_the_range_reaches_back() -
     start = table.timeline.start
     assert start is not None
     assert start > at(3)
-    times = [w.time for w in writes_in(table.storage, "/t", table.timeline, InstantRange(at(1), at(9)))]
+    times = [w.time for w in list_writes(table.storage, "/t", table.timeline, InstantRange(at(1), at(9)))]
     assert times == [at(n) for n in range(2, 8)]
-    (first,) = writes_in(table.storage, "/t", table.timeline, InstantRange("0", at(1)))
+    (first,) = list_writes(table.storage, "/t", table.timeline, InstantRange("0", at(1)))
     assert [s.path for s in first.metadata.stats] == [f"p/a-0_0-0-0_{at(1)}.parquet"]
     reaching_back = planned(history, at(1), at(3))
     assert (files(reaching_back), reaching_back.written_at) == ([("a-0", at(3))], ())
@@ -117,4 +117,4 @@ def test_conditions_are_parted_at_commas_that_are_not_inside_something(text: str
     ],
 )
 def test_a_bound_of_a_range_is_digits_or_a_time(text: str, bound: str) -> None:
-    assert bound_time(text, o.BEGIN_INSTANT.key) == bound
+    assert parse_bound_time(text, o.BEGIN_INSTANT.key) == bound

@@ -12,8 +12,8 @@ from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.rollback.run import roll_back
-from penstock.timeline.archive import archive_files, entry_key, load_archive, read_entries, write_entries
-from penstock.timeline.compaction_plan import CompactionPlan, write_plan
+from penstock.timeline.archive import entry_key, list_archive_files, load_archive, read_entries, write_entries
+from penstock.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from penstock.timeline.timeline import Timeline
 from tests.unit.services.histories import CALLS, History, NotedStorage, at, base
 
@@ -22,7 +22,7 @@ FEW = {"keep_min_commits": 3, "keep_max_commits": 5, "cleaner_commits_retained":
 
 def times(history: History) -> list[int]:
     """Return the numbers of the commits on the timeline."""
-    writes = Timeline.of_names(history.instants()).writes
+    writes = Timeline.from_names(history.instants()).writes
     return [int(i.time[10:12]) * 60 + int(i.time[12:14]) for i in writes]
 
 
@@ -114,7 +114,7 @@ def test_cleans_and_rollbacks_have_limits_of_their_own_and_plans_leave_with_thei
     for number in range(1, 9):
         history.commit(number, ["p/f"])
         clean(None, history.table(cleaner_commits_retained=1), Stages("", "off"), due=True)
-    history.instant(f"{at(9)}.compaction.requested", write_plan(CompactionPlan()))
+    history.instant(f"{at(9)}.compaction.requested", write_compaction_plan(CompactionPlan()))
     history.instant(f"{at(9)}.compaction.inflight", b"")
     history.instant(f"{at(9)}.commit", b"{}")
     for number in range(10, 16):
@@ -186,7 +186,9 @@ def test_a_run_that_dies_at_any_storage_call_loses_and_doubles_nothing() -> None
         archive(history.table(**options))
         assert times(history) == [12, 13, 14]
         found = [
-            entry_key(e) for f in archive_files(history.storage, "/t") for e in read_entries(history.storage.read(f.path), f.name)
+            entry_key(e)
+            for f in list_archive_files(history.storage, "/t")
+            for e in read_entries(history.storage.read(f.path), f.name)
         ]
         assert [key[0] for key in found] == sorted(key[0] for key in found), calls
         assert len(found) == len(set(found)) == 33, calls
@@ -202,14 +204,14 @@ def test_small_archive_files_are_merged_back_to_the_last_large_one() -> None:
     for first in range(1, 30, 3):
         history.commits(range(first, first + 3), "p/f")
         archive(history.table(**FEW, **small))
-    files = archive_files(history.storage, "/t")
+    files = list_archive_files(history.storage, "/t")
     assert 0 < len(files) < 3
     assert len(archived(history)) == 3 * (30 - len(times(history)))
     limit = files[0].size_bytes - 1
     history.commits(range(31, 45), "p/f")
     for _ in range(4):
         archive(history.table(**FEW, **small, archive_merge_small_file_limit_bytes=limit))
-    assert files[0].path in [f.path for f in archive_files(history.storage, "/t")]
+    assert files[0].path in [f.path for f in list_archive_files(history.storage, "/t")]
 
 
 def test_a_merge_of_hudi_that_died_is_finished_or_taken_back() -> None:

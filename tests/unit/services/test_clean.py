@@ -19,8 +19,8 @@ from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
 from penstock.spread.runner import Runner
 from penstock.table import TableState, reload_timeline
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
-from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.unit.services.histories import History, NotedStorage, at, base
 
 TWO = {"cleaner_commits_retained": 2}
@@ -147,7 +147,7 @@ def test_slices_that_a_pending_plan_names_stay(action: str) -> None:
     log = log_file_name("f", at(1), 1, "0-0-0")
     history.file(f"p/{log}")
     plan = CompactionPlan((CompactionOperation("p", "f", at(1), base("f", 1), (log,)),))
-    history.instant(f"{at(2)}.{action}.requested", write_plan(plan))
+    history.instant(f"{at(2)}.{action}.requested", write_compaction_plan(plan))
     for number in range(3, 8):  # as if others went on with the group
         history.commit(number, ["p/f"], action="deltacommit")
     run(history.table(cleaner_fileversions_retained=1))
@@ -158,7 +158,7 @@ def test_slices_that_a_pending_plan_names_stay(action: str) -> None:
 def test_a_pending_clustering_keeps_the_slice_that_it_reads_and_none_before_it() -> None:
     history = History().commits((1, 2, 3), "p/f")
     plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "f", base("f", 3)),)),))
-    history.instant(f"{at(4)}.replacecommit.requested", write_clustering(plan, "/t"))
+    history.instant(f"{at(4)}.replacecommit.requested", write_clustering_plan(plan, "/t"))
     history.commits((5, 6), "p/f")  # as writes may that are allowed to
     run(history.table(cleaner_fileversions_retained=1))
     assert left(history) == ["f@3", "f@5", "f@6"]

@@ -14,7 +14,7 @@ from penstock.services.clean.run import clean
 from penstock.services.file_check import check_files
 from penstock.table import open_table
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.table.handmade import HandMade
 from tests.table.handmade import at as made_at
 from tests.unit.services.histories import History, at, base
@@ -112,5 +112,5 @@ def test_log_files_and_files_that_plans_name_are_needed(tmp_path: Path) -> None:
     (made.path / "x" / old).unlink()
     assert file_problems(made) == {}
     plan = CompactionPlan((CompactionOperation("x", "x-0", made_at(3), stat.path.rpartition("/")[2], ("gone",)),))  # type: ignore[union-attr]
-    (made.path / ".hoodie" / f"{made_at(4)}.compaction.requested").write_bytes(write_plan(plan))
+    (made.path / ".hoodie" / f"{made_at(4)}.compaction.requested").write_bytes(write_compaction_plan(plan))
     assert file_problems(made) == {"gone": f"is missing: plan {made_at(4)} names it"}

@@ -7,7 +7,7 @@ from datetime import datetime
 from penstock.filegroup.names import log_file_name
 from penstock.services.health import Finding, check_health
 from penstock.timeline.clean_file import CleanResult, write_clean_result
-from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering_plan
 from tests.unit.services.histories import History, at
 
 NOW = datetime(2024, 1, 31)
@@ -58,6 +58,6 @@ def test_each_bad_number_comes_with_a_suggestion() -> None:
 def test_a_pending_clustering_is_reported_with_a_suggestion() -> None:
     history = History().commit(1, ["p/a"])
     plan = ClusteringPlan((ClusteringGroup((ClusteringSlice("p", "a", "a_0-0-0_1.parquet"),)),))
-    history.instant(f"{at(2)}.replacecommit.requested", write_clustering(plan, "/t"))
+    history.instant(f"{at(2)}.replacecommit.requested", write_clustering_plan(plan, "/t"))
     found = findings(history)["pending"]
     assert (found.value, found.suggestion.split(":")[0]) == ("1 clustering", "run cluster()")

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from penstock import clock
-from penstock.catalog.savepoints import savepoints
+from penstock.catalog.savepoints import read_savepoints
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
 from penstock.formats.avro.container import read_container
@@ -20,7 +20,7 @@ from penstock.services.restore import plan_restore, restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, find_lost_file
 from penstock.table import TableState, reload_timeline
-from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering_plan
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline
 from tests.unit.services.histories import History, at, base
@@ -42,7 +42,7 @@ def test_a_savepoint_holds_the_files_that_a_query_as_of_the_commit_reads() -> No
     history.commit(3, [f"a/{G}"])
     made = create_savepoint(history.table(), at(2), user="me", comment="why")
     assert dict(made.files) == {"a": (base(G, 2),), "b": (base(H, 2),)}
-    assert savepoints(history.table()) == [made]
+    assert read_savepoints(history.table()) == [made]
     assert f"{at(2)}.savepoint.inflight" in history.instants()
     delete_savepoint(history.table(), at(2))
     assert not [name for name in history.instants() if "savepoint" in name]
@@ -63,7 +63,7 @@ def test_of_a_savepoint_and_a_clean_planned_at_the_same_moment_one_steps_back() 
     assert schedule_clean(table) is None
     assert not [name for name in history.instants() if "clean" in name]
     assert schedule_clean(reload_timeline(table)) is not None  # version 2 goes, version 1 is held
-    assert [one.files for one in savepoints(history.table())] == [{"a": (base(G, 1),)}]
+    assert [one.files for one in read_savepoints(history.table())] == [{"a": (base(G, 1),)}]
 
 
 def test_a_restore_removes_later_instants_newest_first_and_their_files() -> None:
@@ -198,10 +198,10 @@ def test_later_commits_do_not_need_cleaned_files_of_writes_that_a_restore_took_b
 def test_a_write_that_a_pending_clustering_reads_is_not_rolled_back() -> None:
     history = History("MERGE_ON_READ").commits((1,), f"a/{G}").commit(2, [f"a/{G}", f"b/{H}"], action="deltacommit")
     clustering = ClusteringPlan((ClusteringGroup((ClusteringSlice("b", H, base(H, 2)),)),))
-    history.instant(f"{at(3)}.replacecommit.requested", write_clustering(clustering, "/t"))
+    history.instant(f"{at(3)}.replacecommit.requested", write_clustering_plan(clustering, "/t"))
     with pytest.raises(OptionError, match=rf"{at(3)} of /t waits to read what write {at(2)} has written.*unschedule"):
         roll_back_to(history.table(), at(2))
     history.storage.delete(f"/t/.hoodie/{at(3)}.replacecommit.requested")
     elsewhere = ClusteringPlan((ClusteringGroup((ClusteringSlice("c", "other-0", base("other-0", 1)),)),))
-    history.instant(f"{at(3)}.replacecommit.requested", write_clustering(elsewhere, "/t"))
+    history.instant(f"{at(3)}.replacecommit.requested", write_clustering_plan(elsewhere, "/t"))
     assert roll_back_to(history.table(), at(2))

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import CorruptFile
 from penstock.options.operation import Operation
-from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, workload_profile, write_commit
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, make_workload_profile, read_commit, write_commit
 from tests.kit.golden import golden_names, unpack_golden
 
 
@@ -94,7 +94,7 @@ def test_a_partition_path_in_any_script_survives() -> None:
 
 
 def test_a_workload_profile_has_inserts_first_then_updates_and_no_partition_paths() -> None:
-    profile = workload_profile(Operation.UPSERT, {"p": 5}, [("p", "f-0", "20240101000000000", 2)])
+    profile = make_workload_profile(Operation.UPSERT, {"p": 5}, [("p", "f-0", "20240101000000000", 2)])
     content = json.loads(write_commit(profile, profile=True))
     stats = content["partitionToWriteStats"]["p"]
     assert [(s["fileId"], s["prevCommit"], s["numInserts"], s["numUpdateWrites"]) for s in stats] == [

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.container import write_container
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, read_plan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, read_compaction_plan, write_compaction_plan
 
 REAL = Path(__file__).resolve().parents[2] / "data" / "timeline" / "20251220210129235.compaction.requested"
 METRICS = {
@@ -28,11 +28,11 @@ PLAN = CompactionPlan((WITH_BASE, LOGS_ALONE))
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
-    assert read_plan(write_plan(PLAN), "1.compaction.requested") == PLAN
+    assert read_compaction_plan(write_compaction_plan(PLAN), "1.compaction.requested") == PLAN
 
 
 def test_fastavro_reads_the_plan_with_hudis_names() -> None:
-    reader = fastavro.reader(io.BytesIO(write_plan(PLAN)))
+    reader = fastavro.reader(io.BytesIO(write_compaction_plan(PLAN)))
     record: Any = next(iter(reader))
     assert record["version"] == 2
     assert record["strategy"] is None
@@ -61,11 +61,11 @@ def test_the_schema_in_the_file_is_the_one_real_hudi_writes_but_for_what_newer_r
             return value.rpartition(".")[2]  # the namespace is said once, or with every name
         return [plain(v) for v in value] if isinstance(value, list) else value
 
-    assert plain(fields(write_plan(PLAN))) == plain(fields(REAL.read_bytes()))
+    assert plain(fields(write_compaction_plan(PLAN))) == plain(fields(REAL.read_bytes()))
 
 
 def test_a_plan_of_real_hudi_is_read() -> None:
-    plan = read_plan(REAL.read_bytes(), REAL.name)
+    plan = read_compaction_plan(REAL.read_bytes(), REAL.name)
     assert [one.partition_path for one in plan.operations] == ["city=chennai", "city=san_francisco", "city=sao_paulo"]
     assert [len(one.log_files) for one in plan.operations] == [2, 1, 1]
     assert plan.operations[0].base_file == "6e1d5cc4-c487-487d-abbe-fe9b30b1c0cc-0_2-986-2794_20251220210108078.parquet"
@@ -84,27 +84,27 @@ def test_an_old_plan_names_files_with_their_folders() -> None:
         "metrics": None,
     }
     content = write_container("HoodieCompactionPlan", {"operations": [operation], "version": 1})
-    (read,) = read_plan(content, "x").operations
+    (read,) = read_compaction_plan(content, "x").operations
     assert (read.base_file, read.log_files) == ("f-0_0-0-0_1.parquet", (".f-0_1.log.1_0-0-0",))
 
 
 def test_a_plan_without_operations_is_an_empty_one() -> None:
-    assert read_plan(write_container("HoodieCompactionPlan", {"operations": None}), "x").operations == ()
+    assert read_compaction_plan(write_container("HoodieCompactionPlan", {"operations": None}), "x").operations == ()
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_a_torn_plan_is_an_error_that_names_the_file(cut: int) -> None:
     with pytest.raises(CorruptFile, match=r"7\.compaction\.requested is not a compaction plan"):
-        read_plan(write_plan(PLAN)[:cut], "7.compaction.requested")
+        read_compaction_plan(write_compaction_plan(PLAN)[:cut], "7.compaction.requested")
 
 
 @pytest.mark.parametrize("name", ["fileId", "baseInstantTime"])
 def test_an_operation_without_its_file_group_is_an_error(name: str) -> None:
     operation = {"fileId": "f-0", "baseInstantTime": "1", name: None}
     with pytest.raises(CorruptFile, match=f"has no {name}"):
-        read_plan(write_container("HoodieCompactionPlan", {"operations": [operation]}), "x")
+        read_compaction_plan(write_container("HoodieCompactionPlan", {"operations": [operation]}), "x")
 
 
 def test_another_kind_of_file_is_no_plan() -> None:
     with pytest.raises(CorruptFile, match="is not a compaction plan"):
-        read_plan(write_container("HoodieRollbackPlan", {}), "x")
+        read_compaction_plan(write_container("HoodieRollbackPlan", {}), "x")

@@ -11,7 +11,7 @@ from penstock.services.archive.entries import archived_entry
 from penstock.storage import MemoryStorage
 from penstock.timeline.archive import archive_path, load_archive, write_entries
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
-from penstock.timeline.history import InstantRange, writes_in
+from penstock.timeline.history import InstantRange, list_writes
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline
 
@@ -44,9 +44,9 @@ def test_what_is_archived_after_the_timeline_was_read_is_found_in_the_archive(is
         storage.delete(f"/t/.hoodie/{time}.commit")
     if not is_archived:
         with pytest.raises(CorruptFile, match=rf"{TIMES[0]}\.commit of /t is neither on the timeline any more nor archived"):
-            writes_in(storage, "/t", timeline, InstantRange("0", TIMES[-1]))
+            list_writes(storage, "/t", timeline, InstantRange("0", TIMES[-1]))
         return
-    found = writes_in(storage, "/t", timeline, InstantRange("0", TIMES[-1]))
+    found = list_writes(storage, "/t", timeline, InstantRange("0", TIMES[-1]))
     assert [(write.time, write.metadata.stats[0].path) for write in found] == [(t, f"p/f_0-0-0_{t}.parquet") for t in TIMES]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError
-from penstock.timeline.instant import Action, Instant, State, format_time, parse_instant, parse_time, query_time, time_after
+from penstock.timeline.instant import Action, Instant, State, format_time, next_time, parse_instant, parse_query_time, parse_time
 
 TIMES = st.one_of(st.from_regex(r"[0-9]{14}", fullmatch=True), st.from_regex(r"[0-9]{17}", fullmatch=True))
 MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2999, 1, 1)).map(
@@ -80,7 +80,7 @@ def test_a_time_of_14_digits_is_at_the_end_of_its_second() -> None:
 @given(st.one_of(st.none(), MOMENTS), MOMENTS)
 def test_the_next_time_is_greater_than_the_last_and_not_before_now(last: datetime | None, now: datetime) -> None:
     known = None if last is None else format_time(last)
-    taken = time_after(known, format_time(now))
+    taken = next_time(known, format_time(now))
     assert taken >= format_time(now)
     assert known is None or taken > known
     assert len(taken) == 17
@@ -89,15 +89,15 @@ def test_the_next_time_is_greater_than_the_last_and_not_before_now(last: datetim
 def test_a_clock_that_goes_back_an_hour_does_not_take_times_back() -> None:
     before = datetime(2024, 10, 27, 2, 59, 59, 999000)
     after_the_change = before - timedelta(minutes=59)
-    assert time_after(format_time(before), format_time(after_the_change)) == "20241027030000000"
+    assert next_time(format_time(before), format_time(after_the_change)) == "20241027030000000"
 
 
 def test_the_next_time_after_14_digits_is_later_than_all_of_that_second() -> None:
-    assert time_after("20240101000000", "20230101000000000") == "20240101000001000"
+    assert next_time("20240101000000", "20230101000000000") == "20240101000001000"
 
 
 def test_a_clock_that_has_passed_the_last_time_is_taken_as_it_is() -> None:
-    assert time_after("20240101000000000", "20240101000000001") == "20240101000000001"
+    assert next_time("20240101000000000", "20240101000000001") == "20240101000000001"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_clock_that_has_passed_the_last_time_is_taken_as_it_is() -> None:
     ],
 )
 def test_a_query_time_is_taken_in_every_form_of_hudi(text: str, time: str) -> None:
-    assert query_time(text) == time
+    assert parse_query_time(text) == time
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_a_query_time_is_taken_in_every_form_of_hudi(text: str, time: str) -> No
 )
 def test_a_query_time_in_another_form_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(OptionError, match=r"as\.of\.instant.*yyyyMMddHHmmssSSS"):
-        query_time(text)
+        parse_query_time(text)

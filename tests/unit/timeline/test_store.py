@@ -13,7 +13,7 @@ from penstock.errors import AlreadyExists, WriteConflict
 from penstock.storage import LocalStorage, MemoryStorage, Storage
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, read_metadata, request, transition
+from penstock.timeline.store import instant_path, load_timeline, read_metadata, request_instant, transition
 
 EACH = 12
 
@@ -26,7 +26,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Storage, str]
 
 
 def take(storage: Storage, base_path: str, action: Action, count: int = EACH) -> list[str]:
-    return [request(storage, base_path, action, utc=True).time for _ in range(count)]
+    return [request_instant(storage, base_path, action, utc=True).time for _ in range(count)]
 
 
 def take_in_process(base_path: str, action: Action) -> list[str]:
@@ -60,11 +60,11 @@ def test_processes_never_share_an_instant(tmp_path: Path) -> None:
 def test_an_instant_is_later_than_one_from_a_clock_ahead_of_ours(place: tuple[Storage, str]) -> None:
     storage, base = place
     storage.write_new(instant_path(base, Instant("29991231235959999", Action.CLEAN, State.COMPLETED)), b"")
-    assert request(storage, base, Action.COMMIT, utc=True).time == "30000101000000000"
+    assert request_instant(storage, base, Action.COMMIT, utc=True).time == "30000101000000000"
 
 
 def test_an_instant_is_later_than_a_time_that_is_no_longer_on_the_timeline(place: tuple[Storage, str]) -> None:
-    assert request(*place, Action.COMMIT, utc=True, after="29990101000000000").time == "29990101000000001"
+    assert request_instant(*place, Action.COMMIT, utc=True, after="29990101000000000").time == "29990101000000001"
 
 
 def test_a_writer_whose_clock_is_behind_one_that_came_in_between_steps_back(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_writer_whose_clock_is_behind_one_that_came_in_between_steps_back(tmp_
                 LocalStorage().write_new(instant_path(str(tmp_path), late), b"")
             super().write_new(path, data)
 
-    taken = request(Behind(), str(tmp_path), Action.COMMIT, utc=True)
+    taken = request_instant(Behind(), str(tmp_path), Action.COMMIT, utc=True)
     assert taken.time == "29990101000000001"
     assert [i.time for i in load_timeline(LocalStorage(), str(tmp_path)).instants] == [
         "29990101000000000",
@@ -97,7 +97,7 @@ class Repeating(LocalStorage):
 
 
 def test_a_plan_that_the_storage_has_put_there_twice_is_one(tmp_path: Path) -> None:
-    taken = request(Repeating(), str(tmp_path), Action.ROLLBACK, utc=True, content=b"plan", is_plan=True)
+    taken = request_instant(Repeating(), str(tmp_path), Action.ROLLBACK, utc=True, content=b"plan", is_plan=True)
     assert load_timeline(LocalStorage(), str(tmp_path)).instants == (taken,)
 
 
@@ -117,25 +117,25 @@ def test_a_write_never_takes_an_instant_that_may_be_anothers(tmp_path: Path) -> 
                     super().write_new(path, b"replace")
                 super().write_new(path, data)
 
-        ours = request(Late(), path, Action.REPLACE_COMMIT, utc=True, content=content, is_plan=is_plan)
+        ours = request_instant(Late(), path, Action.REPLACE_COMMIT, utc=True, content=content, is_plan=is_plan)
         assert [i.time for i in load_timeline(LocalStorage(), path).instants][1:] == [ours.time], name
 
 
 def test_a_state_is_entered_once(place: tuple[Storage, str]) -> None:
-    instant = request(*place, Action.COMMIT, utc=True)
+    instant = request_instant(*place, Action.COMMIT, utc=True)
     transition(*place, instant, State.INFLIGHT)
     with pytest.raises(AlreadyExists):
         transition(*place, instant, State.INFLIGHT)
     assert transition(*place, instant, State.COMPLETED, b"{}").is_completed
-    assert load_timeline(*place).last_write == instant.at(State.COMPLETED)
+    assert load_timeline(*place).last_write == instant.in_state(State.COMPLETED)
 
 
 def test_an_instant_that_somebody_rolled_back_cannot_go_on(place: tuple[Storage, str]) -> None:
     """Its data files are gone by then; completing it would publish rows that are not there."""
     storage, base = place
-    instant = request(storage, base, Action.COMMIT, utc=True)
+    instant = request_instant(storage, base, Action.COMMIT, utc=True)
     transition(storage, base, instant, State.INFLIGHT)
-    storage.delete(instant_path(base, instant.at(State.INFLIGHT)))
+    storage.delete(instant_path(base, instant.in_state(State.INFLIGHT)))
     storage.delete(instant_path(base, instant))
     with pytest.raises(WriteConflict, match="rolled it back"):
         transition(storage, base, instant, State.COMPLETED, b"{}")
@@ -143,7 +143,7 @@ def test_an_instant_that_somebody_rolled_back_cannot_go_on(place: tuple[Storage,
 
 
 def test_the_content_of_a_commit_is_what_was_published(place: tuple[Storage, str]) -> None:
-    instant = request(*place, Action.COMMIT, utc=True)
+    instant = request_instant(*place, Action.COMMIT, utc=True)
     transition(*place, instant, State.INFLIGHT)
     metadata = CommitMetadata(operation="INSERT", extra={"schema": "s"})
     done = transition(*place, instant, State.COMPLETED, write_commit(metadata))

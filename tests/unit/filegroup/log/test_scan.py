@@ -45,7 +45,7 @@ def read(one: Slice, columns: LogColumns | None = None, times: CommittedTimes = 
 
 
 def at(names: str, as_of: str | None = None) -> CommittedTimes:
-    return committed_times(Timeline.of_names(names.split()), as_of)
+    return committed_times(Timeline.from_names(names.split()), as_of)
 
 
 def compacted(instant: str, of: str, *given: tuple[object, ...]) -> bytes:

@@ -22,8 +22,14 @@ from penstock.services.clustering.triggers import commits_since, is_due
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import schedule
 from penstock.table import reload_timeline
-from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, read_clustering, write_clustering
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.clustering_plan import (
+    ClusteringGroup,
+    ClusteringPlan,
+    ClusteringSlice,
+    read_clustering_plan,
+    write_clustering_plan,
+)
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.table.handmade import COLUMNS
 from tests.unit.services.histories import History, at, base
 
@@ -133,47 +139,47 @@ PLAN = ClusteringPlan(
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
-    content = write_clustering(PLAN, "/t")
-    assert read_clustering(content, "x") == PLAN
+    content = write_clustering_plan(PLAN, "/t")
+    assert read_clustering_plan(content, "x") == PLAN
     (found,) = read_container(content)["clusteringPlan"]["inputGroups"][0]["slices"]
     assert (found["dataFilePath"], found["deltaFilePaths"]) == ("/t/p/f-0_1-1-1_1.parquet", ["/t/p/.f-0_1.log.1_0-0-0"])
     only_logs = ClusteringPlan((ClusteringGroup((ClusteringSlice("", "f-0", None, ("x",)),)),))
-    assert read_clustering(write_clustering(only_logs, "/t"), "x") == only_logs
+    assert read_clustering_plan(write_clustering_plan(only_logs, "/t"), "x") == only_logs
 
 
 def test_hudis_plan_is_read_and_written_back_field_by_field() -> None:
     theirs = read_container(REAL.read_bytes())
-    plan = read_clustering(REAL.read_bytes(), REAL.name)
+    plan = read_clustering_plan(REAL.read_bytes(), REAL.name)
     assert plan is not None
     assert [len(group.slices) for group in plan.groups] == [2, 1, 2]
-    ours = read_container(write_clustering(plan, "file:/tmp/v9-gen/warehouse/v9_txns_cow_simple_meta"))
+    ours = read_container(write_clustering_plan(plan, "file:/tmp/v9-gen/warehouse/v9_txns_cow_simple_meta"))
     del theirs["clusteringPlan"]["missingSchedulePartitions"]  # of a newer release
     assert ours == theirs
 
 
-@pytest.mark.parametrize("content", [b"torn", write_clustering(PLAN, "/t")[:-40], b"Obj\x01"])
+@pytest.mark.parametrize("content", [b"torn", write_clustering_plan(PLAN, "/t")[:-40], b"Obj\x01"])
 def test_a_torn_plan_is_told_with_its_name(content: bytes) -> None:
     with pytest.raises(CorruptFile, match="1.replacecommit.requested cannot be read as the plan"):
-        read_clustering(content, "1.replacecommit.requested")
+        read_clustering_plan(content, "1.replacecommit.requested")
 
 
 def test_a_slice_without_an_id_is_no_plan() -> None:
     record = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [{"fileId": None}]}]}}
     with pytest.raises(CorruptFile, match="has no fileId"):
-        read_clustering(write_container("HoodieRequestedReplaceMetadata", record), "x")
+        read_clustering_plan(write_container("HoodieRequestedReplaceMetadata", record), "x")
 
 
 def test_rows_keep_their_commit_time_where_a_plan_does_not_say() -> None:
     for said, kept in ((None, True), (True, True), (False, False)):
         record = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [], "preserveHoodieMetadata": said}}
-        plan = read_clustering(write_container("HoodieRequestedReplaceMetadata", record), "x")
+        plan = read_clustering_plan(write_container("HoodieRequestedReplaceMetadata", record), "x")
         assert plan is not None
         assert plan.preserves_meta is kept
 
 
 def test_other_replacing_writes_have_no_plan() -> None:
-    assert read_clustering(b"", "x") is None
-    assert read_clustering(write_container("HoodieRequestedReplaceMetadata", {"operationType": None}), "x") is None
+    assert read_clustering_plan(b"", "x") is None
+    assert read_clustering_plan(write_container("HoodieRequestedReplaceMetadata", {"operationType": None}), "x") is None
 
 
 # --- tables ---
@@ -196,7 +202,7 @@ def test_a_plan_takes_the_newest_files_and_not_those_that_others_have_plans_for(
     named = [one.base_file for one in make_plan(made.table()).slices]
     assert named == [base("a", 2), base("b", 1), base("c", 1)]
     waits = CompactionPlan((CompactionOperation("p", "b", at(1), base("b", 1), ()),))
-    made.instant(f"{at(3)}.compaction.requested", write_plan(waits))
+    made.instant(f"{at(3)}.compaction.requested", write_compaction_plan(waits))
     assert planned(make_plan(made.table())) == [["a"], ["c"]]
     assert planned(make_plan(made.table(clustering_plan_strategy_partition_selected="q"))) == [["c"]]
     assert planned(make_plan(made.table(clustering_plan_strategy_small_file_limit=1))) == []
@@ -219,14 +225,14 @@ def test_of_two_services_that_plan_at_once_the_later_one_steps_back() -> None:
         def write_new(self, path: str, data: bytes) -> None:
             if path.endswith(".replacecommit.requested") and not any(".compaction." in name for name in made.instants()):
                 waits = CompactionPlan((CompactionOperation("p", "b", at(1), base("b", 1), ()),))
-                made.instant(f"{at(2)}.compaction.requested", write_plan(waits))
+                made.instant(f"{at(2)}.compaction.requested", write_compaction_plan(waits))
             super().write_new(path, data)
 
     made.storage = Between(made.storage.name)
     table = made.table()
     instant = schedule(table, CLUSTERING, due=True)
     assert instant is not None
-    plan = read_clustering(made.storage.read(f"/t/.hoodie/{instant.file_name}"), "x")
+    plan = read_clustering_plan(made.storage.read(f"/t/.hoodie/{instant.file_name}"), "x")
     assert plan is not None
     assert planned(plan) == [["a"], ["c"]]  # it was made again
     assert len([name for name in made.instants() if "replacecommit" in name]) == 1
@@ -283,7 +289,7 @@ def test_commits_are_counted_from_the_last_clustering_on_whether_it_is_done_or_n
     made = history().commit(2, ["p/a"])
     made.commit(3, ["p/n"], action="replacecommit", replaced={"p": ("a",)})  # another replacing write
     assert commits_since(made.table()) == 3
-    made.instant(f"{at(4)}.replacecommit.requested", write_clustering(PLAN, "/t"))
+    made.instant(f"{at(4)}.replacecommit.requested", write_clustering_plan(PLAN, "/t"))
     made.commit(5, ["p/n"])
     assert commits_since(made.table()) == 1
 

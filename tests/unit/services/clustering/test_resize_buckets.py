@@ -14,7 +14,7 @@ from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index.consistent_hashing import HashRings, Ring, Tag, default_ring
 from penstock.options import read_options
 from penstock.services.clustering.resize_buckets import BucketLimits, changed_rings, is_resize, limits_of, resize_groups
-from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, read_clustering, write_clustering
+from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, read_clustering_plan, write_clustering_plan
 
 RING = default_ring("x", 4)
 LIMITS = BucketLimits(split_bytes=100, join_bytes=10, most=8, least=1)
@@ -101,8 +101,8 @@ def test_a_ring_of_one_part_can_be_split_and_one_of_one_value_cannot() -> None:
 
 def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
     plan = planned(5, 4, 200, 50)
-    content = write_clustering(plan, "/t")
-    found = read_clustering(content, "002")
+    content = write_clustering_plan(plan, "/t")
+    found = read_clustering_plan(content, "002")
     assert found is not None
     assert is_resize(found)
     assert not is_resize(ClusteringPlan((ClusteringGroup(()),)))

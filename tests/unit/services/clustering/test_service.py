@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.catalog.listing import latest_slices, merged_slices
+from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, read_footer
@@ -26,7 +26,7 @@ from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.planned import schedule, schedule_and_run
 from penstock.table import TableState, open_table
-from penstock.timeline.clustering_plan import write_clustering
+from penstock.timeline.clustering_plan import write_clustering_plan
 from penstock.timeline.commit_file import WriteStat
 from tests.kit.plain import orphans, pending, plain_rows
 from tests.table.handmade import HandMade, at
@@ -60,7 +60,7 @@ def run(table: TableState) -> list[PublishedCommit]:
 
 def files(made: HandMade) -> dict[str, list[list[Any]]]:
     """Ids of rows in the files of each partition, in the order they stand."""
-    found = latest_slices(open_table(str(made.path)))
+    found = list_base_slices(open_table(str(made.path)))
     return {
         path: sorted(pq.ParquetFile(s.base_file.path).read(["id"])["id"].to_pylist() for s in its if s.base_file)
         for path, its in found.items()
@@ -79,7 +79,7 @@ def test_file_groups_of_a_partition_become_one_and_rows_are_in_order(made: HandM
 
 def test_rows_keep_what_they_were_and_files_have_what_base_files_have(made: HandMade) -> None:
     run(opened(made, sort_columns="ts"))
-    for its in latest_slices(open_table(str(made.path))).values():
+    for its in list_base_slices(open_table(str(made.path))).values():
         for one in its:
             assert one.base_file is not None
             file = pq.ParquetFile(one.base_file.path)
@@ -97,7 +97,7 @@ def test_rows_keep_what_they_were_and_files_have_what_base_files_have(made: Hand
 def test_rows_are_new_ones_if_the_options_say_so(made: HandMade) -> None:
     table = open_table(str(made.path), read_options({"hoodie.clustering.preserve.commit.metadata": "false"}))
     (done,) = run(table)
-    slices = [s for its in latest_slices(open_table(str(made.path))).values() for s in its]
+    slices = [s for its in list_base_slices(open_table(str(made.path))).values() for s in its]
     rows = [row for s in slices if s.base_file for row in pq.ParquetFile(s.base_file.path).read().to_pylist()]
     assert {row["_hoodie_commit_time"] for row in rows} == {done.instant}
     assert len({row["_hoodie_commit_seqno"] for row in rows}) == 6
@@ -112,7 +112,7 @@ def test_logs_are_merged_first(tmp_path: Path) -> None:
     run(opened(table, sort_columns="ts"))
     assert files(table) == {"berlin": [["d", "c", "a"]]}
     assert plain_rows(table.path) == sorted([newer, *SECOND], key=repr)
-    (slices,) = merged_slices(open_table(str(table.path))).values()
+    (slices,) = list_merged_slices(open_table(str(table.path))).values()
     assert [one.log_files for one in slices] == [()]
     rows = pq.ParquetFile(slices[0].base_file.path).read().to_pylist()  # type: ignore[union-attr]
     assert [row["_hoodie_commit_time"] for row in rows] == [at(1), at(1), at(2)]
@@ -160,7 +160,7 @@ def test_a_large_group_is_rewritten_in_several_tasks(tmp_path: Path, layout: str
     assert len(done.metadata.stats) >= outputs
     assert plain_rows(table.path) == sorted(many, key=repr)
     assert not any(".temp" in name for name in orphans(table.path))
-    slices = latest_slices(open_table(str(table.path)))["p"]
+    slices = list_base_slices(open_table(str(table.path)))["p"]
     in_files = [pq.ParquetFile(s.base_file.path).read(["ts"])["ts"].to_pylist() for s in slices if s.base_file]
     if layout == "linear":
         assert all(one == sorted(one) for one in in_files)
@@ -173,7 +173,7 @@ def test_a_file_that_is_rewritten_by_itself_goes_on_with_its_key_filter(made: Ha
     with patch.object(KeyFooter, "add", side_effect=AssertionError("a filter is made anew")):
         (done,) = run(opened(made, sort_columns="fare"))
     assert sorted(stat.num_writes for stat in done.metadata.stats) == [2, 4]
-    for its in latest_slices(open_table(str(made.path))).values():
+    for its in list_base_slices(open_table(str(made.path))).values():
         for one in its:
             assert one.base_file is not None
             footer = read_footer(pq.ParquetFile(one.base_file.path))
@@ -185,7 +185,7 @@ def test_a_file_that_is_rewritten_by_itself_goes_on_with_its_key_filter(made: Ha
 def test_an_index_in_memory_knows_the_new_file_groups(made: HandMade) -> None:
     table = open_table(str(made.path), read_options({"hoodie.index.type": "INMEMORY"}))
     run(table)
-    check_remembered(table.base_path, latest_slices(open_table(str(made.path))))
+    check_remembered(table.base_path, list_base_slices(open_table(str(made.path))))
 
 
 # --- plans that wait ---
@@ -302,7 +302,7 @@ def test_a_torn_plan_is_an_error_for_every_caller_until_it_is_unscheduled(made: 
 def test_a_plan_that_only_hudi_can_run_is_refused_and_stays_on_the_timeline(made: HandMade) -> None:
     java = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
     plan = replace(make_plan(opened(made)), runner=java)
-    (made.path / ".hoodie" / f"{at(9)}.replacecommit.requested").write_bytes(write_clustering(plan, str(made.path)))
+    (made.path / ".hoodie" / f"{at(9)}.replacecommit.requested").write_bytes(write_clustering_plan(plan, str(made.path)))
     with pytest.raises(Unsupported, match=f"is to be run by {java}, which Penstock does not know; run it with Hudi"):
         run(opened(made))
     assert pending(made.path) == [f"{at(9)}.replacecommit.requested"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.catalog.pending import pending_plans
+from penstock.catalog.pending import list_compaction_plans
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE
 from penstock.options import read_options
@@ -19,7 +19,7 @@ from penstock.services.planned import schedule
 from penstock.storage import MemoryStorage
 from penstock.table import TableConfig, TableState
 from penstock.timeline.commit_file import CommitMetadata, write_commit
-from penstock.timeline.compaction_plan import CompactionPlan, read_plan, write_plan
+from penstock.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from penstock.timeline.savepoint_file import Savepoint, write_savepoint
 from penstock.timeline.store import load_timeline
 
@@ -106,7 +106,7 @@ def test_a_plan_is_stored_as_requested_and_its_groups_are_not_planned_again() ->
     instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
     assert plans(state) == [f"{instant.time}.compaction.requested"]
-    stored = read_plan(state.storage.read(f"/t/.hoodie/{plans(state)[0]}"), "")
+    stored = read_compaction_plan(state.storage.read(f"/t/.hoodie/{plans(state)[0]}"), "")
     assert [one.log_files for one in stored.operations] == [(".f-0_1.log.1_0-0-0", ".f-0_1.log.2_0-0-0")]
     state.storage.write_new(f"/t/p/.f-0_{instant.time}.log.1_0-0-0", b"")
     assert schedule(state, COMPACTION, due=True) is None
@@ -148,7 +148,7 @@ def test_a_plan_that_missed_a_commit_is_made_again() -> None:
     HOOKS["plan"] = somebody_commits
     assert schedule(state, COMPACTION, due=True) is not None
     (name,) = plans(state)
-    assert len(read_plan(state.storage.read(f"/t/.hoodie/{name}"), "").operations[0].log_files) == 3
+    assert len(read_compaction_plan(state.storage.read(f"/t/.hoodie/{name}"), "").operations[0].log_files) == 3
 
 
 def test_a_copy_on_write_table_has_nothing_to_compact() -> None:
@@ -193,7 +193,7 @@ def test_a_torn_plan_stops_compactions_until_it_is_unscheduled(content: bytes) -
 
 def test_a_plan_of_a_log_compaction_can_be_unscheduled_torn_or_not() -> None:
     state = table()
-    for content in (write_plan(CompactionPlan()), b"torn"):
+    for content in (write_compaction_plan(CompactionPlan()), b"torn"):
         state.storage.write_new("/t/.hoodie/3.logcompaction.requested", content)
         unschedule(state, "3")
         assert [f.name for f in state.storage.list("/t/.hoodie") if "compaction" in f.name] == []
@@ -217,7 +217,7 @@ def test_unscheduling_that_was_interrupted_is_finished_before_the_next_plan(at: 
     del HOOKS["move"]
     instant = schedule(state, COMPACTION, due=True)
     assert instant is not None
-    ((_, plan),) = pending_plans(replace(state, timeline=load_timeline(state.storage, "/t")))
+    ((_, plan),) = list_compaction_plans(replace(state, timeline=load_timeline(state.storage, "/t")))
     assert instant.time >= time  # in memory all this may take less than a millisecond
     assert [state.storage.read(f"/t/p/{name}") for name in plan.operations[0].log_files[2:]] == [b"1_0-0-0", b"2_0-0-0"]
 

@@ -19,7 +19,7 @@ SOON, LATE = "20260101000110000", "20260101010000000"
 
 def due(timeline: str, now: str, trigger: str, commits: int = 2, seconds: int = 3600) -> bool:
     options = read_options({TRIGGER: trigger, COMMITS: commits, SECONDS: seconds})
-    return is_due(Timeline.of_names(timeline.split()), options, now)
+    return is_due(Timeline.from_names(timeline.split()), options, now)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_after_the_last_request_only_later_delta_commits_count_while_a_plan_wait
 
 
 def test_delta_commits_that_are_not_finished_count_and_replacing_ones_do_not() -> None:
-    timeline = Timeline.of_names(["1.deltacommit", "2.deltacommit.inflight", "3.deltacommit.requested", "4.replacecommit"])
+    timeline = Timeline.from_names(["1.deltacommit", "2.deltacommit.inflight", "3.deltacommit.requested", "4.replacecommit"])
     since = since_last(timeline, "5")
     assert since is not None
     assert since.commits == 3

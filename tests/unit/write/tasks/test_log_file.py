@@ -30,7 +30,7 @@ from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
 from penstock.table import open_table
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_plan
+from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from penstock.write.file_sizing import Sizing
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
 from penstock.write.locate.file_slices import list_appendable_slices
@@ -426,7 +426,7 @@ def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_beg
         (group,) = list_appendable_slices(open_table(str(made.path)), [path], instant=at(9))[path]
         operation = CompactionOperation(path, group.file_id, at(1), None, ())
         file = made.path / ".hoodie" / f"{at(number)}.compaction.requested"
-        file.write_bytes(write_plan(CompactionPlan((operation,))))
+        file.write_bytes(write_compaction_plan(CompactionPlan((operation,))))
     table = open_table(str(made.path))
     found = list_appendable_slices(table, None, instant=at(4))
     assert {path: [s.base_instant for s in its] for path, its in found.items()} == {"x": [at(3)], "y": [at(1)], "z": []}
