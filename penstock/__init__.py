@@ -1,16 +1,16 @@
-"""Apache Hudi tables, written and read in Python on Spark, with no Hudi jar.
+"""Reads and writes Apache Hudi tables in Python on Spark, without a Hudi jar.
 
-Spark's own way, after `penstock.enable(spark)`:
+With Spark's own API, after `penstock.enable(spark)`:
 
 >>> spark = penstock.enable(spark)
 >>> hoodie = {"hoodie.table.name": "trips", "hoodie.datasource.write.recordkey.field": "id"}
 >>> trips.write.format("hudi").options(**hoodie).mode("append").save(path)
 >>> spark.read.format("hudi").load(path).count()
 3
->>> penstock.explain_write(trips, path, hoodie).rows_incoming  # what a write would do, before it does it
+>>> penstock.explain_write(trips, path, hoodie).rows_incoming  # what a write would do; nothing is written
 3
 
-and a typed one, for people who would rather not write option strings:
+With a typed API, without option strings:
 
 >>> table = penstock.Table.open(path)
 >>> table.upsert(trips).rows_updated
@@ -45,6 +45,7 @@ __all__ = [
     "session",
 ]
 
+#: The module of each public name. Modules are imported on first use: Spark workers import `penstock`, but only need kernels.
 _LAZY = {
     "Commit": "penstock.api",
     "Table": "penstock.api",
@@ -60,24 +61,25 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Doors are loaded when they are used: a worker imports kernels only."""
+    """Import a public name on first use."""
     if name == "__version__":
         return globals().setdefault(name, _installed_version())
     if name not in _LAZY:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
 
-    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
-    return found
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value  # the next access does not come here, and gets the function `bundle`, not the module of that name
+    return value
 
 
 def _installed_version() -> str:
-    """The package's version; looking it up is slow enough to leave it to those who ask."""
+    """Return the version of the package. Reading the metadata is slow, so it is done on first use."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("penstock")
-    except PackageNotFoundError:  # a plain folder on Python's path
+    except PackageNotFoundError:  # not installed: a folder or zip on Python's path
         return "0"
 
 

@@ -1,6 +1,7 @@
-"""The one place that asks for the time, for random numbers and for ids.
+"""The only module that reads the time and makes random ids.
 
-Everything else takes them as values, so that kernels are repeatable and tests can fix them.
+All other modules call these functions or receive the values as arguments, so that kernels are repeatable and tests can replace
+time and ids in one place.
 """
 
 from __future__ import annotations
@@ -11,30 +12,30 @@ from datetime import datetime, timezone
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_s() -> float:
-    """Seconds of a clock that only goes forward, for measuring durations."""
+    """Return the seconds of a clock that never goes back, for measuring durations."""
     return time.perf_counter()
 
 
 def local_now() -> datetime:
-    """The wall clock in the machine's own zone."""
+    """Return the current time in the machine's own time zone."""
     return datetime.now().astimezone()
 
 
 def utc_now() -> datetime:
-    """The wall clock in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(timezone.utc)
 
 
 def sleep_s(seconds: float) -> None:
-    """Wait."""
+    """Wait for a number of seconds."""
     time.sleep(seconds)
 
 
 def new_uuid() -> str:
-    """A fresh random id, as the first part of a new file group's id."""
+    """Return a new random id: the first part of a new file group's id, or a part of a temporary name."""
     return str(uuid.uuid4())

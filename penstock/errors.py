@@ -1,79 +1,101 @@
-"""Every error Penstock raises.
+"""Every error that Penstock raises.
 
-A class exists where a caller would act differently::
+There is a class for each way in which a caller can react::
 
     PenstockError
     ├── OptionError          fix the call: an option has a wrong, missing or conflicting value
-    │   ├── Unsupported      the option or table is known, but Penstock does not do this (yet)
-    │   └── ChangesLost      what changed since then cannot be told any more: take a snapshot, or let the query scan the table
-    ├── SchemaError          fix the data: a column is missing, has a wrong type, or is used twice
-    │   └── RecordKeyError   a row has no record key
-    ├── PayloadError         fix the merge function: it raised, never returned, or gave back what cannot be stored
-    ├── TableNotFound        the path holds no Hudi table
-    ├── TableExists          the path holds one already, and the save mode says that is an error
-    ├── WriteConflict        another commit changed the same file groups: run the whole write, or the query, again
-    ├── CommitUnknown        the commit may or may not have happened: look before deleting anything
-    ├── CorruptFile          a file of the table cannot be read: stop
-    └── StorageError         the world failed: disk full, network, permissions
-        └── AlreadyExists    a file that must be new is there already
+    │   ├── Unsupported      leave the option out, or use Hudi: Penstock does not support it (yet)
+    │   └── ChangesLost      start again from a snapshot, or let the query scan the table: changes cannot be found any more
+    ├── SchemaError          fix the data: a column is missing, has a wrong type, or occurs twice
+    │   └── RecordKeyError   fix the data: a row has no record key or partition path
+    ├── PayloadError         fix the merge function: it raised, did not return, or returned a value that cannot be stored
+    ├── TableNotFound        fix the path, or create the table
+    ├── TableExists          choose another path or save mode
+    ├── WriteConflict        run the whole write, or the query, again: a concurrent commit changed the same file groups
+    ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
+    ├── CorruptFile          stop: a file of the table is damaged
+    └── StorageError         repair the storage, then try again: disk full, network, permissions
+        └── AlreadyExists    another process created a file that had to be new
 
-Messages name the option or column, the value and the fix.
+Messages name the option or column, its value and the fix.
 """
 
 from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """Base of all errors that Penstock raises on purpose."""
+    """Base class of all errors that Penstock raises on purpose. Catch it to catch all of them."""
 
 
 class OptionError(PenstockError, ValueError):
-    """An option has a wrong, missing or conflicting value. Fix the call."""
+    """Raised if an option or argument has a wrong, missing or conflicting value. Fix the call."""
 
 
 class Unsupported(OptionError):
-    """Known to Hudi, but not done by Penstock. Nothing was written."""
+    """Raised if an option, a table or a file uses a feature of Hudi that Penstock does not have. Nothing was written.
+
+    Leave the option out, or use Hudi for this table.
+    """
 
 
 class ChangesLost(OptionError):
-    """An incremental query reaches back to files that were cleaned. Begin anew with a snapshot, or let it scan the table."""
+    """Raised by an incremental query if changes in its range cannot be found any more.
+
+    Files of the range were cleaned, or neither the timeline nor its archive knows the commit of a file. Start again from a
+    snapshot, query a later range, or let the query scan the whole table.
+    """
 
 
 class SchemaError(PenstockError, ValueError):
-    """The data does not fit the table: a column is missing, doubled, or of a wrong type."""
+    """Raised if the data does not fit the table: a column is missing, occurs twice, or has a type that cannot be cast.
+
+    Fix the data, or allow the change of schema with an option that the message names.
+    """
 
 
 class RecordKeyError(SchemaError):
-    """A row has no usable record key or partition path."""
+    """Raised if a row has no usable record key or partition path. Fix the data."""
 
 
 class PayloadError(PenstockError):
-    """A payload or merger of the user's own failed. The message names it, a key and what it raised; nothing was written."""
+    """Raised if a payload or merger of the user fails. Nothing was written.
+
+    The message names the function, a record key and the function's own error. Fix the function.
+    """
 
 
 class TableNotFound(PenstockError, FileNotFoundError):
-    """The path holds no Hudi table."""
+    """Raised if there is no Hudi table at a path. Fix the path, or create the table."""
 
 
 class TableExists(PenstockError, FileExistsError):
-    """The path holds a Hudi table already, and the save mode makes that an error."""
+    """Raised if a table is to be created at a path that has one, or a table of another name is to be written.
+
+    Choose another path, save mode or name.
+    """
 
 
 class WriteConflict(PenstockError):
-    """Another commit changed the same file groups. Run the whole write again; or the query, if one was planned meanwhile."""
+    """Raised if a concurrent commit changed the same file groups, or removed files that a query was planned with.
+
+    Run the whole write, or the query, again.
+    """
 
 
 class CommitUnknown(PenstockError):
-    """The outcome of the commit is not known. Look at the timeline before deleting anything."""
+    """Raised if the storage failed while a commit was published, so that the commit may have completed or not.
+
+    Look at the timeline before deleting anything or writing again.
+    """
 
 
 class CorruptFile(PenstockError):
-    """A file of the table cannot be read as what it should be."""
+    """Raised if a file of the table is not what its name says. Stop, and restore the file or the table."""
 
 
 class StorageError(PenstockError, OSError):
-    """The storage failed: disk full, network, permissions."""
+    """Raised if the storage fails: disk full, network, permissions. Repair the storage, then try again."""
 
 
 class AlreadyExists(StorageError, FileExistsError):
-    """A file that had to be new is there already; somebody else created it first."""
+    """Raised by a storage if a file that must be new exists: another process created the file first."""

@@ -1,6 +1,7 @@
-"""What a long operation is doing, for people; and how long each stage took, for the commit.
+"""The stages of a long operation: shown to the user while they run, and timed for the commit.
 
-Silent unless somebody looks: a terminal or a notebook, or `penstock.progress=on`. Nothing here knows Spark.
+Nothing is shown unless the program runs in a terminal or a notebook, or `penstock.progress=on` is set. Spark is not known at this
+level.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 from penstock import clock
 
-_LOOK_EVERY_S = 0.5
+_REFRESH_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
 class StageTime:
-    """A finished stage."""
+    """The duration and size of a finished stage."""
 
     name: str
     seconds: float
@@ -31,30 +32,43 @@ class StageTime:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """The tasks of a stage: how many there are, and how many of them have begun, which is asked now and then."""
+    """The tasks of a stage. `begun` returns how many have begun, and is called now and then while the stage runs."""
 
     total: int
     begun: Callable[[], int]
 
 
+@dataclass
+class StageNotes:
+    """The rows and bytes that a running stage has processed. The stage sets them."""
+
+    rows: int = 0
+    size_bytes: int = 0
+
+
 class Stages:
-    """The stages of one operation, shown as they run and kept for the commit.
+    """The stages of one operation.
 
     Args:
-        around: what else is to be open while a stage runs, given what it is doing.
+        title: the operation and the table, such as "upsert trips".
+        mode: the value of `penstock.progress`: "on", "off", or "auto" for a terminal or a notebook.
+        around: a context manager that is entered for each stage, called with the title and activity of the stage.
     """
 
     def __init__(
         self, title: str, mode: str = "auto", around: Callable[[str], AbstractContextManager[None]] | None = None
     ) -> None:
-        self.title, self.done = title, list[StageTime]()
-        self._display = _Display(title) if mode == "on" or (mode == "auto" and _somebody_looks()) else None
-        self._around = around or (lambda _: nullcontext())
+        self.title = title
+        self.done: list[StageTime] = []
+        is_shown = mode == "on" or (mode == "auto" and _is_interactive())
+        self._display = _Display(title) if is_shown else None
+        self._around = around or _no_context
 
     @contextmanager
     def run(self, name: str, doing: str, tasks: TaskProgress | None = None) -> Iterator[StageNotes]:
-        """One stage; the block may note how many rows and bytes it was about."""
-        notes, started = StageNotes(), clock.monotonic_s()
+        """Run the block as one stage, which may note its rows and bytes. A stage that fails is recorded, too."""
+        notes = StageNotes()
+        started = clock.monotonic_s()
         if self._display:
             self._display.begin(doing, tasks)
         try:
@@ -67,20 +81,19 @@ class Stages:
                 self._display.end(doing, seconds, notes)
 
     def to_text(self) -> str:
-        """Seconds, rows and bytes of every stage, as a commit keeps them."""
-        return json.dumps({s.name: {"seconds": s.seconds, "rows": s.rows, "bytes": s.size_bytes} for s in self.done})
+        """Return the seconds, rows and bytes of each stage as JSON, which a commit stores in its extra metadata."""
+        stages = {}
+        for stage in self.done:
+            stages[stage.name] = {"seconds": stage.seconds, "rows": stage.rows, "bytes": stage.size_bytes}
+        return json.dumps(stages)
 
 
-@dataclass
-class StageNotes:
-    """How much a stage was about."""
-
-    rows: int = 0
-    size_bytes: int = 0
+def _no_context(activity: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class _Display:
-    """One line a stage: a spinner while it runs, with the tasks that have begun; its time when it is done."""
+    """Shows one line per stage: a spinner with the number of begun tasks while the stage runs, then its duration."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console
@@ -92,6 +105,7 @@ class _Display:
         self._watcher: threading.Thread | None = None
 
     def begin(self, doing: str, tasks: TaskProgress | None) -> None:
+        """Start the spinner, and a thread that updates the number of tasks."""
         line = f"[bold]{self._title}[/bold]  {doing}"
         self._status = self._console.status(line)
         self._status.start()
@@ -101,26 +115,27 @@ class _Display:
             self._watcher.start()
 
     def _watch(self, line: str, tasks: TaskProgress) -> None:
-        while not self._over.wait(_LOOK_EVERY_S):
-            with suppress(Exception):  # a look that fails must not disturb the work
+        while not self._over.wait(_REFRESH_EVERY_S):
+            with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
                 self._status.update(f"{line}  {min(tasks.begun(), tasks.total)} of {tasks.total}")
 
     def end(self, doing: str, seconds: float, notes: StageNotes) -> None:
+        """Stop the spinner and print the stage with its duration."""
         self._over.set()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
         self._status.stop()
-        what = f"  {notes.rows:,} rows" if notes.rows else ""
-        self._console.print(f"[dim]{self._title}[/dim]  {doing}  [green]{seconds:.2f} s[/green]{what}", highlight=False)
+        rows = f"  {notes.rows:,} rows" if notes.rows else ""
+        self._console.print(f"[dim]{self._title}[/dim]  {doing}  [green]{seconds:.2f} s[/green]{rows}", highlight=False)
 
 
-def _somebody_looks() -> bool:
+def _is_interactive() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def format_bytes(count: float) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes with a unit, such as "1.5 kB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(count) < 1000 or unit == "TB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -129,13 +144,13 @@ def format_bytes(count: float) -> str:
 
 
 def format_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
-    """A table as text, as it would look in a terminal."""
+    """Return a table as text, as a terminal of this width shows it."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", header_style="bold")
-    for i, name in enumerate(headers):
-        table.add_column(name, justify="left" if i == 0 else "right")
+    for number, name in enumerate(headers):
+        table.add_column(name, justify="left" if number == 0 else "right")
     for row in rows:
         table.add_row(*row)
     console = Console(width=width, record=True, file=StringIO())

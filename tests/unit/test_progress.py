@@ -1,4 +1,4 @@
-"""Stage times and the tables people read."""
+"""Stages of an operation: what is shown, and what a commit stores; and tables as text."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from penstock.progress import Stages, TaskProgress, format_bytes, format_table
 def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
     stages = Stages("upsert trips", "off")
     with stages.run("stage", "reading") as notes:
-        notes.rows, notes.size_bytes = 3, 120
+        notes.rows = 3
+        notes.size_bytes = 120
     with stages.run("store", "writing"):
         pass
-    kept = json.loads(stages.to_text())
-    assert list(kept) == ["stage", "store"]
-    assert kept["stage"]["rows"] == 3
-    assert kept["stage"]["bytes"] == 120
-    assert kept["stage"]["seconds"] >= 0
+    stored = json.loads(stages.to_text())
+    assert list(stored) == ["stage", "store"]
+    assert stored["stage"]["rows"] == 3
+    assert stored["stage"]["bytes"] == 120
+    assert stored["stage"]["seconds"] >= 0
 
 
-def test_a_stage_that_fails_is_kept_too() -> None:
+def test_a_stage_that_fails_is_recorded_too() -> None:
     stages = Stages("upsert trips", "off")
     with pytest.raises(ValueError, match="boom"), stages.run("store", "writing"):
         raise ValueError("boom")
-    assert [s.name for s in stages.done] == ["store"]
+    assert [stage.name for stage in stages.done] == ["store"]
 
 
-def test_nothing_is_shown_when_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_shown_outside_of_terminals_and_notebooks(capfd: pytest.CaptureFixture[str]) -> None:
     with Stages("upsert trips", "auto").run("stage", "reading the rows"):
         pass
     assert capfd.readouterr().err == ""
 
 
-def test_progress_can_be_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_if_the_option_is_on(capfd: pytest.CaptureFixture[str]) -> None:
     with Stages("upsert trips", "on").run("stage", "reading the rows") as notes:
         notes.rows = 1200
     shown = capfd.readouterr().err
@@ -48,35 +49,36 @@ def test_progress_can_be_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tasks_that_have_begun_are_counted_while_a_stage_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LOOK_EVERY_S", 0.01)
-    looked, shown = threading.Event(), list[str]()
+    monkeypatch.setattr(progress, "_REFRESH_EVERY_S", 0.01)
+    counted_twice = threading.Event()
+    shown: list[str] = []
 
     def begun() -> int:
         if len(shown) >= 2:
-            looked.set()
+            counted_twice.set()
         return 3 + len(shown)
 
     stages = Stages("upsert trips", "on")
     assert stages._display is not None
     monkeypatch.setattr("rich.status.Status.update", lambda self, text: shown.append(text))
     with stages.run("store", "merging", TaskProgress(4, begun)):
-        assert looked.wait(10)
+        assert counted_twice.wait(10)
     assert [text[-6:] for text in shown[:2]] == ["3 of 4", "4 of 4"]
 
 
-def test_a_look_that_fails_does_not_disturb_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LOOK_EVERY_S", 0.01)
-    looked = threading.Event()
+def test_a_failure_to_count_tasks_does_not_disturb_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH_EVERY_S", 0.01)
+    called = threading.Event()
 
     def begun() -> int:
-        looked.set()
+        called.set()
         raise OSError("gone")
 
     with Stages("upsert trips", "on").run("store", "merging", TaskProgress(4, begun)):
-        assert looked.wait(10)
+        assert called.wait(10)
 
 
-def test_what_is_asked_for_is_open_around_a_stage() -> None:
+def test_the_context_manager_is_entered_around_a_stage() -> None:
     seen = []
 
     @contextmanager
@@ -93,7 +95,7 @@ def test_what_is_asked_for_is_open_around_a_stage() -> None:
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (72_000_000, "72.0 MB"), (5e15, "5000 TB")]
 )
-def test_bytes_are_shown_as_people_read_them(count: float, text: str) -> None:
+def test_bytes_are_shown_with_a_unit(count: float, text: str) -> None:
     assert format_bytes(count) == text
 
 
