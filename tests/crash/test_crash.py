@@ -176,7 +176,7 @@ def test_a_commit_under_our_instant_by_somebody_else_is_not_taken_for_ours(upser
             Path(path).write_bytes(b"{}")
         write_new(storage, path, data)
 
-    with patch.object(FaultyStorage, "write_new", other_first), pytest.raises(WriteConflict, match="somebody else"):
+    with patch.object(FaultyStorage, "write_new", other_first), pytest.raises(WriteConflict, match="another process"):
         upserting.run(table, plan)
 
 
