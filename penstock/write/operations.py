@@ -145,7 +145,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
     if rules.merger.folds and write.settings.picks_newest and not rules.adds:
         staged = fold_staged_rows(write, staged, rules.merger)
     with write.stages.run("tag", "locating keys"):
-        task_plan = plan_upsert(write, rules, staged.pieces, write.settings.operation, runner)
+        task_plan = plan_upsert(write, rules, staged.pieces, runner)
         rules.index.before_tasks(write.table, staged.partition_paths)
         resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
     change.start(task_plan.profile)

@@ -9,11 +9,17 @@ from functools import partial
 from penstock import options as o
 from penstock.commit.change import Change
 from penstock.hooks import PublishedCommit
+from penstock.index.index import WrittenFiles
 from penstock.index.previous_index import INDEX_FIGURES
 from penstock.options import Options
+from penstock.spread.driver import fits_on_driver
+from penstock.spread.runner import Runner
+from penstock.spread.session import count_cores
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.write.context import WriteContext
-from penstock.write.index_files import written_files
+
+#: Tasks that the driver runs at a time.
+_DRIVER_TASKS = 4
 
 
 def publish(
@@ -37,9 +43,9 @@ def publish(
         return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored))
     if write.index.keeps_entries:
         with write.stages.run("index", "putting entries of new keys into the index") as notes:
-            files_with_inserts = written_files(write, change.time, stats, rows=sum(stat.num_inserts for stat in stats))
+            files_with_inserts = _written_files(write, change.time, stats, rows=sum(stat.num_inserts for stat in stats))
             notes.rows = write.index.before_publish(files_with_inserts)
-    files_with_deletes = written_files(write, change.time, stats, rows=sum(stat.num_deletes for stat in stats))
+    files_with_deletes = _written_files(write, change.time, stats, rows=sum(stat.num_deletes for stat in stats))
     extra = {
         **extra_metadata(write.options),
         "penstock.stages": write.stages.to_text(),
@@ -53,6 +59,23 @@ def publish(
         replaced=replaced,
         spark=write.spark,
         published=partial(write.index.after_publish, files_with_deletes),
+    )
+
+
+def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
+    """Return the files of a write for its index.
+
+    Args:
+        rows: how many rows the index handles. The driver handles a small number without a Spark job.
+    """
+    on_driver = fits_on_driver(write.options, rows=rows)
+    tasks_at_once = _DRIVER_TASKS if on_driver else count_cores(write.spark.conf) or len(stats)
+    return WrittenFiles(
+        table=write.table,
+        instant=instant,
+        stats=stats,
+        runner=Runner(write.spark, on_driver=on_driver),
+        tasks_at_once=tasks_at_once,
     )
 
 

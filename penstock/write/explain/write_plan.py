@@ -112,7 +112,7 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
     # All keys are located first: the counts of a task that locates its own keys would not be known without running it.
-    task_plan = plan_upsert(write, rules, pieces, write.settings.operation, make_runner(write, pieces), locates_all=True)
+    task_plan = plan_upsert(write, rules, pieces, make_runner(write, pieces), locates_all=True)
     changed_rows = {
         (stat.partition_path, stat.file_id): stat.num_update_writes for stat in task_plan.profile.stats if stat.file_id
     }

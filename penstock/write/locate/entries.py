@@ -1,4 +1,4 @@
-"""Stage 4 for an index that keeps entries of its own: it is asked for every key, and no base file is opened.
+"""Stage 5 for an index that keeps entries of its own: it is asked for every key, and no base file is opened.
 
 Tasks ask for a part of the keys each, side by side, and write down what they heard: for every row that counts, the file group
 it is said to be in. What was heard is then sorted by file group, into the same form that tagging by base files gives, but for

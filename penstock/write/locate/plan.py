@@ -1,4 +1,4 @@
-"""Stage 4: which tasks a write has, by where its keys are. The index of the write decides how the keys are located.
+"""Stage 5 of a write: which tasks a write has, by where its keys are. The index of the write decides how the keys are located.
 
 `Planner` is the locator of `index/index.py`: it offers the ways to locate keys (read base files, hash keys into buckets, ask for
 entries), and `Index.locate` calls one of them. With `penstock.index=auto` the index itself is chosen first (`choose_index.py`).
@@ -14,7 +14,6 @@ from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.index.buckets import Buckets
 from penstock.index.entry_store import EntryStore
-from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
 from penstock.write.context import WriteContext
 from penstock.write.file_sizing import read_sizing
@@ -34,7 +33,6 @@ def plan_upsert(
     write: WriteContext,
     rules: UpsertRules,
     pieces: Sequence[Piece],
-    operation: Operation,
     runner: Runner,
     *,
     locates_all: bool = False,
@@ -44,7 +42,7 @@ def plan_upsert(
     Args:
         locates_all: whether every file group gets a task of its own and no row moves, as a report about a write needs it.
     """
-    planner = Planner(write, rules, pieces, operation, runner, locates_all)
+    planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
         return rules.index.locate(planner)
     reason = rules.index.reason_to_keep
@@ -78,7 +76,6 @@ class Planner:
     write: WriteContext
     rules: UpsertRules
     pieces: Sequence[Piece]
-    operation: Operation
     runner: Runner
     locates_all: bool
 
@@ -91,14 +88,16 @@ class Planner:
         pieces = self.pieces
         if not self.locates_all:
             pieces = relocate_rows(self.rules, pieces, slices, self.write.partition_columns, self.runner)
-        return plan_file_group_tasks(self.rules, pieces, slices, self.operation, self.runner, locates_all=self.locates_all)
+        return plan_file_group_tasks(
+            self.rules, pieces, slices, self.write.settings.operation, self.runner, locates_all=self.locates_all
+        )
 
     def hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
         """Plan one task for each bucket that rows belong to."""
         # A table of Hudi need not say how many buckets it has. Then tasks compare some keys with the number that was set.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw
         slices = self.list_slices()
-        return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.operation, checks_keys=checks_keys)
+        return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.write.settings.operation, checks_keys=checks_keys)
 
     def ask_entries(self, store: EntryStore) -> TaskPlan:
         """Ask for the entry of each key. Only partitions of incoming rows, and partitions that entries name, are listed."""
@@ -121,7 +120,7 @@ class Planner:
                 pieces = relocated
                 asked = ask(relocated, time=1)
         return plan_file_group_tasks(
-            rules, pieces, slices, self.operation, self.runner, locates_all=self.locates_all, answers=asked
+            rules, pieces, slices, self.write.settings.operation, self.runner, locates_all=self.locates_all, answers=asked
         )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
