@@ -147,7 +147,7 @@ class Engine:
     path: str | None = "city"
     groups: dict[tuple[str, str], BaseFile] = field(default_factory=dict)
     instant: int = 0
-    work: TaskPlan | None = None
+    task_plan: TaskPlan | None = None
     stats: list[WriteStat] = field(default_factory=list)
     #: The kernels that the last write ran, in order.
     jobs: list[str] = field(default_factory=list)
@@ -169,8 +169,8 @@ class Engine:
         loading = task_rows_settings(staging, self.ordering, self.memory, str(self.folder / "spill"))
         all_rules = replace(UpsertRules(settings, loading, self.merger, self.sizing, self.index), **rules)
         self.jobs = []
-        self.work = plan_file_group_tasks(all_rules, pieces, self.slices(), operation, self.runner)
-        self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
+        self.task_plan = plan_file_group_tasks(all_rules, pieces, self.slices(), operation, self.runner)
+        self.stats = self.runner.collect(run_task, self.task_plan.tasks, WriteStat)
         for stat in self.stats:
             self.groups[stat.partition_path or "", stat.file_id] = base_of(settings, stat)
         return self.stats

@@ -1,4 +1,4 @@
-"""New rows to file groups: small files first, then new groups; sizes as earlier commits had them."""
+"""New rows are assigned to file groups: to small files first, then to new groups."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.timeline.commit_file import CommitMetadata, WriteStat
-from penstock.timeline.instant import Action
-from penstock.write.file_sizing import Sizing, estimate_record_bytes
+from penstock.write.file_sizing import Sizing
 from penstock.write.locate.assign import assign_pieces
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import InsertBucket
@@ -54,15 +52,6 @@ def test_small_files_are_filled_before_new_groups_are_opened(
     assert targets(assign_pieces([piece(rows)], {"p": slices(*sizes)}, SIZING)) == expected
 
 
-def test_a_limit_of_nothing_makes_no_file_small() -> None:
-    assert replace(SIZING, small_file_limit=0).find_small_slices(slices(0, 1)) == []
-    assert SIZING.find_small_slices(slices(0, 999, 1_000)) == slices(0, 999)
-
-
-def test_a_slice_without_a_base_file_is_not_small() -> None:
-    assert SIZING.find_small_slices([FileSlice("p", "f", "001")]) == []
-
-
 def logged(file_id: str, base: int | None, *logs: int, base_instant: str = "001") -> FileSlice:
     """A slice of a merge-on-read table: sizes of its base file, if it has one, and of its log files."""
     base_file = None if base is None else BaseFile(f"/t/p/{file_id}", file_id, "001", base)
@@ -70,8 +59,8 @@ def logged(file_id: str, base: int | None, *logs: int, base_instant: str = "001"
     return FileSlice("p", file_id, base_instant, base_file, files)
 
 
-def test_where_new_rows_go_to_logs_every_slice_that_has_room_takes_some() -> None:
-    """A log counts 35 hundredths of its bytes; the limit for small files only says whether files are filled at all."""
+def test_if_new_rows_go_to_logs_every_slice_with_room_takes_some() -> None:
+    """A byte of a log counts as 0.35 bytes. The limit for small files only says whether files are filled at all."""
     to_logs = replace(SIZING, candidates=1, log_ratio=0.35)
     some = [
         logged("f0", 1_500),
@@ -91,25 +80,20 @@ def test_where_new_rows_go_to_logs_every_slice_that_has_room_takes_some() -> Non
     )
 
 
-def test_a_small_file_that_has_no_room_for_a_row_is_left_alone() -> None:
+def test_a_small_file_without_room_for_a_row_gets_none() -> None:
     tight = Sizing(small_file_limit=1_000, max_file_bytes=900, record_bytes=10)
     assert targets(assign_pieces([piece(5)], {"p": slices(895)}, tight)) == [(None, 5)]
 
 
-def test_every_partition_has_its_own_files() -> None:
+def test_rows_go_to_files_of_their_own_partition() -> None:
     buckets = assign_pieces([piece(5, "a"), piece(3, "b"), piece(2, "a")], {"a": slices(500, path="a"), "c": slices(1)}, SIZING)
     assert [(b.partition_path, *t) for b, t in zip(buckets, targets(buckets), strict=True)] == [("a", "f0", 7), ("b", None, 3)]
 
 
-def test_a_split_size_wins_over_the_file_size() -> None:
+def test_a_split_size_overrides_the_file_size() -> None:
     fixed = replace(SIZING, split_rows=30)
     assert fixed.rows_per_group == 30
     assert targets(assign_pieces([piece(70)], {}, fixed)) == [(None, 30), (None, 30), (None, 10)]
-
-
-@pytest.mark.parametrize(("max_bytes", "record", "rows"), [(2_000, 10, 200), (2_001, 10, 201), (5, 10, 1)])
-def test_rows_per_group_are_rounded_up(max_bytes: int, record: int, rows: int) -> None:
-    assert Sizing(0, max_bytes, record).rows_per_group == rows
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6), st.lists(st.integers(0, 2_500), max_size=4))
@@ -122,45 +106,3 @@ def test_every_row_goes_to_exactly_one_group_in_order(counts: list[int], sizes: 
         room = SIZING.count_rows_that_fit(bucket.target) if bucket.target else 200
         assert 0 < bucket.rows <= room
     assert buckets == assign_pieces(pieces, {"p": slices(*sizes)}, SIZING)
-
-
-# --- the size of a record
-
-
-def commit(*stats: tuple[str, int, int]) -> CommitMetadata:
-    return CommitMetadata(tuple(WriteStat("f", "p", path, num_writes=rows, total_write_bytes=size) for path, size, rows in stats))
-
-
-def test_the_newest_commit_of_some_size_decides() -> None:
-    commits = [
-        (Action.COMMIT, commit(("a.parquet", 90, 1))),  # too small to tell
-        (Action.COMMIT, commit(("a.parquet", 500, 100), ("b.parquet", 601, 100))),
-        (Action.COMMIT, commit(("a.parquet", 9_999, 1))),
-    ]
-    assert estimate_record_bytes(commits, 100, 1_024) == 6  # 1,101 bytes of 200 rows, rounded up
-
-
-def test_a_commit_of_exactly_the_threshold_does_not_count() -> None:
-    assert estimate_record_bytes([(Action.COMMIT, commit(("a.parquet", 100, 1)))], 100, 7) == 7
-
-
-def test_a_commit_without_rows_does_not_count() -> None:
-    assert estimate_record_bytes([(Action.REPLACE_COMMIT, commit(("a.parquet", 500, 0)))], 0, 7) == 7
-
-
-def test_of_a_delta_commit_only_base_files_count() -> None:
-    mixed = commit(("a.parquet", 500, 10), (".a_001.log.1_0-0-0", 5_000, 10))
-    assert estimate_record_bytes([(Action.DELTA_COMMIT, mixed)], 0, 7) == 50
-    assert estimate_record_bytes([(Action.COMMIT, mixed)], 0, 7) == 275
-
-
-def test_without_commits_the_estimate_counts() -> None:
-    assert estimate_record_bytes([], 100, 1_024) == 1_024
-
-
-def test_older_commits_are_not_read_once_one_decides() -> None:
-    def commits():  # type: ignore[no-untyped-def]
-        yield Action.COMMIT, commit(("a.parquet", 500, 10))
-        raise AssertionError("an older commit was read")
-
-    assert estimate_record_bytes(commits(), 100, 7) == 50

@@ -1,4 +1,4 @@
-"""The next version of a file group: which rows it holds, what their meta columns say, what is counted, what its footer says."""
+"""The next version of a base file: its rows, their meta columns, the counts of the write stat, and the footer."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def counts(stat: WriteStat) -> tuple[int, int, int, int]:
 # --- rows, meta columns, counts
 
 
-def test_known_keys_are_updated_in_place_and_unknown_ones_added_behind(case: Case) -> None:
+def test_rows_with_known_keys_are_updated_in_place_and_rows_with_new_keys_added_at_the_end(case: Case) -> None:
     stat = case.merge(trips(("x", "c", 1, "x new"), ("b", "c", 1, "b new")))
     assert case.values("id", "v") == [("a", "a old"), ("b", "b new"), ("c", "c old"), ("d", "d old"), ("x", "x new")]
     assert counts(stat) == (5, 1, 0, 1)
@@ -146,7 +146,7 @@ def test_a_row_that_the_merger_keeps_is_not_counted_and_keeps_its_meta_columns(c
     ]
 
 
-def test_a_key_that_is_there_several_times_is_updated_each_time(tmp_path: Path) -> None:
+def test_a_key_that_the_file_holds_several_times_is_updated_each_time(tmp_path: Path) -> None:
     case = Case(tmp_path, trips(("k", "c", 1, "1"), ("l", "c", 1, "l"), ("k", "c", 2, "2"), ("k", "c", 9, "9")))
     stat = case.merge(trips(("k", "c", 5, "new")), EventTimeOrdering("ts"))
     assert case.values("id", "v", SEQNO) == [
@@ -158,13 +158,13 @@ def test_a_key_that_is_there_several_times_is_updated_each_time(tmp_path: Path) 
     assert counts(stat) == (4, 2, 0, 0)
 
 
-def test_deletes_of_a_key_that_is_there_several_times_remove_all_of_them(tmp_path: Path) -> None:
+def test_a_delete_removes_all_rows_of_a_key_that_the_file_holds_several_times(tmp_path: Path) -> None:
     case = Case(tmp_path, trips(("k", "c", 1, "1"), ("l", "c", 1, "l"), ("k", "c", 2, "2")))
     assert counts(case.merge(trips(("k", "c", 5, "")), AlwaysDelete(), 0)) == (1, 0, 2, 0)
     assert case.values("id") == [("l",)]
 
 
-def test_a_file_that_loses_all_rows_is_an_empty_file_that_can_be_merged_into(case: Case) -> None:
+def test_a_file_that_loses_all_rows_is_empty_and_can_be_merged_into(case: Case) -> None:
     stat = case.merge(trips(*OLD), AlwaysDelete(), 0)
     assert counts(stat) == (0, 0, 4, 0)
     empty = pq.ParquetFile(case.new.path)
@@ -176,14 +176,14 @@ def test_a_file_that_loses_all_rows_is_an_empty_file_that_can_be_merged_into(cas
     assert counts(again.merge(trips(("z", "c", 1, "z")))) == (1, 0, 0, 1)
 
 
-def test_only_as_many_unknown_rows_are_added_as_the_file_takes(case: Case) -> None:
+def test_only_as_many_new_rows_are_added_as_fit(case: Case) -> None:
     new = trips(("x", "c", 1, "x"), ("a", "c", 1, "a new"), ("y", "c", 1, "y"), ("z", "c", 1, "z"))
     assert counts(case.merge(new, inserts=2)) == (6, 1, 0, 2)
     assert [i for (i,) in case.values("id")] == ["a", "b", "c", "d", "x", "y"]
     assert case.merged.matched.tolist() == [1]
 
 
-def test_rows_named_by_number_are_added_and_hits_taken_as_given(case: Case) -> None:
+def test_located_rows_are_merged_by_their_fates_and_new_rows_added_by_number(case: Case) -> None:
     new = trips(("b", "c", 1, "b new"), ("x", "c", 1, "x"), ("d", "c", 1, "d gone"), ("c", "c", 1, "late"))
     hits = Hits(np.array([1, 2, 3]), np.array([0, 3, 2]), np.array([Fate.MERGE, Fate.TOUCH, Fate.MOVE]))
     stat = case.merge(new, hits=hits, inserts=np.array([1]))
@@ -196,7 +196,7 @@ def test_rows_named_by_number_are_added_and_hits_taken_as_given(case: Case) -> N
     assert counts(stat) == (4, 2, 1, 1)
 
 
-def test_hits_without_places_are_found_by_key_and_added_where_their_row_is_gone(case: Case) -> None:
+def test_hits_without_positions_are_found_by_key_and_inserted_if_the_key_is_not_there(case: Case) -> None:
     news = trips(
         ("b", "c", 20, "b new"),
         ("x", "c", 20, "x new"),
@@ -210,7 +210,7 @@ def test_hits_without_places_are_found_by_key_and_added_where_their_row_is_gone(
     assert (stat.num_update_writes, stat.num_deletes, stat.num_inserts) == (1, 1, 2)
 
 
-def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Case, tmp_path: Path) -> None:
+def test_a_task_lists_the_keys_that_it_adds_and_removes_if_the_index_needs_them(deletable: Case, tmp_path: Path) -> None:
     storage, folder = LocalStorage(), str(tmp_path / "notes")
     deletable.settings = replace(deletable.settings, key_changes_folder=folder)
     new = table_of(DELETABLE, ("b", "c", 20, "b", True), ("n", "c", 20, "n", False), ("m", "c", 20, "m", True))
@@ -229,7 +229,7 @@ def test_tasks_note_keys_that_come_and_go_where_they_are_asked_to(deletable: Cas
     assert find_key_changes(storage, str(tmp_path / "nothing"), KeyChange.ADDED, [name]) == {}
 
 
-def test_rows_of_one_task_that_go_to_other_files_are_numbered_on(case: Case) -> None:
+def test_sequence_numbers_of_a_task_continue_in_its_next_file(case: Case) -> None:
     staging, pieces = stage_pieces(case.settings, trips(("x", "c", 1, "x")))
     output = TaskOutput(case.settings, 3, "3-0-0")
     merge_base_file(
@@ -437,7 +437,7 @@ def test_the_range_shrinks_when_the_outermost_keys_are_deleted(case: Case) -> No
 
 
 @pytest.mark.parametrize("kind", ["DYNAMIC_V0", "SIMPLE"])
-def test_a_filter_made_for_far_fewer_keys_is_built_anew(tmp_path: Path, kind: str) -> None:
+def test_a_filter_made_for_far_fewer_keys_is_rebuilt(tmp_path: Path, kind: str) -> None:
     bloom = BloomSettings(kind, entries=60_000, error_rate=1e-6, max_entries=100_000)
     case = Case(tmp_path, trips(("a0", "c", 1, "x")), bloom=bloom)
     for number in range(3):

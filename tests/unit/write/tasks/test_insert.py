@@ -1,4 +1,4 @@
-"""What an insert writes: rows behind those of a small file or into new groups, by key where that is asked for."""
+"""What an insert writes: rows behind those of a small file or into new groups, merged by key if duplicates are not allowed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import StorageError
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.filegroup.task_output import FileSettings
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
-from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows import staging as stage_module
 from penstock.write.tasks.insert import insert_bucket
 from penstock.write.tasks.task import InsertBucket, InsertTask
 from tests.unit.write.engine import (
@@ -54,27 +50,27 @@ def values(folder: Path, stat: WriteStat, *columns: str) -> list[tuple[Any, ...]
     return [tuple(row[c] for c in columns) for row in rows]
 
 
-def test_rows_that_fill_a_small_file_are_added_whatever_their_keys(tmp_path: Path) -> None:
+def test_rows_are_added_to_a_small_file_whatever_their_keys(tmp_path: Path) -> None:
     (stat,) = store(tmp_path, trips(("a", "c", 1, "again"), ("n", "c", 1, "n"), ("n", "c", 2, "n2")), old_base(tmp_path))
     assert values(tmp_path, stat, "id", "v") == [("a", "a old"), ("b", "b old"), ("a", "again"), ("n", "n"), ("n", "n2")]
     assert counts(stat) == (5, 0, 0, 3)
     assert stat.prev_commit == "001"
 
 
-def test_where_duplicates_are_not_allowed_they_are_merged_by_key_and_the_last_one_counts(tmp_path: Path) -> None:
+def test_if_duplicates_are_not_allowed_rows_are_merged_by_key_and_the_last_one_wins(tmp_path: Path) -> None:
     new = trips(("a", "c", 1, "again"), ("n", "c", 9, "n"), ("n", "c", 2, "n2"))
     (stat,) = store(tmp_path, new, old_base(tmp_path), by_key=True)
     assert values(tmp_path, stat, "id", "v") == [("a", "again"), ("b", "b old"), ("n", "n2")]
     assert counts(stat) == (3, 1, 0, 1)
 
 
-def test_merging_by_key_goes_by_the_payload(tmp_path: Path) -> None:
+def test_rows_that_are_merged_by_key_are_merged_by_the_payload(tmp_path: Path) -> None:
     new = trips(("a", "c", 1, "late"), ("b", "c", 11, "newer"))
     (stat,) = store(tmp_path, new, old_base(tmp_path), by_key=True, merger=EventTimeOrdering("ts"))
     assert values(tmp_path, stat, "id", "v") == [("a", "a old"), ("b", "newer")]
 
 
-def test_duplicates_go_to_a_new_group_side_by_side(tmp_path: Path) -> None:
+def test_duplicates_in_a_new_group_are_all_stored(tmp_path: Path) -> None:
     (stat,) = store(tmp_path, trips(("n", "c", 9, "n"), ("n", "c", 2, "n2")), by_key=True)
     assert values(tmp_path, stat, "id", "v", "_hoodie_commit_seqno") == [("n", "n", "002_0_0"), ("n", "n2", "002_0_1")]
     assert counts(stat) == (2, 0, 0, 2)
@@ -91,7 +87,7 @@ def test_rows_marked_as_deleted_are_dropped_and_counted(tmp_path: Path) -> None:
     assert counts(stat) == (4, 0, 1, 3)  # added to a file, a delete counts as insert too
 
 
-def test_a_bucket_of_deletes_alone_makes_no_file(tmp_path: Path) -> None:
+def test_a_bucket_with_deletes_only_creates_no_file(tmp_path: Path) -> None:
     assert store(tmp_path, table_of(DELETABLE, ("y", "c", 1, "y", True))) == []
     assert list(tmp_path.rglob("*.parquet")) == []
 
@@ -106,44 +102,3 @@ def test_a_full_file_is_followed_by_another_and_sequence_numbers_go_on(tmp_path:
     assert [s.file_id.rsplit("-", 1)[1] for s in found] == [str(i) for i in range(len(found))]
     numbers = [seqno for s in found for (seqno,) in values(tmp_path, s, "_hoodie_commit_seqno")]
     assert numbers == [f"002_0_{n}" for n in range(60)]
-
-
-# --- staging
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> FileSettings:
-    return settings_at(tmp_path, TRIPS)
-
-
-def test_staged_rows_are_cut_by_partition_and_keep_their_order(files: FileSettings) -> None:
-    first = trips(("a", "x", 1, "1"), ("b", "y", 1, "2"), ("c", "x", 1, "3"))
-    second = trips(("d", "y", 1, "4"), ("e", None, 1, "5"), ("f", "x", 1, "6"))
-    staging, pieces = stage_pieces(files, first, second, path="city")
-    found = {p.path: t["v"].to_pylist() for p, t in zip(pieces, stage_module.read_pieces(staging, pieces), strict=True)}
-    assert found == {"x": ["1", "3", "6"], "y": ["2", "4"], "__HIVE_DEFAULT_PARTITION__": ["5"]}
-
-
-def test_staged_rows_are_written_out_whenever_enough_have_come(files: FileSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_module, "_FLUSH_BYTES", 1)
-    staging, pieces = stage_pieces(files, trips(("a", "x", 1, "1")), trips(("b", "x", 1, "2")), path="city")
-    assert [(p.path, p.batch, p.rows) for p in pieces] == [("x", 0, 1), ("x", 1, 1)]
-    assert [t["v"].to_pylist() for t in stage_module.read_pieces(staging, pieces)] == [["1"], ["2"]]
-
-
-def test_a_part_of_a_piece_is_read_as_that_part(files: FileSettings) -> None:
-    staging, (piece,) = stage_pieces(files, trips(*((f"k{n}", "x", n, str(n)) for n in range(5))))
-    (table,) = stage_module.read_pieces(staging, [piece.cut(1, 3).cut(1, 2)])
-    assert table["v"].to_pylist() == ["2", "3"]
-
-
-def test_nothing_to_stage_leaves_no_file(files: FileSettings) -> None:
-    staging, pieces = stage_pieces(files, trips())
-    assert pieces == []
-    assert not Path(staging.folder).exists()
-
-
-def test_a_full_disk_while_staging_is_a_storage_error(files: FileSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalStorage, "create", lambda self, path: pa.OSFile("/dev/full", "wb"))
-    with pytest.raises(StorageError, match="No space left"):
-        stage_pieces(files, trips(("a", "x", 1, "1")))

@@ -1,4 +1,4 @@
-"""Whole upserts and deletes without Spark: tasks planned and run one after the other, compared with a dictionary."""
+"""Whole upserts and deletes of a copy-on-write table without Spark: tasks are planned and run, and compared with a dictionary."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def check(engine: Engine, model: Model) -> None:
 )
 @settings(deadline=None, max_examples=8)
 @given(history=histories(rows_max=8, writes_max=4), batches=st.integers(1, 3), memory=st.sampled_from([1, 1 << 30]))
-def test_any_history_gives_what_a_dictionary_gives(
+def test_any_history_of_writes_leaves_the_rows_of_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory,
     index: Index,
     merger: Merger,
@@ -96,30 +96,30 @@ def test_any_history_gives_what_a_dictionary_gives(
     assert not (engine.folder / "spill").exists() or list((engine.folder / "spill").iterdir()) == []
 
 
-# --- which tasks there are
+# --- the tasks of an upsert
 
 
-def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **engine: Any) -> Engine:
-    """Partition x with keys a to f, in three groups if the sizing is tight; y with g."""
-    made = Engine(folder, index=index, sizing=sizing, **engine)
-    made.write(trips(*((k, "x", 10, k) for k in "abcdef"), ("g", "y", 10, "g")))
-    return made
+def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **settings: Any) -> Engine:
+    """Return a table with keys a to f in partition x, in three groups if the sizing is tight, and g in y."""
+    engine = Engine(folder, index=index, sizing=sizing, **settings)
+    engine.write(trips(*((k, "x", 10, k) for k in "abcdef"), ("g", "y", 10, "g")))
+    return engine
 
 
 def counts(stats: list[WriteStat]) -> list[tuple[str | None, int, int, int, int]]:
     return sorted((s.partition_path, s.num_writes, s.num_update_writes, s.num_deletes, s.num_inserts) for s in stats)
 
 
-def test_a_partition_of_one_group_is_one_task_and_of_several_one_per_touched_group(tmp_path: Path) -> None:
+def test_a_partition_of_one_file_group_is_one_task_and_a_partition_of_several_one_task_per_changed_group(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     assert len(engine.groups) == 4
     engine.write(trips(("a", "x", 20, "new"), ("g", "y", 20, "new")))
-    assert engine.work is not None
-    assert sorted(type(t).__name__ for t in engine.work.tasks) == ["GroupTask", "PartitionTask"]
+    assert engine.task_plan is not None
+    assert sorted(type(t).__name__ for t in engine.task_plan.tasks) == ["GroupTask", "PartitionTask"]
     assert counts(engine.stats) == [("x", 2, 1, 0, 0), ("y", 1, 1, 0, 0)]
 
 
-def test_keys_of_several_partitions_are_located_in_one_job_each_for_keys_and_new_rows(tmp_path: Path) -> None:
+def test_keys_of_several_partitions_are_located_in_two_jobs(tmp_path: Path) -> None:
     engine = Engine(tmp_path, sizing=TIGHT)
     engine.write(trips(*((k, p, 1, k) for p in "xyz" for k in "abcd")))
     engine.write(trips(*((k, p, 2, "new") for p in "xyz" for k in "ad")))
@@ -130,8 +130,8 @@ def test_keys_of_several_partitions_are_located_in_one_job_each_for_keys_and_new
 def test_the_profile_counts_updates_by_group_and_inserts_by_partition(tmp_path: Path) -> None:
     engine = filled(tmp_path, GLOBAL_BLOOM)
     engine.write(trips(("a", "x", 20, "u"), ("b", "x", 20, "u"), ("n", "x", 1, "i"), ("m", "z", 1, "i"), ("m", "z", 0, "i")))
-    assert engine.work is not None
-    profile = engine.work.profile
+    assert engine.task_plan is not None
+    profile = engine.task_plan.profile
     assert profile.operation == "UPSERT"
     inserts = {s.partition_path: s.num_inserts for s in profile.stats if s.file_id == ""}
     updates = {(s.partition_path, s.prev_commit): s.num_update_writes for s in profile.stats if s.file_id}
@@ -140,25 +140,22 @@ def test_the_profile_counts_updates_by_group_and_inserts_by_partition(tmp_path: 
     assert {s.file_id for s in profile.stats if s.file_id} == {s.file_id for s in engine.stats if s.num_update_writes}
 
 
-def test_a_partition_with_updates_alone_has_an_entry_without_inserts(tmp_path: Path) -> None:
+def test_a_partition_with_updates_only_is_in_the_profile_without_inserts(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     engine.write(trips(("a", "x", 20, "u"), ("g", "y", 20, "u")))
-    assert engine.work is not None
-    assert {s.partition_path: s.num_inserts for s in engine.work.profile.stats if s.file_id == ""} == {"x": 0, "y": 0}
+    assert engine.task_plan is not None
+    assert {s.partition_path: s.num_inserts for s in engine.task_plan.profile.stats if s.file_id == ""} == {"x": 0, "y": 0}
 
 
-def test_files_outside_the_range_of_the_keys_are_not_read(tmp_path: Path) -> None:
+def test_a_file_whose_key_range_excludes_the_keys_is_not_opened(tmp_path: Path) -> None:
     engine = filled(tmp_path, BLOOM)
     engine.write(trips(("c", "x", 20, "u"), ("zz", "x", 1, "i")))
-    assert engine.work is not None
-    assert (engine.work.index_counts["files"], engine.work.index_counts["opened"], engine.work.index_counts["candidates"]) == (
-        3,
-        1,
-        1,
-    )
+    assert engine.task_plan is not None
+    figures = engine.task_plan.index_counts
+    assert (figures["files"], figures["opened"], figures["candidates"]) == (3, 1, 1)
     engine.index = SIMPLE
     engine.write(trips(("c", "x", 20, "u")))
-    assert engine.work.index_counts["opened"] == 4
+    assert engine.task_plan.index_counts["opened"] == 4
 
 
 def test_a_delete_of_unknown_keys_touches_no_file(tmp_path: Path) -> None:
@@ -176,7 +173,7 @@ def test_a_delete_counts_the_rows_it_removed(tmp_path: Path) -> None:
     assert counts(engine.stats) == [("x", 0, 0, 2, 0), ("y", 0, 0, 1, 0)]
 
 
-def test_deletes_of_unknown_keys_in_an_upsert_are_counted_where_they_go(tmp_path: Path) -> None:
+def test_a_delete_of_an_unknown_key_in_an_upsert_is_counted_in_the_file_that_it_is_assigned_to(tmp_path: Path) -> None:
     rows = table_of(
         DELETABLE, ("u", "x", 1, "", True), ("a", "x", 1, "new", False), ("n", "new", 1, "", False), ("w", "new", 1, "", True)
     )
@@ -198,7 +195,7 @@ def test_an_empty_payload_deletes_known_keys_and_drops_unknown_ones(tmp_path: Pa
     assert "a" not in [i for (i,) in engine.snapshot("id")]
 
 
-# --- 4.4: partitions that change
+# --- rows whose partition changes
 
 
 @pytest.fixture(params=[GLOBAL_SIMPLE, GLOBAL_BLOOM], ids=lambda i: i.name)
@@ -208,7 +205,7 @@ def anywhere(request: pytest.FixtureRequest) -> Index:
 
 
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
-def test_a_row_whose_partition_changed_is_deleted_there_and_inserted_here(
+def test_a_row_whose_partition_changed_is_deleted_in_the_old_partition_and_inserted_in_the_new_one(
     tmp_path: Path, anywhere: Index, sizing: Sizing
 ) -> None:
     engine = filled(tmp_path, anywhere, sizing)
@@ -220,14 +217,16 @@ def test_a_row_whose_partition_changed_is_deleted_there_and_inserted_here(
     assert (deletes, inserts) == ({"x": 1}, 2)
 
 
-def test_without_moves_a_row_is_updated_where_it_is_and_its_column_may_contradict(tmp_path: Path, anywhere: Index) -> None:
+def test_without_moves_a_row_is_updated_in_its_old_partition_whatever_its_partition_column_says(
+    tmp_path: Path, anywhere: Index
+) -> None:
     engine = filled(tmp_path, replace(anywhere, moves_rows=False))
     engine.write(trips(("a", "y", 5, "updated")))
     assert ("x", "a", "y", "updated") in engine.snapshot(PATH, "id", "city", "v")
     assert counts(engine.stats) == [("x", 2, 1, 0, 0)]
 
 
-def test_a_late_row_does_not_move_its_key_but_has_it_written_anew(tmp_path: Path, anywhere: Index) -> None:
+def test_a_late_row_does_not_move_the_stored_row_but_stamps_it_with_the_new_commit(tmp_path: Path, anywhere: Index) -> None:
     engine = filled(tmp_path, anywhere, merger=EventTimeOrdering("ts"))
     engine.write(trips(("a", "y", 5, "late"), ("b", "y", 20, "moved")))
     assert ("x", "a", 10, "a", "x", "002") in engine.snapshot(PATH, "id", "ts", "v", "city", TIME)
@@ -235,7 +234,7 @@ def test_a_late_row_does_not_move_its_key_but_has_it_written_anew(tmp_path: Path
     assert counts(engine.stats) == [("x", 1, 1, 1, 0), ("y", 1, 0, 0, 1)]
 
 
-def test_a_late_row_in_its_own_partition_leaves_everything_as_it_was(tmp_path: Path, anywhere: Index) -> None:
+def test_a_late_row_in_the_same_partition_changes_nothing(tmp_path: Path, anywhere: Index) -> None:
     engine = filled(tmp_path, anywhere, merger=EventTimeOrdering("ts"))
     engine.write(trips(("a", "x", 5, "late")))
     assert ("x", "a", 10, "a", "001") in engine.snapshot(PATH, "id", "ts", "v", TIME)
@@ -243,7 +242,7 @@ def test_a_late_row_in_its_own_partition_leaves_everything_as_it_was(tmp_path: P
 
 
 @pytest.mark.parametrize(("ts", "gone"), [(20, True), (10, True), (5, False)])
-def test_a_delete_that_names_another_partition_finds_its_row(tmp_path: Path, anywhere: Index, ts: int, gone: bool) -> None:
+def test_a_delete_applies_to_the_stored_row_in_another_partition(tmp_path: Path, anywhere: Index, ts: int, gone: bool) -> None:
     engine = Engine(tmp_path, DELETABLE, anywhere, TIGHT, EventTimeOrdering("ts"))
     engine.write(table_of(DELETABLE, ("a", "x", 10, "old", None), ("b", "x", 10, "old", None)))
     engine.write(table_of(DELETABLE, ("a", "y", ts, None, True)))
@@ -252,7 +251,7 @@ def test_a_delete_that_names_another_partition_finds_its_row(tmp_path: Path, any
     assert counts(engine.stats) == [("x", 1 if gone else 2, 0, int(gone), 0)]
 
 
-def test_the_delete_operation_finds_its_row_in_any_partition(tmp_path: Path, anywhere: Index) -> None:
+def test_the_delete_operation_applies_in_any_partition(tmp_path: Path, anywhere: Index) -> None:
     engine = filled(tmp_path, anywhere)
     engine.merger, engine.ordering = AlwaysDelete(), None
     engine.write(trips(("a", "nowhere", 0, ""), ("q", "x", 0, "")), drops_unknown=True)
@@ -260,7 +259,7 @@ def test_the_delete_operation_finds_its_row_in_any_partition(tmp_path: Path, any
 
 
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
-def test_a_key_that_is_in_several_partitions_ends_in_the_one_it_is_sent_to(
+def test_a_key_that_is_in_several_partitions_ends_in_the_partition_of_the_incoming_row(
     tmp_path: Path, anywhere: Index, sizing: Sizing
 ) -> None:
     engine = Engine(tmp_path, index=SIMPLE, sizing=sizing)
@@ -271,7 +270,9 @@ def test_a_key_that_is_in_several_partitions_ends_in_the_one_it_is_sent_to(
     assert sum(s.num_deletes for s in engine.stats) == 2
 
 
-def test_a_key_that_is_in_several_partitions_one_of_them_its_own_ends_there(tmp_path: Path, anywhere: Index) -> None:
+def test_a_key_that_is_in_several_partitions_and_in_that_of_the_incoming_row_stays_only_there(
+    tmp_path: Path, anywhere: Index
+) -> None:
     engine = Engine(tmp_path, index=SIMPLE)
     engine.write(trips(("a", "x", 1, "1"), ("a", "y", 1, "1")))
     engine.index = anywhere
@@ -280,7 +281,7 @@ def test_a_key_that_is_in_several_partitions_one_of_them_its_own_ends_there(tmp_
     assert counts(engine.stats) == [("x", 1, 1, 0, 0), ("y", 0, 0, 1, 0)]
 
 
-def test_rows_of_one_key_in_several_partitions_of_a_batch_are_one_row(tmp_path: Path, anywhere: Index) -> None:
+def test_a_global_index_keeps_one_row_of_a_key_that_a_batch_has_in_several_partitions(tmp_path: Path, anywhere: Index) -> None:
     engine = Engine(tmp_path, index=anywhere)
     engine.write(trips(("a", "x", 1, "1"), ("a", "y", 3, "3"), ("a", "z", 2, "2")))
     assert engine.snapshot(PATH, "v") == [("y", "3")]
@@ -289,7 +290,7 @@ def test_rows_of_one_key_in_several_partitions_of_a_batch_are_one_row(tmp_path: 
     assert engine.snapshot(PATH, "v") == [("x", "1"), ("y", "3"), ("z", "2")]
 
 
-def test_a_move_with_an_ordering_column_that_old_files_lack_goes_through(tmp_path: Path, anywhere: Index) -> None:
+def test_a_row_moves_also_if_the_stored_file_lacks_the_ordering_column(tmp_path: Path, anywhere: Index) -> None:
     narrow = pa.schema([("id", pa.string()), ("city", pa.string())])
     engine = Engine(tmp_path, narrow, anywhere, ordering=None)
     engine.write(table_of(narrow, ("a", "x"), ("b", "x")))
@@ -303,7 +304,7 @@ def test_a_move_with_an_ordering_column_that_old_files_lack_goes_through(tmp_pat
 
 @pytest.mark.parametrize("sizing", [ROOMY, TIGHT], ids=["one-group", "many-groups"])
 @pytest.mark.parametrize("index", INDEXES, ids=lambda i: i.name)
-def test_rows_whose_key_is_known_are_dropped(tmp_path: Path, index: Index, sizing: Sizing) -> None:
+def test_an_insert_without_duplicates_drops_rows_with_known_keys(tmp_path: Path, index: Index, sizing: Sizing) -> None:
     engine = filled(tmp_path, index, sizing)
     known = ("a", "x", 30, "p"), ("a", "y", 20, "q"), ("b", "y", 30, "s")
     engine.write(
@@ -326,7 +327,7 @@ def test_an_insert_of_known_keys_alone_touches_no_file(tmp_path: Path) -> None:
 # --- odd batches
 
 
-def test_one_key_many_times_is_one_row(tmp_path: Path) -> None:
+def test_many_rows_of_one_key_become_one_row(tmp_path: Path) -> None:
     engine = filled(tmp_path, sizing=ROOMY)
     count = 20_000
     rows = pa.table(
@@ -338,22 +339,22 @@ def test_one_key_many_times_is_one_row(tmp_path: Path) -> None:
     assert counts(engine.stats) == [("x", 7, 0, 0, 1)]
 
 
-def test_nothing_makes_no_task(tmp_path: Path) -> None:
+def test_an_empty_batch_has_no_tasks(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     for index in INDEXES:
         engine.index = index
         assert engine.write(trips()) == []
 
 
-def test_null_ordering_values_are_refused_in_any_task(tmp_path: Path) -> None:
+def test_a_null_ordering_value_raises_a_schema_error_with_every_index(tmp_path: Path) -> None:
     for index in INDEXES:
         engine = filled(tmp_path / index.name, index)
         with pytest.raises(SchemaError, match="Ordering value is null for 1 of"):
             engine.write(trips(("a", "x", None, "v")))
 
 
-def test_the_same_write_on_the_same_table_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids of file groups decide which of several small ones is filled first, so they are the same too."""
+def test_the_same_writes_produce_the_same_files_and_sequence_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of file groups are random numbers with the same seed: they decide which of several small files is filled first."""
 
     def history(folder: Path, index: Index) -> Any:
         chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""Upserts and deletes of a merge-on-read table without Spark: what goes to logs, what to base files, and what a merge reads."""
+"""Whole upserts and deletes of a merge-on-read table without Spark: what goes to logs and base files, and what a query reads."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class MergeOnRead(Engine):
             file_settings, loading, self.merger, self.sizing, self.index, self.ordering, logs=self.logs, merging=self.merging()
         )
         self.jobs = []
-        self.work = plan_file_group_tasks(replace(given, **rules), pieces, self.slices(), operation, self.runner)
-        self.stats = self.runner.collect(run_task, self.work.tasks, WriteStat)
+        self.task_plan = plan_file_group_tasks(replace(given, **rules), pieces, self.slices(), operation, self.runner)
+        self.stats = self.runner.collect(run_task, self.task_plan.tasks, WriteStat)
         for stat in self.stats:
             group = stat.partition_path or "", stat.file_id
             if "logVersion" not in stat.log:
@@ -111,37 +111,39 @@ class MergeOnRead(Engine):
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for one in (one for slices in self.slices().values() for one in slices):
-            merged = [row for table in read_merged_rows(LocalStorage(), one, self.merging()) for row in table.to_pylist()]
-            assert by_position(one, self.merging()) in (None, sorted(merged, key=repr))
-            found += merged
+        for slices in self.slices().values():
+            for file_slice in slices:
+                tables = read_merged_rows(LocalStorage(), file_slice, self.merging())
+                merged = [row for table in tables for row in table.to_pylist()]
+                assert rows_by_position(file_slice, self.merging()) in (None, sorted(merged, key=repr))
+                found += merged
         return found
 
     def bases(self) -> dict[tuple[str, str], BaseFile]:
         return dict(self.groups)
 
 
-def by_position(slice_: FileSlice, rules: MergeRules) -> list[dict[str, Any]] | None:
-    """The rows of a slice, without a look at the keys of its base file; None where that cannot be done."""
-    touched = touched_positions(slice_, scan_slice(LocalStorage(), slice_, rules.times))
-    if touched is None or slice_.base_file is None:
+def rows_by_position(file_slice: FileSlice, rules: MergeRules) -> list[dict[str, Any]] | None:
+    """Return the rows of a slice by the positions in its logs, without comparing keys; None if logs hold no positions."""
+    touched = touched_positions(file_slice, scan_slice(LocalStorage(), file_slice, rules.times))
+    if touched is None or file_slice.base_file is None:
         return None
-    base = pq.ParquetFile(slice_.base_file.path).read().to_pylist()
+    base = pq.ParquetFile(file_slice.base_file.path).read().to_pylist()
     kept = [row for at, row in enumerate(base) if at not in set(touched.tolist())]
     rows_of = read_log_rows if rules.lets_logs_win else read_touched_rows
-    known = rows_of(LocalStorage(), slice_, rules, rules.arrow.names)
+    known = rows_of(LocalStorage(), file_slice, rules, rules.arrow.names)
     return sorted([*kept, *(row for table in known for row in table.to_pylist())], key=repr)
 
 
-def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **engine: Any) -> MergeOnRead:
-    """Partition x with keys a to f, in three groups if the sizing is tight; y with g."""
-    made = MergeOnRead(folder, DELETABLE, index, sizing, **engine)
-    made.write(table_of(DELETABLE, *((k, "x", 10, k, False) for k in "abcdef"), ("g", "y", 10, "g", False)))
-    return made
+def filled(folder: Path, index: Index = SIMPLE, sizing: Sizing = TIGHT, **settings: Any) -> MergeOnRead:
+    """Return a table with keys a to f in partition x, in three groups if the sizing is tight, and g in y."""
+    engine = MergeOnRead(folder, DELETABLE, index, sizing, **settings)
+    engine.write(table_of(DELETABLE, *((k, "x", 10, k, False) for k in "abcdef"), ("g", "y", 10, "g", False)))
+    return engine
 
 
 def upsert(engine: MergeOnRead, *rows: Row, **rules: Any) -> list[tuple[Any, ...]]:
-    """Write rows; gives (path, is a log, writes, updates, deletes, inserts) of each file."""
+    """Write rows and return (path, is a log, writes, updates, deletes, inserts) of each file."""
     return counts(engine.write(table_of(DELETABLE, *rows), **rules))
 
 
@@ -173,7 +175,7 @@ def counts(stats: list[WriteStat]) -> list[tuple[Any, ...]]:
     memory=st.sampled_from([1, 1 << 30]),
     kind=st.sampled_from(BlockFormat),
 )
-def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
+def test_any_history_with_growing_ordering_values_leaves_the_rows_of_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory,
     index: Index,
     merger: Merger,
@@ -183,7 +185,7 @@ def test_any_history_whose_times_go_up_gives_what_a_dictionary_gives(
     memory: int,
     kind: BlockFormat,
 ) -> None:
-    """In logs the ordering value decides, whatever the payload, so that only such histories have one meaning."""
+    """In logs the ordering value decides, whatever the payload: a dictionary agrees only if ordering values grow."""
     folder = tmp_path_factory.mktemp("t")
     engine = MergeOnRead(folder, DELETABLE, index, sizing, merger, memory=memory, logs=LogSettings(kind))
     model = Model(index.is_global, index.moves_rows, isinstance(merger, EventTimeOrdering))
@@ -211,23 +213,23 @@ def test_updates_and_deletes_go_to_logs_and_no_base_file_is_rewritten(tmp_path: 
     assert engine.snapshot("id", "v") == [("a", "new"), ("c", "c"), ("d", "d"), ("e", "e"), ("f", "f"), ("g", "new")]
 
 
-def test_a_batch_is_reduced_to_one_row_of_a_key_but_not_merged_with_the_base_row(tmp_path: Path) -> None:
+def test_a_batch_is_reduced_to_one_row_per_key_and_not_merged_with_the_stored_row(tmp_path: Path) -> None:
     engine = filled(tmp_path, merger=EventTimeOrdering("ts"))
     upsert(engine, ("a", "x", 3, "late", False), ("a", "x", 2, "later", False))
     (log,) = engine.log_files["x", engine.stats[0].file_id]
     content = Path(log.path).read_bytes()
     (block,) = scan_blocks(content)
     assert read_rows(content, block, columns=["id", "ts"]).to_pylist() == [{"id": "a", "ts": 3}]
-    assert ("a", "a") in engine.snapshot("id", "v"), "whoever reads decides that it came too late"
+    assert ("a", "a") in engine.snapshot("id", "v"), "a reader decides that the row came too late"
 
 
-def test_new_rows_of_a_small_file_bring_the_changes_of_its_rows_along(tmp_path: Path) -> None:
+def test_a_small_file_that_takes_new_rows_is_rewritten_with_the_changes_of_its_rows(tmp_path: Path) -> None:
     engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
     assert upsert(engine, ("a", "x", 20, "new", False), ("n", "x", 20, "n", False)) == [("x", False, 7, 1, 0, 1)]
     assert engine.snapshot("id", "v")[0] == ("a", "new")
 
 
-def test_a_file_with_changes_on_top_takes_no_new_rows(tmp_path: Path) -> None:
+def test_a_base_file_with_logs_takes_no_new_rows(tmp_path: Path) -> None:
     engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
     upsert(engine, ("a", "x", 20, "new", False))
     assert upsert(engine, ("n", "x", 20, "n", False)) == [("x", False, 1, 0, 0, 1)]
@@ -243,7 +245,7 @@ def test_of_several_small_files_the_smallest_is_filled(tmp_path: Path) -> None:
     assert [stat.file_id for stat in engine.stats] == [min(sizes, key=lambda file_id: sizes[file_id])]
 
 
-def test_while_a_compaction_is_pending_changes_go_to_its_slice_and_new_rows_elsewhere(tmp_path: Path) -> None:
+def test_while_a_compaction_is_pending_changes_go_to_a_log_of_its_slice_and_new_rows_to_a_new_group(tmp_path: Path) -> None:
     engine = filled(tmp_path, sizing=replace(ROOMY, candidates=1))
     (group,) = [at for at in engine.groups if at[0] == "y"]
     upsert(engine, ("g", "y", 20, "one", False))
@@ -257,21 +259,21 @@ def test_while_a_compaction_is_pending_changes_go_to_its_slice_and_new_rows_else
     assert [row for row in engine.snapshot("id", "v") if row[0] in "gn"] == [("g", "two"), ("n", "n")]
 
 
-def test_deletes_carry_the_ordering_value_of_the_row_that_says_so(tmp_path: Path) -> None:
+def test_a_delete_entry_carries_the_ordering_value_of_the_row_that_deletes(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     upsert(engine, ("a", "x", 7, None, True))
     assert list_deletes(engine, "x") == [("a", "x", 7)]
     assert ("a",) not in engine.snapshot("id"), "a delete block takes a base row away whatever its ordering value"
 
 
-def test_the_delete_operation_always_applies(tmp_path: Path) -> None:
+def test_the_delete_operation_applies_whatever_the_ordering_value(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     assert delete(engine, ("a", "x"), ("g", "y"), ("no", "y"), ("g", "new")) == [("x", True, 0, 0, 1, 0), ("y", True, 0, 0, 1, 0)]
     assert list_deletes(engine, "x") == [("a", "x", None)]
     assert engine.snapshot("id") == [("b",), ("c",), ("d",), ("e",), ("f",)]
 
 
-def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) -> None:
+def test_a_row_that_moves_leaves_a_delete_entry_that_always_applies(tmp_path: Path) -> None:
     engine = filled(tmp_path, GLOBAL_SIMPLE)
     found = upsert(engine, ("a", "z", 5, "moved", False), ("b", "x", 20, "new", False))
     assert found == [("x", True, 1, 1, 1, 0), ("z", False, 1, 0, 0, 1)]
@@ -282,14 +284,14 @@ def test_a_row_that_moves_leaves_a_delete_that_always_applies(tmp_path: Path) ->
     assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "home")]
 
 
-def test_a_row_moves_only_if_it_is_newer_than_what_its_log_says(tmp_path: Path) -> None:
+def test_a_row_moves_only_if_it_is_newer_than_the_row_in_the_log(tmp_path: Path) -> None:
     engine = filled(tmp_path, GLOBAL_SIMPLE, merger=EventTimeOrdering("ts"))
     upsert(engine, ("a", "x", 30, "newer", False))
     assert upsert(engine, ("a", "z", 20, "late", False)) == []
     assert [row for row in engine.snapshot(PATH, "id", "v") if row[1] == "a"] == [("x", "a", "newer")]
 
 
-def test_a_key_that_was_deleted_and_written_elsewhere_is_not_brought_back_where_it_was(tmp_path: Path) -> None:
+def test_a_key_that_was_deleted_and_inserted_in_another_group_is_updated_in_that_group_only(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     delete(engine, ("a", "x"))
     old = engine.stats[0].file_id
@@ -304,7 +306,7 @@ def test_a_key_that_was_deleted_and_written_elsewhere_is_not_brought_back_where_
 
 
 def filled_groups(engine: MergeOnRead, folder: Path) -> dict[tuple[str, str], BaseFile]:
-    """The base files of the first write, by listing."""
+    """Return the base files of the first write, by listing."""
     found = {}
     for file in folder.glob("x/*_001.parquet"):
         file_id = file.name.split("_")[0]
@@ -312,7 +314,7 @@ def filled_groups(engine: MergeOnRead, folder: Path) -> dict[tuple[str, str], Ba
     return found
 
 
-def test_a_key_that_was_deleted_comes_alive_where_it_was(tmp_path: Path) -> None:
+def test_a_key_that_was_deleted_is_inserted_again_in_its_old_group(tmp_path: Path) -> None:
     engine = filled(tmp_path)
     delete(engine, ("a", "x"))
     (old,) = [s.file_id for s in engine.stats]
@@ -322,7 +324,7 @@ def test_a_key_that_was_deleted_comes_alive_where_it_was(tmp_path: Path) -> None
 
 
 def list_deletes(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
-    """(key, partition path, ordering value) of the deletes that the last write left in a partition."""
+    """Return (key, partition path, ordering value) of the delete entries that the last write left in a partition."""
     found: list[tuple[Any, ...]] = []
     for stat in engine.stats:
         if stat.partition_path == path and stat.log:
@@ -335,7 +337,7 @@ def list_deletes(engine: MergeOnRead, path: str) -> list[tuple[Any, ...]]:
     return found
 
 
-# --- an index that finds keys in logs: new rows go there as well
+# --- an index that finds keys in logs, so that new rows go to logs too
 
 
 @dataclass(frozen=True)
@@ -379,7 +381,7 @@ def test_new_rows_and_changes_of_a_slice_with_room_share_one_log_file(tmp_path: 
     assert [row[0] for row in engine.snapshot("id")] == [*"abcdefgnp"]
 
 
-def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None:
+def test_a_full_log_is_followed_by_a_log_of_a_new_group(tmp_path: Path) -> None:
     rows = table_of(DELETABLE, *((k, "x", 10, k * 50, False) for k in "abcdef"))
     output = TaskOutput(replace(settings_at(tmp_path, DELETABLE, max_file_bytes=300), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     target = FileSlice("x", "old-0", "000")
@@ -395,7 +397,7 @@ def test_a_log_that_is_full_is_followed_by_another_group(tmp_path: Path) -> None
     assert all((tmp_path / str(s.path)).exists() for s in stats)
 
 
-def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
+def test_an_insert_goes_to_logs_if_the_index_finds_keys_in_logs(tmp_path: Path) -> None:
     rows = table_of(DELETABLE, ("a", "x", 10, "a", False), ("b", "x", 10, "b", True))
     settings = replace(settings_at(tmp_path, DELETABLE, "002"), avro_schema=avro_text(AVRO))
     staging, pieces = stage_pieces(settings, rows, path="city")
@@ -407,7 +409,7 @@ def test_an_insert_goes_to_logs_too(tmp_path: Path) -> None:
         assert stat.prev_commit == ("001" if target else "002")
 
 
-def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_compared_by(tmp_path: Path) -> None:
+def test_an_insert_into_a_log_with_stored_rows_needs_an_ordering_value(tmp_path: Path) -> None:
     rows = table_of(DELETABLE, ("a", "x", None, "a", False))
     output = TaskOutput(replace(settings_at(tmp_path, DELETABLE), avro_schema=avro_text(AVRO)), 0, "0-0-0")
     logs = replace(INTO_LOGS, compared="ts")
@@ -418,7 +420,7 @@ def test_an_insert_behind_rows_that_it_may_meet_in_a_log_needs_what_they_are_com
     assert [stat.num_inserts for stat in alone.close()] == [1]
 
 
-def test_changes_go_on_top_of_compactions_that_were_planned_before_the_write_began(tmp_path: Path) -> None:
+def test_changes_are_appended_behind_compactions_that_were_planned_before_the_write_began(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "t")
     made.base(1, "x", ("a", "x", 1, 1.0)).base(1, "y", ("b", "y", 1, 1.0)).instant(1)
     made.log(1, "x", 1, made.rows(2, "x", ("a", "x", 2, 2.0))).log(2, "z", 1, made.rows(2, "z", ("c", "z", 2, 2.0))).instant(2)

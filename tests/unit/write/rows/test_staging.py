@@ -1,0 +1,52 @@
+"""Staged rows: cut by partition path, in order, read back as pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import StorageError
+from penstock.filegroup.task_output import FileSettings
+from penstock.storage import LocalStorage
+from penstock.write.rows import staging as stage_module
+from tests.unit.write.engine import TRIPS, settings_at, stage_pieces, trips
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FileSettings:
+    return settings_at(tmp_path, TRIPS)
+
+
+def test_staged_rows_are_cut_by_partition_and_keep_their_order(files: FileSettings) -> None:
+    first = trips(("a", "x", 1, "1"), ("b", "y", 1, "2"), ("c", "x", 1, "3"))
+    second = trips(("d", "y", 1, "4"), ("e", None, 1, "5"), ("f", "x", 1, "6"))
+    staging, pieces = stage_pieces(files, first, second, path="city")
+    found = {p.path: t["v"].to_pylist() for p, t in zip(pieces, stage_module.read_pieces(staging, pieces), strict=True)}
+    assert found == {"x": ["1", "3", "6"], "y": ["2", "4"], "__HIVE_DEFAULT_PARTITION__": ["5"]}
+
+
+def test_staged_rows_are_written_when_enough_have_come(files: FileSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_module, "_FLUSH_BYTES", 1)
+    staging, pieces = stage_pieces(files, trips(("a", "x", 1, "1")), trips(("b", "x", 1, "2")), path="city")
+    assert [(p.path, p.batch, p.rows) for p in pieces] == [("x", 0, 1), ("x", 1, 1)]
+    assert [t["v"].to_pylist() for t in stage_module.read_pieces(staging, pieces)] == [["1"], ["2"]]
+
+
+def test_a_cut_piece_reads_its_own_rows(files: FileSettings) -> None:
+    staging, (piece,) = stage_pieces(files, trips(*((f"k{n}", "x", n, str(n)) for n in range(5))))
+    (table,) = stage_module.read_pieces(staging, [piece.cut(1, 3).cut(1, 2)])
+    assert table["v"].to_pylist() == ["2", "3"]
+
+
+def test_an_empty_batch_leaves_no_file(files: FileSettings) -> None:
+    staging, pieces = stage_pieces(files, trips())
+    assert pieces == []
+    assert not Path(staging.folder).exists()
+
+
+def test_a_full_disk_while_staging_is_a_storage_error(files: FileSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStorage, "create", lambda self, path: pa.OSFile("/dev/full", "wb"))
+    with pytest.raises(StorageError, match="No space left"):
+        stage_pieces(files, trips(("a", "x", 1, "1")))
