@@ -81,7 +81,7 @@ def test_an_overwrite_whose_predecessors_are_cleaned_at_once_is_seen(spark: Any,
 def test_a_table_that_changes_again_and_again_is_read_when_it_rests_and_refused_otherwise(
     spark: Any, table: str, other: Other, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "_TRIES", 3)
+    monkeypatch.setattr(recent, "_ATTEMPTS", 3)
     changes = [partial(other.upsert_and_clean, number) for number in range(1, 6)]
     assert sorted_rows(read(spark, table, *changes[:2])) == newer(2)
     with pytest.raises(WriteConflict, match=r"changed each of the 3 times .*\. Run the query again"):
@@ -95,7 +95,7 @@ def test_a_query_is_planned_once_where_cleaning_keeps_what_it_reads(spark: Any, 
 
     for number in (1, 2):
         other.upsert(number)
-    with patch.object(recent, "plan", wraps=recent.plan) as planned:
+    with patch.object(recent, "plan_query", wraps=recent.plan_query) as planned:
         assert sorted_rows(read(spark, table, partial(other.upsert, 3))) == newer(2)
         assert planned.call_count == 1
         assert sorted_rows(read(spark, table, write_and_clean)) == newer(3)
