@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from penstock import options as o
 from penstock.errors import SchemaError
-from penstock.keys import key_generator
+from penstock.keys import make_key_generator
 from penstock.options import read_options
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, avro_to_spark
 from penstock.write.rows.schema import check_column_names, check_columns, drop_partition_columns, evolve_schema
@@ -29,7 +29,7 @@ def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, o
     settings = resolve_settings(options, None, frozenset(struct.names))
     check_column_names(struct.names)
     check_columns(struct)
-    key_generator(settings.keys).columns(struct)
+    make_key_generator(settings.keys).make_columns(struct)
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
     if ordering and ordering.split(".")[0] not in struct.names:
         raise SchemaError(f"ordering column {ordering!r} is not among the columns {', '.join(struct.names)}")

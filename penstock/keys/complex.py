@@ -1,7 +1,7 @@
 """ComplexKeyGenerator: any number of record key and partition path fields.
 
-A single key field is written as its bare value, as Hudi 0.15.0 does, or as `field:value`, as releases before 0.14.1 and
-after 0.15.0 do: a table has one of the two forms, and `KeySettings.encode_single_complex_key` says which.
+A single key field is written as its bare value, as Hudi 0.15.0 does, or as `field:value`, as releases before 0.14.1 and after
+0.15.0 do. A table has one of the two forms; `KeySettings.encode_single_complex_key` says which.
 """
 
 from __future__ import annotations
@@ -9,31 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
 from penstock.keys.generator import KeyColumns, KeySettings
-from penstock.keys.names import COMPLEX
-from penstock.keys.text import bare_key, in_folders_of, labelled_key
+from penstock.keys.generator_table import COMPLEX
+from penstock.keys.partition_path_column import make_key_columns
+from penstock.keys.record_key_column import key_of_all_fields
 
 
 @dataclass(frozen=True)
 class ComplexKeyGenerator:
+    """Any number of record key and partition path fields."""
+
     settings: KeySettings
     java_class: ClassVar[str] = COMPLEX
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        fields = self.settings.partition_path_fields
-        label_one = self.settings.encode_single_complex_key
-        key = key_of_all(schema, self.settings, label_one=label_one)
-        return in_folders_of(schema, fields, self.settings, key)
-
-
-def key_of_all(schema: StructType, settings: KeySettings, *, label_one: bool = False) -> tuple[Column | None, str | None]:
-    """Give the key of all key fields and its plain column; a single one is labelled only on demand."""
-    fields = settings.record_key_fields
-    if not fields:
-        return None, None
-    if len(fields) == 1 and not label_one:
-        return bare_key(schema, fields[0], settings)
-    return labelled_key(schema, fields, settings), None
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
+        key = key_of_all_fields(schema, self.settings, label_single=self.settings.encode_single_complex_key)
+        return make_key_columns(schema, self.settings.partition_path_fields, self.settings, key)

@@ -9,43 +9,47 @@ from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
-from penstock.keys.complex import key_of_all
 from penstock.keys.generator import PARTITION_PATH_OPTION, KeyColumns, KeySettings
-from penstock.keys.names import CUSTOM, split_typed_field
-from penstock.keys.text import joined, partition_path, plain_folder
-from penstock.keys.timestamp import time_folder
+from penstock.keys.generator_table import CUSTOM
+from penstock.keys.partition_fields import split_typed_field
+from penstock.keys.partition_path_column import find_plain_column, join_folders, path_of_fields
+from penstock.keys.record_key_column import key_of_all_fields
+from penstock.keys.timestamp import make_time_folder
 
 
 @dataclass(frozen=True)
 class CustomKeyGenerator:
+    """Partition path fields with a type each."""
+
     settings: KeySettings
     java_class: ClassVar[str] = CUSTOM
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        key, plain_key = key_of_all(schema, self.settings)
-        fields = typed_fields(self.settings)
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
+        key, plain_key = key_of_all_fields(schema, self.settings)
+        fields = parse_typed_fields(self.settings)
         names = tuple(name for name, _ in fields)
         only_simple = all(kind == "SIMPLE" for _, kind in fields)
         return KeyColumns(
             record_key=key,
-            partition_path=_path(schema, fields, self.settings),
+            partition_path=_make_path(schema, fields, self.settings),
             plain_record_key=plain_key,
-            plain_partition_path=plain_folder(schema, names, self.settings) if only_simple else None,
+            plain_partition_path=find_plain_column(schema, names, self.settings) if only_simple else None,
             record_key_fields=self.settings.record_key_fields,
             partition_path_fields=names,
         )
 
 
-def typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
-    """Give name and type of each partition path field.
+def parse_typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
+    """Return the name and type of each partition path field.
 
     Raises:
-        OptionError: one is not `name:SIMPLE` or `name:TIMESTAMP`.
+        OptionError: a field is not `name:SIMPLE` or `name:TIMESTAMP`.
     """
-    return tuple(_typed(field) for field in settings.partition_path_fields if field.strip())
+    return tuple(_parse_typed_field(field) for field in settings.partition_path_fields if field.strip())
 
 
-def _typed(field: str) -> tuple[str, str]:
+def _parse_typed_field(field: str) -> tuple[str, str]:
     typed = split_typed_field(field)
     if typed is None:
         raise OptionError(
@@ -56,11 +60,13 @@ def _typed(field: str) -> tuple[str, str]:
     return typed
 
 
-def _path(schema: StructType, fields: tuple[tuple[str, str], ...], settings: KeySettings) -> Column:
+def _make_path(schema: StructType, fields: tuple[tuple[str, str], ...], settings: KeySettings) -> Column:
     if not fields:
-        return partition_path(schema, (), settings)
-    folders = [
-        time_folder(schema, name, settings) if kind == "TIMESTAMP" else partition_path(schema, (name,), settings)
-        for name, kind in fields
-    ]
-    return joined(folders)
+        return path_of_fields(schema, (), settings)
+    folders = []
+    for name, kind in fields:
+        if kind == "TIMESTAMP":
+            folders.append(make_time_folder(schema, name, settings))
+        else:
+            folders.append(path_of_fields(schema, (name,), settings))
+    return join_folders(folders)

@@ -1,4 +1,4 @@
-"""GlobalDeleteKeyGenerator: record keys without partition paths, for deletes that a global index finds.
+"""GlobalDeleteKeyGenerator: record keys without partition paths, for deletes that a global index locates.
 
 Keys have the form `field:value`, also those of a single field.
 """
@@ -11,19 +11,22 @@ from typing import ClassVar
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
-from penstock.keys.complex import key_of_all
 from penstock.keys.generator import RECORD_KEY_OPTION, KeyColumns, KeySettings
-from penstock.keys.names import GLOBAL_DELETE
-from penstock.keys.text import in_folders_of
+from penstock.keys.generator_table import GLOBAL_DELETE
+from penstock.keys.partition_path_column import make_key_columns
+from penstock.keys.record_key_column import key_of_all_fields
 
 
 @dataclass(frozen=True)
 class GlobalDeleteKeyGenerator:
+    """Record keys without partition paths."""
+
     settings: KeySettings
     java_class: ClassVar[str] = GLOBAL_DELETE
 
-    def columns(self, schema: StructType) -> KeyColumns:
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
         if not self.settings.record_key_fields:
             raise OptionError(f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it.")
-        key, _ = key_of_all(schema, self.settings, label_one=True)
-        return in_folders_of(schema, (), self.settings, (key, None))
+        key = key_of_all_fields(schema, self.settings, label_single=True)
+        return make_key_columns(schema, (), self.settings, key)

@@ -1,29 +1,28 @@
-"""Texts as moments: Joda-Time's reading of dates, as Spark expressions.
+"""Text to moments: Joda-Time's reading of dates, as Spark expressions.
 
-1. The first pattern that fits the whole text is taken. Most patterns are of fixed width, and most texts fill it: these
-   are cut by position, and if no zone moves the clock, their parts are only put in a new order. All others are taken
-   apart by a regular expression that is as lenient as Joda.
+1. The first pattern that fits the whole text is taken. Most patterns have a fixed width, and most text fills it: such text is cut
+   by position, and if no zone moves the clock, its parts are only put in a new order. Other text is taken apart by a regular
+   expression that is as lenient as Joda.
 2. The numbers are checked for their ranges and added up to a wall clock time.
-3. The zone in the text, else the given one, else the session's, places it in UTC.
+3. The zone in the text, else the input zone, else the session's zone, places that time in UTC.
 
-A text that no pattern fits, or whose numbers make no date, raises.
+Text that no pattern fits, or whose numbers make no date, raises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.keys.joda_pattern import MONTHS, Reading, Token
-from penstock.keys.moment import DAY_MS, MINUTE_MS, SECOND_MS, Moment, bind, moment_in, printed, utc_at, utc_of, whole
+from penstock.keys.moment import DAY_MS, MINUTE_MS, SECOND_MS, Moment, bind, moment_in, print_moment, utc_at, utc_of, whole
 from penstock.keys.partition_path import escape_path_value
-from penstock.keys.text import fail
 from penstock.keys.time_zone import Zone
+from penstock.keys.value_text import fail
 
 _YEAR_MAX = 200_000
 _GROUP_END = "\x1f"
@@ -32,61 +31,69 @@ Result = Callable[["Parts", Column], Column]
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Reads texts by the first pattern that fits."""
+    """Reads text by the first pattern that fits."""
 
     readings: Sequence[Reading]
+    #: The zone of text that names none; None: the session's.
     zone: Zone | None
-    """Of texts that name none; without it, the session's."""
+    #: The message about text that cannot be read; the text is put in place of `{}`.
     failure: str
-    """Message for a text that cannot be read, which it shows in place of `{}`."""
 
     def print_as(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
-        """Give the text's moment by another pattern, on the clock of `shown_in`, else of the zone, else of the text."""
+        """Return the text's moment by another pattern, by the clock of `shown_in`, else of the input zone, else of the text."""
         shown_in = shown_in or self.zone
-        cases, earlier = [], F.lit(False)
+        cases = []
+        fits_earlier_pattern = F.lit(False)
         for reading in self.readings:
-            copied = self._copied(reading, tokens, text, shown_in=shown_in, escape=escape)
+            copied = self._copy_parts(reading, tokens, text, shown_in=shown_in, escape=escape)
             if copied is not None:
-                cases.append((_fits_width(reading, text) & ~earlier, copied))
-            earlier = earlier | text.rlike(reading.regex)
-        return _first_of(cases, self._print_any(tokens, text, shown_in=shown_in, escape=escape))
+                cases.append((_fits_width(reading, text) & ~fits_earlier_pattern, copied))
+            fits_earlier_pattern = fits_earlier_pattern | text.rlike(reading.regex)
+        return _take_first(cases, self._print_any(tokens, text, shown_in=shown_in, escape=escape))
 
-    def _copied(
+    def _copy_parts(
         self, reading: Reading, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool
     ) -> Column | None:
-        """Give the text with its parts in a new order, if that is all there is to do: far faster than by numbers."""
+        """Return the text with its parts in a new order; None if more has to be done. Far faster than to go through numbers."""
         cut = _Cut(reading, text)
         same_clock = shown_in is None or (shown_in == self.zone and shown_in.offset_ms is not None)
         moves = shown_in is not None and cut.token("Z") is not None
         if reading.fixed_regex is None or not same_clock or moves or not all(cut.has(token) for token in tokens):
             return None
-        literal = escape_path_value if escape else str
-        return F.concat(*(cut.text(token.letter) if token.letter else F.lit(literal(token.text)) for token in tokens))
+        parts = []
+        for token in tokens:
+            if token.letter:
+                parts.append(cut.text(token.letter))
+            else:
+                parts.append(F.lit(escape_path_value(token.text) if escape else token.text))
+        return F.concat(*parts)
 
     def _print_any(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
-        # Spark copies an expression into every place that uses it; what is bound to a name is not copied
+        # Without `bind` Spark would parse the text again for every token that is printed.
         if any(token.letter == "Z" for token in tokens):
             moment = bind(text, lambda bound: _as_struct(self._moment(bound, shown_in)))
-            return bind(moment, lambda bound: printed(_from_struct(bound), tokens, escape=escape))
+            return bind(moment, lambda bound: print_moment(_from_struct(bound), tokens, escape=escape))
         wall = bind(text, lambda bound: self._wall(bound, shown_in))
-        return bind(wall, lambda bound: printed(Moment(bound, bound, F.lit("")), tokens, escape=escape))
+        return bind(wall, lambda bound: print_moment(Moment(bound, bound, F.lit("")), tokens, escape=escape))
 
     def _moment(self, text: Column, shown_in: Zone | None) -> Moment:
-        utc = self._read(text, lambda parts, wall: _placed(parts, wall, self.zone).utc)
+        utc = self._read(text, lambda parts, wall: _place(parts, wall, self.zone).utc)
         if shown_in is not None:
             return moment_in(shown_in, utc)
-        zone = self._read(text, lambda parts, wall: _placed(parts, wall, self.zone).zone)
+        zone = self._read(text, lambda parts, wall: _place(parts, wall, self.zone).zone)
         return Moment(utc, self._wall(text, None), zone)
 
     def _wall(self, text: Column, shown_in: Zone | None) -> Column:
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:
-        """Give what `result` makes of the parts of the text and of its wall clock time."""
-        cases = [case for reading in self.readings for case in self._cases(reading, text, result)]
-        return _first_of(cases, fail(self.failure, text))
+        """Return what `result` returns for the parts of the text and its wall clock time."""
+        cases = []
+        for reading in self.readings:
+            cases.extend(self._make_cases(reading, text, result))
+        return _take_first(cases, fail(self.failure, text))
 
-    def _cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
+    def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
         if reading.fixed_regex is not None:
             cut = _Cut(reading, text)
@@ -95,8 +102,9 @@ class TextReader:
         return cases
 
     def _by_groups(self, reading: Reading, text: Column, result: Result) -> Column:
-        joined = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
-        groups = F.split(F.regexp_replace(text, reading.regex, joined), _GROUP_END)
+        # One match returns all groups: they are joined by a separator and split again.
+        joined_groups = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
+        groups = F.split(F.regexp_replace(text, reading.regex, joined_groups), _GROUP_END)
 
         def from_groups(bound: Column) -> Column:
             parts = _Groups(reading, bound)
@@ -111,11 +119,11 @@ class Parts(Protocol):
     """The parts of a text, by the letters of its pattern."""
 
     def token(self, letters: str) -> Token | None:
-        """Give the last token of one of the letters, if the pattern has one."""
+        """Return the last token of one of the letters, if the pattern has one."""
         ...
 
     def text(self, letters: str) -> Column:
-        """Give what the text has for it; the pattern must have it."""
+        """Return the part of the text for that token, which the pattern must have."""
         ...
 
 
@@ -153,13 +161,16 @@ class _Cut:
         return F.substring(self.whole_text, self.reading.starts[position] + 1, length)
 
     def has(self, wanted: Token) -> bool:
-        """Say whether the text has this just as it would be printed."""
+        """Whether the text has this token exactly as it would be printed."""
         return not wanted.letter or (wanted.letter in "yMdHms" and self.token(wanted.letter) == wanted)
 
 
-def _first_of(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
-    """Give the value of the first condition that holds."""
-    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), otherwise)
+def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
+    """Return the value of the first condition that holds."""
+    value = otherwise
+    for condition, result in reversed(cases):
+        value = F.when(condition, result).otherwise(value)
+    return value
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
@@ -170,61 +181,66 @@ def _number(parts: Parts, letters: str, default: int) -> Column:
 
 
 def _wall_clock(parts: Parts) -> tuple[Column, Column]:
-    """Give whether the numbers are in their ranges, and, if so, what the wall clock shows."""
+    """Return whether the numbers are in their ranges, and, if so, the wall clock time."""
     date_valid, days = _week_date(parts) if parts.token("x") else _calendar_date(parts)
     time_valid, in_day = _time_of_day(parts)
     return date_valid & time_valid, days.cast("long") * F.lit(DAY_MS) + in_day
 
 
 def _calendar_date(parts: Parts) -> tuple[Column, Column]:
-    # like Joda: a date without a year is one of 2000, a time without a date one of 1970
+    # Like Joda: a date without a year is one of 2000, a time without a date one of 1970.
     year_valid, year = _year(parts, "yY", default=2000 if parts.token("MdD") else 1970)
     month_valid, month = _month(parts)
     first = F.make_date(year, month, F.lit(1))
-    day, last = _number(parts, "d", 1), F.dayofmonth(F.last_day(first))
-    day_valid = day.between(F.lit(1), last)
     if parts.token("D") and not parts.token("Md"):
-        day, last = _number(parts, "D", 1), F.dayofyear(F.make_date(year, F.lit(12), F.lit(31)))
-        day_valid = day.between(F.lit(1), last)
+        day = _number(parts, "D", 1)
+        last = F.dayofyear(F.make_date(year, F.lit(12), F.lit(31)))
+    else:
+        day = _number(parts, "d", 1)
+        last = F.dayofmonth(F.last_day(first))
+    day_valid = day.between(F.lit(1), last)
     return year_valid & month_valid & day_valid, F.unix_date(first) + day - 1
 
 
 def _fits_width(reading: Reading, text: Column) -> Column:
-    """Say whether the text fills the fixed width of the pattern, with numbers that make a date."""
+    """Return whether the text fills the fixed width of the pattern, with numbers that make a date."""
     fits = text.rlike(reading.fixed_regex or "")
-    # Spark may work out both sides of an `and` ahead of it, and with ANSI mode what is no number would then raise
+    # Spark may evaluate both sides of an `and`, and in ANSI mode a cast of text that is no number would raise.
     cut = _Cut(reading, F.when(fits, text))
     if not cut.token("d"):
         return fits
-    # the regular expression has seen to all ranges but this one
+    # The regular expression has checked all ranges but the length of the month.
     _, year = _year(cut, "yY", default=2000)
     _, month = _month(cut)
-    day, first = _number(cut, "d", 1), F.make_date(year, month, F.lit(1))
+    day = _number(cut, "d", 1)
+    first = F.make_date(year, month, F.lit(1))
     return fits & ((day < 29) | (day <= F.dayofmonth(F.last_day(first))))
 
 
 def _week_date(parts: Parts) -> tuple[Column, Column]:
     year_valid, year = _year(parts, "x", default=1970)
-    week, day = _number(parts, "w", 1), _number(parts, "e", 1)
+    week = _number(parts, "w", 1)
+    day = _number(parts, "e", 1)
     monday = _first_monday(year) + (week - 1) * 7
     valid = year_valid & (week > 0) & (monday < _first_monday(year + 1)) & day.between(1, 7)
     return valid, monday + day - 1
 
 
 def _first_monday(year: Column) -> Column:
-    """Give the Monday of ISO week 1, the week of 4 January, in days since 1970."""
+    """Return the Monday of ISO week 1, the week of 4 January, in days since 1970."""
     fourth = F.make_date(year, F.lit(1), F.lit(4))
     return F.unix_date(fourth) - F.weekday(fourth)
 
 
 def _year(parts: Parts, letters: str, *, default: int) -> tuple[Column, Column]:
-    token, number = parts.token(letters), _number(parts, letters, default)
+    token = parts.token(letters)
+    number = _number(parts, letters, default)
     if token is None:
         return F.lit(True), number
     valid = number.between(1 if token.letter == "Y" else -_YEAR_MAX, _YEAR_MAX)
     if not token.is_two_digit_year:
         return valid, number
-    # two digits stand for the hundred years that begin 80 years before this one
+    # Two digits mean one of the hundred years that begin 80 years before this year.
     earliest = F.year(F.current_date()) - 80
     placed = earliest + F.pmod(number - earliest, F.lit(100))
     return valid, F.when(parts.text(letters).rlike(r"\A\d\d\z"), placed).otherwise(number)
@@ -244,7 +260,9 @@ def _month(parts: Parts) -> tuple[Column, Column]:
 
 def _time_of_day(parts: Parts) -> tuple[Column, Column]:
     hour_valid, hour = _hour(parts)
-    minute, second, millis = _number(parts, "m", 0), _number(parts, "s", 0), F.lit(0)
+    minute = _number(parts, "m", 0)
+    second = _number(parts, "s", 0)
+    millis = F.lit(0)
     if parts.token("S"):
         millis = F.rpad(F.substring(parts.text("S"), 1, 3), 3, "0").cast("int")
     valid = hour_valid & minute.between(0, 59) & second.between(0, 59)
@@ -269,8 +287,8 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 # --- zone
 
 
-def _placed(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
-    """Give the moment at which the clocks show this in the zone that the text names, or else in the given one."""
+def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
+    """Return the moment at which the wall clock shows this, in the zone that the text names, else in the given zone."""
     token = parts.token("Z")
     if token is None:
         return Moment(utc_of(zone, wall), wall, F.current_timezone() if zone is None else F.lit(zone.name))

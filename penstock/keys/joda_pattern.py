@@ -1,7 +1,7 @@
 """Joda-Time date patterns: the language of Hudi's time-based key generator.
 
-Pure. A pattern becomes tokens; `moments.py` turns these into Spark expressions. Nothing here goes through Java's or
-Spark's own patterns, whose letters mean other things (`Y`, `e`, `K`, `Z`, `x`), and differ with a session setting.
+Pure. A pattern is parsed into tokens; `moment.py` and `joda_parsing.py` turn these into Spark expressions. Java's and Spark's own
+patterns are not used: their letters mean other things (`Y`, `e`, `K`, `Z`, `x`), and differ with a session setting.
 
 | letter | printed | read (digits at most, greedy) |
 | --- | --- | --- |
@@ -19,8 +19,8 @@ Spark's own patterns, whose letters mean other things (`Y`, `e`, `K`, `Z`, `x`),
 | `Z` `ZZ` `ZZZ` | offset +0530, offset +05:30, zone name | `Z` or either offset; `ZZZ` a zone name |
 | `z` | refused: names such as CEST depend on the machine | refused |
 
-`'text'` is literal, `''` a quote, and so is everything that is not a letter. Names are English. Any other letter is
-refused.
+`'text'` is literal, `''` a quote, and every character that is not a letter is literal. Names are English. Any other letter raises
+OptionError.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noq
 _PRINTABLE = frozenset("GCyYxweEMdDHkKhamsSZ")
 _READABLE = _PRINTABLE - frozenset("GC")
 _DIGITS_MAX = {"M": 2, "d": 2, "D": 3, "w": 2, "e": 1, "H": 2, "k": 2, "K": 2, "h": 2, "m": 2, "s": 2}
+#: The width at which a number is read by position, and the expression for its digits.
 _FIXED = {
     "y": (4, r"\d{4}"),
     "M": (2, r"(?:0[1-9]|1[0-2])"),
@@ -64,68 +65,70 @@ class Token:
 
     @property
     def is_number(self) -> bool:
+        """Whether the token is printed in digits."""
         if self.letter == "M":
             return self.width <= 2
         return self.letter != "" and self.letter in "CyYxweDdHkKhmsS"
 
     @property
     def is_two_digit_year(self) -> bool:
+        """Whether the token is a year of two digits, which means one of the hundred years around today."""
         return self.letter in _YEARS and self.width == 2
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is read: a regular expression for the whole text (Java's dialect), and what each group holds.
-
-    If every part has a fixed width, `fixed_regex` fits texts that fill it, and `starts` says where their groups are.
-    """
+    """How text is read by a pattern: a regular expression for the whole text (Java's dialect), and what each group holds."""
 
     pattern: str
     regex: str
     groups: tuple[Token, ...]
+    #: Matches text that fills a pattern whose parts all have a fixed width; None: some part has not.
     fixed_regex: str | None = None
+    #: Where the groups start in text that `fixed_regex` matches.
     starts: tuple[int, ...] = ()
 
     def position(self, letters: str) -> int | None:
-        """Give the last group that holds one of the letters."""
-        found = [index for index, token in enumerate(self.groups) if token.letter in letters]
-        return found[-1] if found else None
+        """Return the number of the last group that holds one of the letters; None if no group does."""
+        matching = [index for index, token in enumerate(self.groups) if token.letter in letters]
+        return matching[-1] if matching else None
 
 
-def print_tokens(pattern: str, *, option: str) -> tuple[Token, ...]:
-    """Give the tokens of a pattern that dates are written with.
+def parse_print_pattern(pattern: str, *, option: str) -> tuple[Token, ...]:
+    """Return the tokens of a pattern that dates are printed by.
 
     Raises:
         OptionError: a letter has no meaning, or none that is the same everywhere.
     """
-    return _checked(pattern, _PRINTABLE, option=option)
+    return _parse_tokens(pattern, _PRINTABLE, option=option)
 
 
-def reading_of(pattern: str, *, option: str) -> Reading:
-    """Give the way to read a text of this pattern.
+def parse_read_pattern(pattern: str, *, option: str) -> Reading:
+    """Return the way to read text by a pattern.
 
     Raises:
         OptionError: a letter has no meaning or cannot be read, or the fields make no date.
     """
-    tokens = _checked(pattern, _READABLE, option=option)
+    tokens = _parse_tokens(pattern, _READABLE, option=option)
     letters = {token.letter for token in tokens}
     if "w" in letters and "x" not in letters:
-        raise OptionError(f"{option}={pattern}: a week (w) needs its week year (x) beside it.")
+        raise OptionError(f"{option}={pattern}: a week (w) needs its week year (x) next to it.")
     if "x" in letters and letters & set("yYMdD"):
         raise OptionError(f"{option}={pattern}: use week dates (x, w, e) or calendar dates (y, M, d, D), not both.")
-    regexes, groups = [], []
+    regexes = []
+    groups = []
     for token, following in zip(tokens, (*tokens[1:], Token()), strict=True):
-        regexes.append(_regex_of(token, before_number=following.is_number))
+        regexes.append(_make_regex(token, before_number=following.is_number))
         if token.letter not in ("", "E"):
             groups.append(token)
     reading = Reading(pattern, rf"(?i)\A{''.join(regexes)}\z", tuple(groups))
-    return _with_fixed_width(reading, tokens)
+    return _add_fixed_width(reading, tokens)
 
 
-def _checked(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Token, ...]:
+def _parse_tokens(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Token, ...]:
     if not pattern.strip():
         raise OptionError(f"{option} is empty: give a date pattern, for example yyyy/MM/dd.")
-    tokens = tuple(_tokens(pattern))
+    tokens = tuple(_split_pattern(pattern))
     for token in tokens:
         if token.letter and token.letter not in letters:
             raise OptionError(
@@ -135,14 +138,16 @@ def _checked(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Tok
     return tokens
 
 
-def _with_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
-    """Add the way by positions, if there are only padded numbers and literal text, and perhaps an offset at the end."""
-    regexes, starts, at = [], [], 0
+def _add_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
+    """Add the positions of the groups, if there are only padded numbers and literal text, and perhaps an offset at the end."""
+    regexes = []
+    starts = []
+    at = 0
     for token in tokens:
         if token.letter:
             starts.append(at)
         if not token.letter:
-            regexes.append(_literal_regex(token.text))
+            regexes.append(_quote_regex(token.text))
             at += len(token.text)
         elif token.letter == "S" or (token.letter in _FIXED and token.width == _FIXED[token.letter][0]):
             regexes.append(rf"\d{{{token.width}}}" if token.letter == "S" else _FIXED[token.letter][1])
@@ -154,34 +159,34 @@ def _with_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
     return replace(reading, fixed_regex=rf"(?i)\A{''.join(regexes)}\z", starts=tuple(starts))
 
 
-def _literal_regex(text: str) -> str:
+def _quote_regex(text: str) -> str:
     return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in text)
 
 
-def _tokens(pattern: str) -> Iterator[Token]:
+def _split_pattern(pattern: str) -> Iterator[Token]:
     """Split a pattern into runs of one letter and literal texts."""
     for match in re.finditer(r"(([A-Za-z])\2*)|((?:[^A-Za-z']|'(?:[^']|'')*(?:'|\Z))+)", pattern):
         if match.group(1):
             yield Token(letter=match.group(2), width=len(match.group(1)))
         else:
-            yield Token(text=_unquoted(match.group(3)))
+            yield Token(text=_unquote(match.group(3)))
 
 
-def _unquoted(literal: str) -> str:
-    """Take quotes off: `''` is a quote inside and outside of quoted text."""
+def _unquote(literal: str) -> str:
+    """Remove quotes: `''` is a quote inside and outside of quoted text."""
     return literal.replace("''", "\0").replace("'", "").replace("\0", "'")
 
 
-def _regex_of(token: Token, *, before_number: bool) -> str:
-    """Give the expression for one token. Numbers are possessive: like Joda, they never give a digit back."""
+def _make_regex(token: Token, *, before_number: bool) -> str:
+    """Return the expression for one token. Numbers are possessive: like Joda, they never release a digit they have matched."""
     if not token.letter:
-        return _literal_regex(token.text)
+        return _quote_regex(token.text)
     if token.letter in _YEARS:
-        return _year_regex(token, before_number=before_number)
+        return _make_year_regex(token, before_number=before_number)
     if token.letter == "M" and token.width >= 3:
-        return f"({_names(MONTHS)})"
+        return f"({_match_names(MONTHS)})"
     if token.letter == "E":
-        return f"(?:{_names(DAYS)})"
+        return f"(?:{_match_names(DAYS)})"
     if token.letter == "a":
         return "(AM|PM)"
     if token.letter == "Z":
@@ -189,7 +194,7 @@ def _regex_of(token: Token, *, before_number: bool) -> str:
     return rf"(\d{{1,{max(token.width, _DIGITS_MAX.get(token.letter, 1))}}}+)"
 
 
-def _year_regex(token: Token, *, before_number: bool) -> str:
+def _make_year_regex(token: Token, *, before_number: bool) -> str:
     if token.is_two_digit_year:
         return r"(\d{2})" if before_number else rf"([+-]?\d{{1,{_YEAR_DIGITS_MAX}}}+)"
     digits = token.width if before_number else max(_YEAR_DIGITS_MAX, token.width)
@@ -197,5 +202,5 @@ def _year_regex(token: Token, *, before_number: bool) -> str:
     return rf"({sign}\d{{1,{digits}}}+)"
 
 
-def _names(names: list[str]) -> str:
+def _match_names(names: list[str]) -> str:
     return "|".join([*names, *(name[:3] for name in names)])

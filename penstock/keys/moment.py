@@ -1,8 +1,7 @@
-"""Moments in time as Spark expressions: their place in a time zone, and their text by a Joda-Time pattern.
+"""Moments in time as Spark expressions: their wall clock time in a zone, and their text by a Joda-Time pattern.
 
-All times are milliseconds as numbers: since 1970 in UTC (`utc`), or the same count on the clock on the wall of some
-zone (`wall`). Fields are made from `wall` by arithmetic, so neither the session's time zone nor its parser policy has
-a say.
+All times are milliseconds as numbers: since 1970 in UTC (`utc`), or the same count by the wall clock of a zone (`wall`). Fields
+are computed from `wall` by arithmetic, so they depend neither on the session's time zone nor on its parser policy.
 """
 
 from __future__ import annotations
@@ -15,17 +14,20 @@ from pyspark.sql import functions as F
 
 from penstock.keys.joda_pattern import DAYS, MONTHS, Token
 from penstock.keys.partition_path import escape_path_value
-from penstock.keys.text import escaped
+from penstock.keys.partition_path_column import escape as escape_column
 from penstock.keys.time_zone import Zone
 
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+SECOND_MS = 1_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+DAY_MS = 86_400_000
+#: Times up to this distance from 1970, some 270,000 years, can be printed.
 MILLIS_MAX = 8_640_000_000_000_000
-"""Times up to this distance from 1970, some 270,000 years, can be printed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A point in time together with what the wall clock shows, and the name of the zone of that clock."""
+    """A point in time, the wall clock time in a zone, and the name of that zone."""
 
     utc: Column
     wall: Column
@@ -36,7 +38,7 @@ class Moment:
 
 
 def moment_in(zone: Zone | None, utc: Column) -> Moment:
-    """Give the moment as seen in the zone; without one, in the session's."""
+    """Return the moment in the zone; in the session's zone, if there is none."""
     if zone is None:
         zone_name = F.current_timezone()
         return Moment(utc, wall_in(zone_name, utc), zone_name)
@@ -46,49 +48,58 @@ def moment_in(zone: Zone | None, utc: Column) -> Moment:
 
 
 def utc_of(zone: Zone | None, wall: Column) -> Column:
-    """Give the moment at which the clocks of the zone show this."""
+    """Return the UTC time at which the wall clocks of the zone show this; of the session's zone, if there is none."""
     if zone is not None and zone.offset_ms is not None:
         return wall - F.lit(zone.offset_ms)
     return utc_at(F.current_timezone() if zone is None else F.lit(zone.name), wall)
 
 
 def wall_in(zone: Column, utc: Column) -> Column:
-    return _shifted(F.from_utc_timestamp, utc, zone)
+    """Return the wall clock time in a zone."""
+    return _shift(F.from_utc_timestamp, utc, zone)
 
 
 def utc_at(zone: Column, wall: Column) -> Column:
-    return _shifted(F.to_utc_timestamp, wall, zone)
+    """Return the UTC time of a wall clock time in a zone."""
+    return _shift(F.to_utc_timestamp, wall, zone)
 
 
-def _shifted(shift: Callable[[Column, Column], Column], millis: Column, zone: Column) -> Column:
-    # both functions move the number itself by the zone's offset, so the session's zone plays no part
+def _shift(shift: Callable[[Column, Column], Column], millis: Column, zone: Column) -> Column:
+    # Both functions move the number itself by the zone's offset, so the session's zone plays no part.
     return F.unix_millis(shift(F.timestamp_millis(millis), zone))
 
 
 # --- printing
 
 
-def printed(moment: Moment, tokens: Sequence[Token], *, escape: bool = False) -> Column:
-    """Give the text of the moment's wall clock by the tokens of a pattern, escaped as a folder name on demand."""
-    return F.concat(*(_printed_token(moment, token, escape=escape) for token in tokens))
+def print_moment(moment: Moment, tokens: Sequence[Token], *, escape: bool = False) -> Column:
+    """Return the moment's wall clock time as text, by the tokens of a pattern.
+
+    Args:
+        escape: escape the text as a folder name.
+    """
+    return F.concat(*(_print_token(moment, token, escape=escape) for token in tokens))
 
 
 def bind(value: Column, body: Callable[[Column], Column]) -> Column:
-    """Evaluate `value` once per row, however often `body` uses it."""
+    """Evaluate `value` once per row, however often `body` uses it.
+
+    Spark copies an expression into every place that uses it, but evaluates the argument of a lambda once.
+    """
     return F.transform(F.array(value), body)[0]
 
 
-def _printed_token(moment: Moment, token: Token, *, escape: bool) -> Column:
+def _print_token(moment: Moment, token: Token, *, escape: bool) -> Column:
     if not token.letter:
         return F.lit(escape_path_value(token.text) if escape else token.text)
     if token.letter in "yYxCG":
-        return _printed_year(_date(moment), token)
+        return _print_year(_date(moment), token)
     if token.letter in "MdDweE":
-        return _printed_day(_date(moment), token)
+        return _print_day(_date(moment), token)
     if token.letter == "Z":
-        text = _printed_zone(moment, token)
-        return escaped(text) if escape else text
-    return _printed_time(F.pmod(moment.wall, F.lit(DAY_MS)), token)
+        text = _print_zone(moment, token)
+        return escape_column(text) if escape else text
+    return _print_time(F.pmod(moment.wall, F.lit(DAY_MS)), token)
 
 
 def _date(moment: Moment) -> Column:
@@ -96,26 +107,26 @@ def _date(moment: Moment) -> Column:
     return F.date_from_unix_date(days.cast("int"))
 
 
-def _printed_year(date: Column, token: Token) -> Column:
+def _print_year(date: Column, token: Token) -> Column:
     year = F.date_part(F.lit("YEAROFWEEK"), date) if token.letter == "x" else F.year(date)
     of_era = F.when(year > 0, year).otherwise(1 - year)
     if token.letter == "G":
         return F.when(year > 0, "AD").otherwise("BC")
     if token.letter == "C":
-        return _padded(whole(of_era, 100), token.width, digits=4)
+        return _pad(whole(of_era, 100), token.width, digits=4)
     if token.is_two_digit_year:
-        return _padded(F.abs(year) % 100, 2, digits=2)
+        return _pad(F.abs(year) % 100, 2, digits=2)
     if token.letter == "Y":
-        return _padded(of_era, token.width, digits=6)
-    text = _padded(F.abs(year), token.width, digits=6)
+        return _pad(of_era, token.width, digits=6)
+    text = _pad(F.abs(year), token.width, digits=6)
     return F.when(year < 0, F.concat(F.lit("-"), text)).otherwise(text)
 
 
-def _printed_day(date: Column, token: Token) -> Column:
+def _print_day(date: Column, token: Token) -> Column:
     if token.letter == "M" and token.width >= 3:
-        return _name_at(F.month(date), MONTHS, full=token.width >= 4)
+        return _pick_name(F.month(date), MONTHS, full=token.width >= 4)
     if token.letter == "E":
-        return _name_at(F.weekday(date) + 1, DAYS, full=token.width >= 4)
+        return _pick_name(F.weekday(date) + 1, DAYS, full=token.width >= 4)
     number: dict[str, Callable[[Column], Column]] = {
         "M": F.month,
         "d": F.dayofmonth,
@@ -123,16 +134,16 @@ def _printed_day(date: Column, token: Token) -> Column:
         "w": F.weekofyear,
         "e": lambda date: F.weekday(date) + 1,
     }
-    return _padded(number[token.letter](date), token.width, digits=3)
+    return _pad(number[token.letter](date), token.width, digits=3)
 
 
-def _printed_time(in_day: Column, token: Token) -> Column:
+def _print_time(in_day: Column, token: Token) -> Column:
     hour = whole(in_day, HOUR_MS)
     if token.letter == "a":
         return F.when(hour < 12, "AM").otherwise("PM")
     if token.letter == "S":
         millis = F.lpad((in_day % SECOND_MS).cast("string"), 3, "0")
-        return F.rpad(millis, token.width, "0")  # cuts, too
+        return F.rpad(millis, token.width, "0")  # also cuts text that is longer
     number = {
         "H": hour,
         "k": (hour + 23) % 24 + 1,
@@ -141,24 +152,24 @@ def _printed_time(in_day: Column, token: Token) -> Column:
         "m": whole(in_day, MINUTE_MS) % 60,
         "s": whole(in_day, SECOND_MS) % 60,
     }
-    return _padded(number[token.letter], token.width, digits=2)
+    return _pad(number[token.letter], token.width, digits=2)
 
 
-def _printed_zone(moment: Moment, token: Token) -> Column:
+def _print_zone(moment: Moment, token: Token) -> Column:
     if token.width >= 3:
         return moment.zone
     offset = moment.wall - moment.utc
     minutes = whole(F.abs(offset), MINUTE_MS)
     return F.concat(
         F.when(offset < 0, "-").otherwise("+"),
-        _padded(whole(minutes, 60), 2, digits=2),
+        _pad(whole(minutes, 60), 2, digits=2),
         F.lit(":" if token.width == 2 else ""),
-        _padded(minutes % 60, 2, digits=2),
+        _pad(minutes % 60, 2, digits=2),
     )
 
 
-def _padded(number: Column, width: int, *, digits: int) -> Column:
-    """Give the number, which is not negative and has so many digits at most, with zeros up to the width."""
+def _pad(number: Column, width: int, *, digits: int) -> Column:
+    """Return the number with zeros up to the width. It is not negative, and has at most this many digits."""
     text = number.cast("string")
     if width <= 1:
         return text
@@ -166,10 +177,10 @@ def _padded(number: Column, width: int, *, digits: int) -> Column:
     return padded if width >= digits else F.when(F.length(text) < width, padded).otherwise(text)
 
 
-def _name_at(number: Column, names: Sequence[str], *, full: bool) -> Column:
+def _pick_name(number: Column, names: Sequence[str], *, full: bool) -> Column:
     return F.elt(number, *(F.lit(name if full else name[:3]) for name in names))
 
 
 def whole(number: Column, divisor: int) -> Column:
-    """Give how many times the divisor goes into the number, which is small."""
+    """Return how many times the divisor goes into the number, which is small enough for a double."""
     return F.floor(number / F.lit(divisor))

@@ -7,16 +7,19 @@ from typing import ClassVar
 
 from pyspark.sql.types import StructType
 
-from penstock.keys.complex import key_of_all
 from penstock.keys.generator import KeyColumns, KeySettings
-from penstock.keys.names import NONPARTITIONED
-from penstock.keys.text import in_folders_of
+from penstock.keys.generator_table import NONPARTITIONED
+from penstock.keys.partition_path_column import make_key_columns
+from penstock.keys.record_key_column import key_of_all_fields
 
 
 @dataclass(frozen=True)
 class NonpartitionedKeyGenerator:
+    """Any number of record key fields, no partition path."""
+
     settings: KeySettings
     java_class: ClassVar[str] = NONPARTITIONED
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        return in_folders_of(schema, (), self.settings, key_of_all(schema, self.settings))
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
+        return make_key_columns(schema, (), self.settings, key_of_all_fields(schema, self.settings))

@@ -1,10 +1,10 @@
-"""Partition paths as text: the default partition, escaping, what a path may look like, and its values.
+"""Partition paths as text: the default partition, escapes, which paths are allowed, and the values in a path.
 
-Pure Python without pyspark, for the writer (which checks every new path before a folder is made) and for readers
-(which take values back out of a path). The expressions that make paths from columns are in `texts.py` and use the
-same table of escapes, so both sides agree on every character.
+Pure Python without pyspark, for the writer (which checks every new path before it makes a folder) and for readers (which take
+values out of a path). The expressions that make paths from columns are in `partition_path_column.py` and use the same table of
+escapes, so both sides agree on every character.
 
-Promise: a path that `check_partition_path` lets through stays below the table's base path, and is a plain folder there.
+Promise: a path that `check_partition_path` accepts stays below the table's base path, and is a plain folder there.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Sequence
 
 from penstock.errors import RecordKeyError
 
+#: The folder of null and empty values.
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for a null or an empty value."""
 
 SEPARATOR = "/"
 
+#: Characters that url encoding replaces by `%XX`; all others, also a blank and non-ASCII ones, stay.
 ESCAPED_CHARACTERS = "".join(map(chr, range(0x20))) + "\x7f" + "\"#%'*/:=?\\{[]^"
-"""Characters that url encoding replaces by `%XX`; all others, also a blank and non-ASCII ones, stay."""
 
+#: The longest folder name that common file systems take.
 COMPONENT_BYTES_MAX = 255
-"""Longest folder name that common file systems take."""
 
 _ESCAPES = {ord(character): f"%{ord(character):02X}" for character in ESCAPED_CHARACTERS}
 _ESCAPE_SEQUENCE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -32,7 +32,7 @@ _URL_ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
 
 
 def escape_path_value(text: str) -> str:
-    """Give the value as one folder name: Hive's special characters as `%XX`, an empty text as the default partition."""
+    """Return the value as one folder name: Hive's special characters as `%XX`, an empty text as the default partition."""
     return text.translate(_ESCAPES) if text else DEFAULT_PARTITION
 
 
@@ -42,7 +42,7 @@ def unescape_path_value(text: str) -> str:
 
 
 def check_partition_path(path: str) -> None:
-    """Let pass only a path that names a folder below the table's base path; the empty path is the base itself.
+    """Check that a path names a folder below the table's base path; the empty path is the base path itself.
 
     Raises:
         RecordKeyError: a component is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or
@@ -51,20 +51,21 @@ def check_partition_path(path: str) -> None:
     if not path:
         return
     if path.startswith(SEPARATOR) or path.endswith(SEPARATOR):
-        raise _refusal(path, "it starts or ends with a slash", _ENCODE)
+        raise _invalid_path(path, "it starts or ends with a slash", _ENCODE)
     components = path.split(SEPARATOR)
-    if ":" in components[0]:  # Hadoop takes what is before it for the scheme of a URL, so Hudi could not open the folder
-        raise _refusal(path, "its first folder name has a colon, and real Hudi cannot open such a folder", _ENCODE)
+    if ":" in components[0]:
+        # Hadoop takes the text before a colon for the scheme of a URL, so Hudi could not open the folder.
+        raise _invalid_path(path, "its first folder name has a colon, and real Hudi cannot open such a folder", _ENCODE)
     for component in components:
         _check_component(path, component)
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
-    """Give the text of each partition field as the path holds it, with None for the default partition.
+    """Return the text of each partition field as the path holds it, None for the default partition.
 
-    A table with one partition field may have values with slashes that were not encoded: there, the whole path is the
-    value. Otherwise the number of folders must be the number of fields, and with `hive_style` each one must start with
-    `<field>=`; a path that does not fit gives None, and its values are then known only from the rows.
+    A table with one partition field may have values with slashes that were not encoded: then the whole path is the value.
+    Otherwise the number of folders must be the number of fields, and with `hive_style` each must start with `<field>=`. The
+    result is None for a path that does not fit: its values are known only from the rows.
     """
     fragments = path.split(SEPARATOR) if path else []
     if len(fields) == 1 and fragments:
@@ -77,7 +78,7 @@ def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_
             if not fragment.startswith(f"{field}="):
                 return None
             fragment = fragment[len(field) + 1 :]
-        values[field] = _value_of(fragment, url_encoded=url_encoded)
+        values[field] = _parse_value(fragment, url_encoded=url_encoded)
     return values
 
 
@@ -87,23 +88,23 @@ _CHANGE = "change the value, or partition by another column"
 
 def _check_component(path: str, component: str) -> None:
     if not component:
-        raise _refusal(path, "it has an empty folder name", _ENCODE)
+        raise _invalid_path(path, "it has an empty folder name", _ENCODE)
     if component in (".", ".."):
-        raise _refusal(path, f"the folder name {component!r} would leave its place in the table", _CHANGE)
+        raise _invalid_path(path, f"the folder name {component!r} would leave its place in the table", _CHANGE)
     if component.startswith(".hoodie"):
-        raise _refusal(path, "folder names that start with '.hoodie' belong to the table itself", _CHANGE)
+        raise _invalid_path(path, "folder names that start with '.hoodie' belong to the table itself", _CHANGE)
     if _CONTROL_CHARACTER.search(component):
-        raise _refusal(path, "it has a control character", _ENCODE)
+        raise _invalid_path(path, "it has a control character", _ENCODE)
     if len(component.encode("utf-8", "surrogatepass")) > COMPONENT_BYTES_MAX:
-        raise _refusal(path, f"a folder name is longer than {COMPONENT_BYTES_MAX} bytes", _CHANGE)
+        raise _invalid_path(path, f"a folder name is longer than {COMPONENT_BYTES_MAX} bytes", _CHANGE)
 
 
-def _refusal(path: str, why: str, fix: str) -> RecordKeyError:
-    shown = path if len(path) <= 120 else f"{path[:117]}..."
-    return RecordKeyError(f"partition path {shown!r} cannot be used: {why}. Fix: {fix}.")
+def _invalid_path(path: str, why: str, fix: str) -> RecordKeyError:
+    short = path if len(path) <= 120 else f"{path[:117]}..."
+    return RecordKeyError(f"partition path {short!r} cannot be used: {why}. Fix: {fix}.")
 
 
-def _value_of(fragment: str, *, url_encoded: bool) -> str | None:
+def _parse_value(fragment: str, *, url_encoded: bool) -> str | None:
     if fragment == DEFAULT_PARTITION:
         return None
     return unescape_path_value(fragment) if url_encoded else fragment

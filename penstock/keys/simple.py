@@ -11,39 +11,43 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.keys.generator import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
-from penstock.keys.names import SIMPLE
-from penstock.keys.text import bare_key, in_folders_of
+from penstock.keys.generator_table import SIMPLE
+from penstock.keys.partition_path_column import make_key_columns
+from penstock.keys.record_key_column import bare_key
 
 
 @dataclass(frozen=True)
 class SimpleKeyGenerator:
+    """One record key field, one partition path field."""
+
     settings: KeySettings
     java_class: ClassVar[str] = SIMPLE
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        key = single_key(schema, self.settings)
-        fields = (single_field(self.settings.partition_path_fields, "partition-path"),)
-        return in_folders_of(schema, fields, self.settings, key)
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
+        key = key_of_single_field(schema, self.settings)
+        fields = (check_single_field(self.settings.partition_path_fields, "partition-path"),)
+        return make_key_columns(schema, fields, self.settings, key)
 
 
-def single_key(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:
-    """Give the key of the one field, and its plain column if it has one; both None when keys are generated."""
+def key_of_single_field(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:
+    """Return the key of the single field, and its plain column if it has one; both None if keys are generated."""
     if not settings.record_key_fields:
         return None, None
-    return bare_key(schema, single_field(settings.record_key_fields, "record-key"), settings)
+    return bare_key(schema, check_single_field(settings.record_key_fields, "record-key"), settings)
 
 
-def single_field(fields: Sequence[str], role: str) -> str:
-    """Give the one field.
+def check_single_field(fields: Sequence[str], role: str) -> str:
+    """Return the single field.
 
     Raises:
-        OptionError: there are several or none.
+        OptionError: there are several fields, or none.
     """
     if len(fields) == 1:
         return fields[0]
     option = RECORD_KEY_OPTION if role == "record-key" else PARTITION_PATH_OPTION
-    other = "ComplexKeyGenerator" if fields else "NonpartitionedKeyGenerator"
+    fitting = "ComplexKeyGenerator" if fields else "NonpartitionedKeyGenerator"
     raise OptionError(
         f"Single {role} field is expected; provided ({', '.join(fields)}). "
-        f"Fix: name one column in {option}, or use the {other} (chosen by itself when no key generator is set)."
+        f"Fix: name one column in {option}, or use the {fitting} (chosen by itself when no key generator is set)."
     )

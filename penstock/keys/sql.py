@@ -1,56 +1,69 @@
-"""SqlKeyGenerator: what SQL statements put around the table's own generator.
+"""SqlKeyGenerator: what Hudi's SQL statements put around the table's own generator.
 
-It changes one thing: a timestamp in the partition path is written as `yyyy-MM-dd HH:mm:ss`, in the session's zone and
-always escaped. Generators that print times themselves are left as they are.
+It changes one thing: a timestamp in the partition path is written as `yyyy-MM-dd HH:mm:ss`, in the session's zone and always
+escaped. Generators that print times themselves are left unchanged.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from penstock.keys.column import Field, find_field
-from penstock.keys.complex import ComplexKeyGenerator
-from penstock.keys.generator import PARTITION_PATH_OPTION, KeyColumns, KeyGenerator, KeySettings
-from penstock.keys.names import COMPLEX, SIMPLE
-from penstock.keys.text import folder, joined, text_of
+from penstock.errors import OptionError
+from penstock.keys.field import Field, find_field
+from penstock.keys.generator import PARTITION_PATH_OPTION, SQL_ORIGIN_OPTION, KeyColumns, KeyGenerator, KeySettings
+from penstock.keys.generator_table import COMPLEX, SIMPLE, SQL, find_generator_class, make_key_generator
+from penstock.keys.partition_path_column import join_folders, make_folder
+from penstock.keys.value_text import text_of
 
+#: Characters of `yyyy-MM-dd HH:mm:ss`.
 _SECONDS_TEXT = 19
 
 
 @dataclass(frozen=True)
 class SqlKeyGenerator:
+    """A generator around the table's own one, the origin."""
+
     settings: KeySettings
-    origin: KeyGenerator
+
+    def __post_init__(self) -> None:
+        _ = self.origin  # raises now if the settings name no generator that can be wrapped
+
+    @cached_property
+    def origin(self) -> KeyGenerator:
+        """The wrapped generator; without `hoodie.sql.origin.keygen.class` Hudi takes the complex one."""
+        java_class = COMPLEX
+        if self.settings.sql_origin_class:
+            java_class = find_generator_class(self.settings.sql_origin_class, option=SQL_ORIGIN_OPTION)
+        if java_class == SQL:
+            raise OptionError(f"{SQL_ORIGIN_OPTION}={java_class}: the SQL key generator cannot wrap itself.")
+        return make_key_generator(replace(self.settings, generator_class=java_class))
 
     @property
     def java_class(self) -> str:
-        """The origin's: the wrapper is never stored in a table."""
+        """The origin's class: tables never store the wrapper."""
         return self.origin.java_class
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        columns = self.origin.columns(schema)
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions of the origin, with timestamps in the partition path written as SQL does."""
+        columns = self.origin.make_columns(schema)
         fields = [find_field(schema, name, option=PARTITION_PATH_OPTION) for name in columns.partition_path_fields]
         if self.origin.java_class not in (SIMPLE, COMPLEX) or not any(_is_timestamp(field) for field in fields):
             return columns
-        folders = [_folder(field, self.settings) for field in fields]
-        return replace(columns, partition_path=joined(folders), plain_partition_path=None)
-
-
-def wrapped_by_sql(settings: KeySettings, origin: KeyGenerator | None) -> SqlKeyGenerator:
-    """Wrap the origin; without one, Hudi takes the complex generator."""
-    return SqlKeyGenerator(settings, origin or ComplexKeyGenerator(settings))
+        folders = [_make_folder(field, self.settings) for field in fields]
+        return replace(columns, partition_path=join_folders(folders), plain_partition_path=None)
 
 
 def _is_timestamp(field: Field) -> bool:
     return isinstance(field.type, (TimestampType, TimestampNTZType))
 
 
-def _folder(field: Field, settings: KeySettings) -> Column:
+def _make_folder(field: Field, settings: KeySettings) -> Column:
     if not _is_timestamp(field):
-        return folder(field.name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings)
+        return make_folder(field.name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings)
     text = F.substring(field.column.cast("string"), 1, _SECONDS_TEXT)
-    return folder(field.name, text, replace(settings, url_encode=True))
+    return make_folder(field.name, text, replace(settings, url_encode=True))

@@ -1,8 +1,8 @@
-"""Time zone names of the options, as Hudi understands them, in a form that Spark understands in the same way.
+"""Time zone names of the options, as Hudi understands them, in a form that Spark understands in the same way. Pure.
 
-Hudi asks Java's `TimeZone` and then Joda-Time. Both know regions (`Europe/Berlin`), three-letter names (where Joda's
-meaning counts: `EST` is New York, with summer time) and `GMT+8:00`. Java takes anything else for GMT without a word;
-here it is refused. Pure.
+Hudi goes through Java's `TimeZone` and then Joda-Time. Both know regions (`Europe/Berlin`), three-letter names (of which Joda's
+meaning counts: `EST` is New York, with summer time) and `GMT+8:00`. Java silently takes any other name for GMT; Penstock raises
+OptionError.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Zone:
 
 UTC = Zone("UTC", 0)
 
+#: Joda-Time's meaning of three-letter names.
 _SHORT_NAMES = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -56,12 +57,13 @@ _SHORT_NAMES = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
+#: Names that mean UTC, whose offset never changes.
 _UTC_NAMES = frozenset({"UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT", "Zulu", "UCT", "Universal", "Greenwich", "GMT0"})
 _OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
-def zone_named(text: str, *, option: str) -> Zone | None:
-    """Give the zone that an option names; None for a blank one, which means "no zone".
+def parse_zone(text: str, *, option: str) -> Zone | None:
+    """Return the zone that an option names; None for a blank name, which means "no zone".
 
     Raises:
         OptionError: there is no such zone.
@@ -72,17 +74,18 @@ def zone_named(text: str, *, option: str) -> Zone | None:
     if name in _UTC_NAMES:
         return UTC
     if offset := _OFFSET.fullmatch(name):
-        return _fixed(offset, text=name, option=option)
+        return _make_fixed_zone(offset, text=name, option=option)
     region = _SHORT_NAMES.get(name, name)
     if not _is_region(region):
-        raise _unknown(name, option)
+        raise _unknown_zone(name, option)
     return Zone(region)
 
 
-def _fixed(match: re.Match[str], *, text: str, option: str) -> Zone:
-    hours, minutes = int(match.group(2)), int(match.group(3) or 0)
+def _make_fixed_zone(match: re.Match[str], *, text: str, option: str) -> Zone:
+    hours = int(match.group(2))
+    minutes = int(match.group(3) or 0)
     if hours > 23 or minutes > 59:
-        raise _unknown(text, option)
+        raise _unknown_zone(text, option)
     if hours == minutes == 0:
         return UTC
     sign = -1 if match.group(1) == "-" else 1
@@ -91,12 +94,12 @@ def _fixed(match: re.Match[str], *, text: str, option: str) -> Zone:
 
 def _is_region(name: str) -> bool:
     known = available_timezones()
-    if not known:  # no time zone database for Python on this machine: the JVM will judge
+    if not known:  # Python has no time zone database on this machine: let the JVM decide
         return re.fullmatch(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*", name) is not None
     return name in known
 
 
-def _unknown(name: str, option: str) -> OptionError:
+def _unknown_zone(name: str, option: str) -> OptionError:
     near = get_close_matches(name, [*available_timezones(), *_SHORT_NAMES], n=2)
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return OptionError(

@@ -1,7 +1,7 @@
 """TimestampBasedKeyGenerator: the partition path is a moment in time, printed by a pattern; the key is one field.
 
-Where a number or a timestamp has no zone to be shown in, it is shown in the session's; Hudi takes that of the JVM.
-A null value gives the partition of one unit after 1970 (one second, one millisecond, ...), not the default partition.
+If no option names an output zone, numbers and timestamps are printed in the session's zone; Hudi takes that of the JVM. A null
+value goes to the partition of one unit after 1970 (one second, one millisecond, ...), not to the default partition.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import OptionError, Unsupported
-from penstock.keys.column import Field, find_field
+from penstock.keys.field import Field, find_field
 from penstock.keys.generator import CONSISTENT_TIMESTAMP_OPTION, PARTITION_PATH_OPTION, TIMEBASED_PREFIX, KeyColumns, KeySettings
+from penstock.keys.generator_table import TIMESTAMP
 from penstock.keys.joda_parsing import TextReader
-from penstock.keys.joda_pattern import Reading, Token, print_tokens, reading_of
-from penstock.keys.moment import MILLIS_MAX, moment_in, printed
-from penstock.keys.names import TIMESTAMP
+from penstock.keys.joda_pattern import Reading, Token, parse_print_pattern, parse_read_pattern
+from penstock.keys.moment import MILLIS_MAX, moment_in, print_moment
 from penstock.keys.partition_path import DEFAULT_PARTITION
-from penstock.keys.simple import single_field, single_key
-from penstock.keys.text import TEXT_TYPES, fail, joined, micros_of, refused_type
-from penstock.keys.time_zone import UTC, Zone, zone_named
+from penstock.keys.partition_path_column import join_folders
+from penstock.keys.simple import check_single_field, key_of_single_field
+from penstock.keys.time_zone import UTC, Zone, parse_zone
+from penstock.keys.value_text import TEXT_TYPES, fail, micros_of, unsupported_type
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
 _FRACTION_TYPES = (FloatType, DoubleType, DecimalType)
+#: A round number below the greatest long, which a double cannot hold exactly.
 _LONG_MAX = 9_000_000_000_000_000_000
+#: Hudi's own parsers, which do what this module does.
 _PARSERS = ("HoodieDateTimeParser", "HoodieDateTimeParserImpl")
 
 _UNITS_PER_MS = {"NANOSECONDS": 1_000_000, "MICROSECONDS": 1_000}
@@ -68,6 +71,7 @@ class InputType(str, Enum):
 
     @property
     def reads_text(self) -> bool:
+        """Whether values are text that has to be parsed."""
         return self in (InputType.DATE_STRING, InputType.MIXED)
 
 
@@ -76,9 +80,11 @@ class TimeFormat:
     """How a value becomes the text of a moment: the `hoodie.keygen.timebased.*` options, checked."""
 
     input_type: InputType
+    #: The unit of numbers; None if text is read.
     unit: str | None
-    """Of numbers; none when texts are read."""
+    #: How text is read, one per input pattern; empty if numbers are read.
     readings: tuple[Reading, ...]
+    #: The first input pattern, by which the value that stands for null is printed.
     first_pattern: tuple[Token, ...]
     output: tuple[Token, ...]
     input_zone: Zone | None
@@ -87,15 +93,18 @@ class TimeFormat:
 
 @dataclass(frozen=True)
 class TimestampBasedKeyGenerator:
+    """One record key field; the partition path is a moment in time."""
+
     settings: KeySettings
     java_class: ClassVar[str] = TIMESTAMP
 
-    def columns(self, schema: StructType) -> KeyColumns:
-        key, plain_key = single_key(schema, self.settings)
-        name = single_field(self.settings.partition_path_fields, "partition-path")
+    def make_columns(self, schema: StructType) -> KeyColumns:
+        """Return the expressions for rows of this schema."""
+        key, plain_key = key_of_single_field(schema, self.settings)
+        name = check_single_field(self.settings.partition_path_fields, "partition-path")
         return KeyColumns(
             record_key=key,
-            partition_path=joined([time_folder(schema, name, self.settings)]),
+            partition_path=join_folders([make_time_folder(schema, name, self.settings)]),
             plain_record_key=plain_key,
             plain_partition_path=None,
             record_key_fields=self.settings.record_key_fields,
@@ -103,31 +112,32 @@ class TimestampBasedKeyGenerator:
         )
 
 
-def time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
-    """Give the folder of a time-based field; a pattern with slashes makes several of it, unless they are escaped."""
+def make_time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
+    """Return the folder of a time-based field; several folders, if the pattern has slashes and they are not escaped."""
     field = find_field(schema, name, option=PARTITION_PATH_OPTION)
-    text = _time_text(field, read_time_format(settings.timebased), settings)
+    text = _print_field(field, parse_time_format(settings.timebased), settings)
     return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
 
 
-def read_time_format(options: Mapping[str, str]) -> TimeFormat:
-    """Check the options of the time-based generator.
+def parse_time_format(options: Mapping[str, str]) -> TimeFormat:
+    """Parse and check the options of the time-based generator.
 
     Raises:
-        OptionError: one is missing or has a wrong value.
+        OptionError: an option is missing or has a wrong value.
     """
     _check_parser(options)
-    input_type = _choice("timestamp.type", _required(options, "timestamp.type"), [kind.value for kind in InputType])
-    kind = InputType(input_type)
-    input_zone, output_zone = _zones(options)
-    patterns = _input_patterns(options) if kind.reads_text else []
+    type_names = [kind.value for kind in InputType]
+    input_type = InputType(_check_choice("timestamp.type", _require(options, "timestamp.type"), type_names))
+    input_zone, output_zone = _parse_zones(options)
+    patterns = _parse_input_patterns(options) if input_type.reads_text else []
     option = f"{TIMEBASED_PREFIX}input.dateformat"
+    output_pattern = _require(options, "output.dateformat")
     return TimeFormat(
-        input_type=kind,
-        unit=_unit(kind, options),
-        readings=tuple(reading_of(pattern, option=option) for pattern in patterns),
-        first_pattern=print_tokens(patterns[0], option=option) if patterns else (),
-        output=print_tokens(_required(options, "output.dateformat"), option=f"{TIMEBASED_PREFIX}output.dateformat"),
+        input_type=input_type,
+        unit=_find_unit(input_type, options),
+        readings=tuple(parse_read_pattern(pattern, option=option) for pattern in patterns),
+        first_pattern=parse_print_pattern(patterns[0], option=option) if patterns else (),
+        output=parse_print_pattern(output_pattern, option=f"{TIMEBASED_PREFIX}output.dateformat"),
         input_zone=input_zone,
         output_zone=output_zone,
     )
@@ -136,25 +146,25 @@ def read_time_format(options: Mapping[str, str]) -> TimeFormat:
 # --- options
 
 
-def _required(options: Mapping[str, str], key: str) -> str:
+def _require(options: Mapping[str, str], key: str) -> str:
     value = options.get(key, "")
     if not value.strip():
         raise OptionError(f"{TIMEBASED_PREFIX}{key} is missing: the time-based key generator needs it.")
     return value
 
 
-def _choice(key: str, value: str, allowed: list[str]) -> str:
+def _check_choice(key: str, value: str, allowed: list[str]) -> str:
     if value.strip().upper() not in allowed:
         raise OptionError(f"{TIMEBASED_PREFIX}{key}={value}: use one of {', '.join(allowed)}.")
     return value.strip().upper()
 
 
-def _unit(kind: InputType, options: Mapping[str, str]) -> str | None:
+def _find_unit(kind: InputType, options: Mapping[str, str]) -> str | None:
     if kind.reads_text:
         return None
     if kind is InputType.SCALAR:
         key = "timestamp.scalar.time.unit"
-        return _choice(key, options.get(key, "SECONDS"), [*_UNITS_PER_MS, *_MS_PER_UNIT])
+        return _check_choice(key, options.get(key, "SECONDS"), [*_UNITS_PER_MS, *_MS_PER_UNIT])
     return {
         InputType.UNIX_TIMESTAMP: "SECONDS",
         InputType.EPOCHMILLISECONDS: "MILLISECONDS",
@@ -162,8 +172,8 @@ def _unit(kind: InputType, options: Mapping[str, str]) -> str | None:
     }[kind]
 
 
-def _input_patterns(options: Mapping[str, str]) -> list[str]:
-    text = _required(options, "input.dateformat")
+def _parse_input_patterns(options: Mapping[str, str]) -> list[str]:
+    text = _require(options, "input.dateformat")
     key = "input.dateformat.list.delimiter.regex"
     delimiter = options.get(key) or ","
     try:
@@ -173,14 +183,14 @@ def _input_patterns(options: Mapping[str, str]) -> list[str]:
     return [pattern.strip() for pattern in patterns if pattern.strip()]
 
 
-def _zones(options: Mapping[str, str]) -> tuple[Zone | None, Zone | None]:
+def _parse_zones(options: Mapping[str, str]) -> tuple[Zone | None, Zone | None]:
+    """Return the zones of the input and of the output; None for one that no option names."""
     if "timezone" in options:
-        both = zone_named(options["timezone"], option=f"{TIMEBASED_PREFIX}timezone")
+        both = parse_zone(options["timezone"], option=f"{TIMEBASED_PREFIX}timezone")
         return both, both
-    first, second = (
-        zone_named(options.get(key, ""), option=TIMEBASED_PREFIX + key) for key in ("input.timezone", "output.timezone")
-    )
-    return first, second
+    input_zone = parse_zone(options.get("input.timezone", ""), option=f"{TIMEBASED_PREFIX}input.timezone")
+    output_zone = parse_zone(options.get("output.timezone", ""), option=f"{TIMEBASED_PREFIX}output.timezone")
+    return input_zone, output_zone
 
 
 def _check_parser(options: Mapping[str, str]) -> None:
@@ -192,14 +202,14 @@ def _check_parser(options: Mapping[str, str]) -> None:
 # --- values
 
 
-def _time_text(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
-    """Give the text of the field's moment, escaped if paths are.
+def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
+    """Return the text of the field's moment, escaped if paths are.
 
     Raises:
         OptionError: the column's type does not fit `timestamp.type`.
     """
     if form.unit is None and isinstance(field.type, (*TEXT_TYPES, NullType)):
-        return _printed_text(field.column.cast("string"), form, escape=settings.url_encode)
+        return _print_text_field(field.column.cast("string"), form, escape=settings.url_encode)
     if form.unit is not None and isinstance(field.type, TEXT_TYPES):
         raise OptionError(
             f"Missing input formatter for the text column {field.name!r}. Ensure {TIMEBASED_PREFIX}input.dateformat is "
@@ -209,24 +219,24 @@ def _time_text(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
         millis = F.coalesce(F.unix_millis(field.column.cast("timestamp")), F.lit(1).cast("long"))
     else:
         millis = _millis_of_number(field, form)
-    return printed(moment_in(form.output_zone, millis), form.output, escape=settings.url_encode)
+    return print_moment(moment_in(form.output_zone, millis), form.output, escape=settings.url_encode)
 
 
-def _printed_text(text: Column, form: TimeFormat, *, escape: bool) -> Column:
+def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column:
     one_ms = moment_in(form.input_zone or form.output_zone or UTC, F.lit(1).cast("long"))
-    # the placeholder itself comes back in rows that were read from a table
-    given = F.coalesce(F.nullif(text, F.lit(DEFAULT_PARTITION)), printed(one_ms, form.first_pattern))
+    # Rows that were read from a table may hold the default partition's name for null.
+    value = F.coalesce(F.nullif(text, F.lit(DEFAULT_PARTITION)), print_moment(one_ms, form.first_pattern))
     patterns = ", ".join(reading.pattern for reading in form.readings)
     failure = (
         "Unable to parse input partition field: {}. "
         f"Fix: let {TIMEBASED_PREFIX}input.dateformat ({patterns}) list a pattern that fits it, or correct the value."
     )
     reader = TextReader(form.readings, zone=form.input_zone, failure=failure)
-    return reader.print_as(form.output, given, shown_in=form.output_zone, escape=escape)
+    return reader.print_as(form.output, value, shown_in=form.output_zone, escape=escape)
 
 
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:
-    """Give milliseconds since 1970, cut toward 1970 like Java's TimeUnit; null counts as one unit."""
+    """Return milliseconds since 1970, cut toward 1970 like Java's TimeUnit; null counts as one unit."""
     if form.unit is None:
         raise OptionError(
             f"{TIMEBASED_PREFIX}timestamp.scalar.time.unit is not specified but the column {field.name!r} holds "
@@ -234,17 +244,20 @@ def _millis_of_number(field: Field, form: TimeFormat) -> Column:
             f"Fix: {TIMEBASED_PREFIX}timestamp.type=SCALAR with that unit."
         )
     number = F.coalesce(_number(field, form), F.lit(1).cast("long"))
-    per_ms, ms_per = _UNITS_PER_MS.get(form.unit), _MS_PER_UNIT.get(form.unit, 1)
-    in_range = number.between(-(MILLIS_MAX // ms_per), MILLIS_MAX // ms_per)
-    # the number is null beyond the range, or PySpark 3.5 would multiply literals before it looks at the condition
-    millis = F.when(in_range, number) * F.lit(ms_per).cast("long")
-    if per_ms is not None:
-        in_range = number.between(max(-MILLIS_MAX * per_ms, -_LONG_MAX), min(MILLIS_MAX * per_ms, _LONG_MAX))
-        millis = ((number - number % per_ms) / F.lit(per_ms)).cast("long")
+    units_per_ms = _UNITS_PER_MS.get(form.unit)
+    if units_per_ms is None:
+        ms_per_unit = _MS_PER_UNIT[form.unit]
+        in_range = number.between(-(MILLIS_MAX // ms_per_unit), MILLIS_MAX // ms_per_unit)
+        # Beyond the range the number is null: PySpark 3.5 would multiply literals before it evaluates the condition.
+        millis = F.when(in_range, number) * F.lit(ms_per_unit).cast("long")
+    else:
+        in_range = number.between(max(-MILLIS_MAX * units_per_ms, -_LONG_MAX), min(MILLIS_MAX * units_per_ms, _LONG_MAX))
+        millis = ((number - number % units_per_ms) / F.lit(units_per_ms)).cast("long")
     return F.when(in_range, millis).otherwise(fail(_out_of_range(form), number.cast("string")))
 
 
 def _number(field: Field, form: TimeFormat) -> Column:
+    """Return the field as a long: a number unchanged, a date in days, a timestamp in microseconds."""
     column = field.column
     if isinstance(field.type, _INTEGER_TYPES):
         return column.cast("long")
@@ -262,7 +275,7 @@ def _number(field: Field, form: TimeFormat) -> Column:
                 f"{TIMEBASED_PREFIX}timestamp.type=SCALAR with timestamp.scalar.time.unit=MICROSECONDS."
             )
         return micros_of(column, field.type)
-    raise refused_type(field, PARTITION_PATH_OPTION)
+    raise unsupported_type(field, PARTITION_PATH_OPTION)
 
 
 def _out_of_range(form: TimeFormat) -> str:

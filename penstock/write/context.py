@@ -8,7 +8,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from penstock.index import Index, load_index
-from penstock.keys.names import partition_columns
+from penstock.keys.partition_fields import partition_columns
 from penstock.options import Options
 from penstock.progress import Stages
 from penstock.table import TableState, reload_timeline

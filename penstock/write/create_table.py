@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock import options as o
 from penstock.index import make_index
-from penstock.keys import infer_generator
-from penstock.keys.names import partition_columns
+from penstock.keys import infer_generator_class
+from penstock.keys.partition_fields import partition_columns
 from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, join
 from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, TableState, write_config
@@ -45,7 +45,7 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
     """Return the content of a new table's `hoodie.properties`, without the checksum."""
     options = settings.options
     keys = settings.keys
-    generator = infer_generator(keys)
+    generator = infer_generator_class(keys)
     raw = {
         "hoodie.table.name": settings.table_name,
         "hoodie.database.name": options[o.DATABASE_NAME] or "",

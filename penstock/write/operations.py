@@ -23,11 +23,7 @@ from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.table import reload_timeline
 from penstock.timeline.commit_file import WriteStat, make_workload_profile
-from penstock.write.checks import (
-    check_keys_are_stored,
-    check_no_pending_services,
-    check_ordering_column,
-)
+from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces, profile_inserts

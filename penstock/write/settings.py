@@ -12,8 +12,9 @@ from typing import Any
 
 from penstock import options as o
 from penstock.errors import OptionError, TableExists, Unsupported
-from penstock.keys import KeySettings, infer_generator
-from penstock.keys.names import SQL, class_named, partition_columns
+from penstock.keys import KeySettings, infer_generator_class
+from penstock.keys.generator_table import SQL, find_generator_class
+from penstock.keys.partition_fields import partition_columns
 from penstock.options import Option, Options
 from penstock.options.operation import Operation
 from penstock.options.option import to_raw
@@ -108,7 +109,7 @@ def _key_settings(options: Options) -> KeySettings:
         consistent_logical_timestamp=options[o.CONSISTENT_LOGICAL_TIMESTAMP],
         timebased=_timebased_settings(options),
     )
-    if _class_name(infer_generator(settings)).startswith(_WITHOUT_PARTITIONS):
+    if _class_name(infer_generator_class(settings)).startswith(_WITHOUT_PARTITIONS):
         return replace(settings, partition_path_fields=())
     return settings
 
@@ -204,7 +205,7 @@ def _check_settings(settings: WriteSettings) -> None:
         )
     if options[o.POPULATE_META_FIELDS]:
         return
-    generator = _class_name(infer_generator(settings.keys))
+    generator = _class_name(infer_generator_class(settings.keys))
     if not generator.startswith(_WITHOUT_META_COLUMNS):
         raise OptionError(
             f"{o.POPULATE_META_FIELDS.key}=false works with the simple, complex and non-partitioned key generators, "
@@ -224,7 +225,7 @@ def _check_stored_names(settings: WriteSettings) -> None:
         (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, partition_columns(keys.partition_path_fields)),
         (o.STORED_PRECOMBINE_FIELD, o.PRECOMBINE_FIELD, ordering),
         (o.STORED_TABLE_TYPE, o.TABLE_TYPE, options[o.TABLE_TYPE]),
-        (o.STORED_KEY_GENERATOR_CLASS, o.KEY_GENERATOR_CLASS, infer_generator(keys)),
+        (o.STORED_KEY_GENERATOR_CLASS, o.KEY_GENERATOR_CLASS, infer_generator_class(keys)),
         (o.STORED_PAYLOAD_CLASS, o.PAYLOAD_CLASS, settings.payload_class),
     )
     for stored_option, write_option, value in values:
@@ -233,7 +234,7 @@ def _check_stored_names(settings: WriteSettings) -> None:
             continue
         given = options[stored_option]
         if given and stored_option is o.STORED_KEY_GENERATOR_CLASS:
-            given = class_named(given, option=stored_option.key)
+            given = find_generator_class(given, option=stored_option.key)
         if (given or None) != (value or None):
             raise OptionError(
                 f"option '{stored_option.key}' is '{raw}', but a new table takes it from {write_option.key}, by which it is "
@@ -284,7 +285,7 @@ def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, st
         conflicts.append(("PreCombineKey", ordering, config.precombine_field))
     generator = options[o.KEY_GENERATOR_CLASS]
     stored_generator = config.key_generator_class
-    if generator and stored_generator and class_named(generator) not in (SQL, class_named(stored_generator)):
+    if generator and stored_generator and find_generator_class(generator) not in (SQL, find_generator_class(stored_generator)):
         conflicts.append(("KeyGenerator", generator, stored_generator))
     if options.is_set(o.TABLE_TYPE) and options[o.TABLE_TYPE] != config.table_type:
         conflicts.append((o.TABLE_TYPE.key, options[o.TABLE_TYPE], config.table_type))

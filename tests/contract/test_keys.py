@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import OptionError, RecordKeyError, SchemaError, Unsupported
-from penstock.keys import KEY_GENERATORS, KeySettings, key_generator, typed_error
-from penstock.keys.names import COMPLEX, CUSTOM, GLOBAL_DELETE, NONPARTITIONED, SIMPLE, SQL, TIMESTAMP
+from penstock.keys import KeySettings, make_key_generator, typed_error
+from penstock.keys.generator_table import COMPLEX, CUSTOM, GENERATORS, GLOBAL_DELETE, NONPARTITIONED, SIMPLE, SQL, TIMESTAMP
 from penstock.keys.partition_path import DEFAULT_PARTITION, ESCAPED_CHARACTERS, escape_path_value
 
 SPECIAL = "a/b c:d=e%é"
@@ -35,27 +35,27 @@ def conf(spark: Any, **settings: str) -> Iterator[None]:
 
 
 def keys_of(rows: Any, settings: KeySettings) -> list[str | None]:
-    return [row[0] for row in rows.select(key_generator(settings).columns(rows.schema).record_key).collect()]
+    return [row[0] for row in rows.select(make_key_generator(settings).make_columns(rows.schema).record_key).collect()]
 
 
 def paths_of(rows: Any, settings: KeySettings) -> list[str | None]:
-    return [row[0] for row in rows.select(key_generator(settings).columns(rows.schema).partition_path).collect()]
+    return [row[0] for row in rows.select(make_key_generator(settings).make_columns(rows.schema).partition_path).collect()]
 
 
 def all_keys(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
     """The keys that several settings make of the one row, in one job."""
-    return list(rows.select(*(key_generator(case).columns(rows.schema).record_key for case in cases)).first())
+    return list(rows.select(*(make_key_generator(case).make_columns(rows.schema).record_key for case in cases)).first())
 
 
 def all_paths(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
     """The paths that several settings make of the one row, in one job."""
-    return list(rows.select(*(key_generator(case).columns(rows.schema).partition_path for case in cases)).first())
+    return list(rows.select(*(make_key_generator(case).make_columns(rows.schema).partition_path for case in cases)).first())
 
 
 def error_of(rows: Any, settings: KeySettings, column: str = "record_key") -> Exception | None:
     """The typed error that evaluating the rows ends in."""
     with pytest.raises(Exception) as caught:
-        rows.select(getattr(key_generator(settings).columns(rows.schema), column)).collect()
+        rows.select(getattr(make_key_generator(settings).make_columns(rows.schema), column)).collect()
     return typed_error(str(caught.value))
 
 
@@ -115,7 +115,7 @@ def test_without_key_fields_the_writer_makes_the_keys(spark: Any, generator: str
     time = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy"}
     partition = "i:SIMPLE" if generator == CUSTOM else "i"
     settings = KeySettings((), (partition,), generator_class=generator, timebased=time)
-    columns = key_generator(settings).columns(spark.sql(ROW).schema)
+    columns = make_key_generator(settings).make_columns(spark.sql(ROW).schema)
     assert columns.record_key is None
     assert columns.plain_record_key is None
 
@@ -170,19 +170,23 @@ def test_custom_paths_mix_values_and_times(spark: Any) -> None:
     )
     rows = spark.sql(ROW)
     assert paths_of(rows, settings) == ["b=true/i=1970-01-08"]
-    assert key_generator(settings).columns(rows.schema).partition_path_fields == ("b", "i")
+    assert make_key_generator(settings).make_columns(rows.schema).partition_path_fields == ("b", "i")
 
 
 @pytest.mark.parametrize(
     ("generator", "java_class"), [(SIMPLE, SIMPLE), (f"{COMPLEX[:-12]}AvroKeyGenerator", COMPLEX), (None, SIMPLE)]
 )
 def test_a_generator_knows_the_class_name_that_tables_store(generator: str | None, java_class: str) -> None:
-    assert key_generator(KeySettings(("i",), ("b",), generator_class=generator)).java_class == java_class
+    assert make_key_generator(KeySettings(("i",), ("b",), generator_class=generator)).java_class == java_class
 
 
 def test_every_name_has_a_generator() -> None:
-    for name in KEY_GENERATORS:
-        assert KEY_GENERATORS[name](KeySettings(("i",), ("b",))).java_class
+    for entry in GENERATORS:
+        for java_class in filter(None, (entry.java_class, entry.avro_class)):
+            made = make_key_generator(KeySettings(("i",), ("b",), generator_class=java_class))
+            assert made.java_class == (COMPLEX if entry.java_class == SQL else entry.java_class)
+        if entry.type_name:
+            assert make_key_generator(KeySettings(("i",), ("b",), generator_type=entry.type_name)).java_class == entry.java_class
 
 
 # --- columns that need no expression
@@ -210,7 +214,7 @@ def test_a_string_column_that_is_the_text_already_is_named(
 ) -> None:
     time = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy"}
     settings = KeySettings(keys, partitions, generator_class=generator, timebased=time, **more)
-    columns = key_generator(settings).columns(spark.sql(ROW).schema)
+    columns = make_key_generator(settings).make_columns(spark.sql(ROW).schema)
     assert (columns.plain_record_key, columns.plain_partition_path) == (plain_key, plain_path)
 
 
@@ -276,7 +280,7 @@ def test_values_without_a_text_are_refused_by_column(spark: Any, literal: str) -
     rows = spark.sql(f"select {literal} as blob, 1 as p")
     for settings in (KeySettings(("blob",), ("p",)), KeySettings(("p",), ("blob",))):
         with pytest.raises(SchemaError, match="blob"):
-            key_generator(settings).columns(rows.schema)
+            make_key_generator(settings).make_columns(rows.schema)
 
 
 # --- finding columns
@@ -286,7 +290,7 @@ def test_a_column_whose_name_has_a_dot_wins_over_a_field_of_a_struct(spark: Any)
     rows = spark.sql("select named_struct('b', 'inner', 'c.d', 'deep') as a, 'outer' as `a.b`")
     assert keys_of(rows, KeySettings(("a.b",), ())) == ["outer"]
     assert keys_of(rows, KeySettings(("a.c.d",), ())) == ["deep"]
-    assert key_generator(KeySettings(("a.b",), ())).columns(rows.schema).plain_record_key == "a.b"
+    assert make_key_generator(KeySettings(("a.b",), ())).make_columns(rows.schema).plain_record_key == "a.b"
 
 
 def test_odd_column_names_are_found(spark: Any) -> None:
@@ -307,19 +311,19 @@ def test_a_missing_column_is_named_with_those_that_are_near(spark: Any, name: st
     schema = spark.sql("select 1 as idents, named_struct('f', 1) as st").schema
     for settings in (KeySettings((name,), ()), KeySettings(("idents",), (name,))):
         with pytest.raises(SchemaError, match=name) as refusal:
-            key_generator(settings).columns(schema)
+            make_key_generator(settings).make_columns(schema)
         assert near in str(refusal.value)
 
 
 def test_a_column_that_is_there_twice_is_refused(spark: Any) -> None:
     with pytest.raises(SchemaError, match="more than one column 'id'"):
-        key_generator(KeySettings(("id",), ())).columns(spark.sql("select 1 as id, 2 as id").schema)
+        make_key_generator(KeySettings(("id",), ())).make_columns(spark.sql("select 1 as id, 2 as id").schema)
 
 
 @pytest.mark.parametrize("settings", [KeySettings(("a", "a"), ()), KeySettings(("a",), ("b", "b"))])
 def test_a_field_that_is_named_twice_is_refused(settings: KeySettings) -> None:
     with pytest.raises(OptionError, match="named twice"):
-        key_generator(settings)
+        make_key_generator(settings)
 
 
 # --- rows without keys
@@ -387,13 +391,13 @@ def test_rows_with_keys_do_not_suffer_from_the_check(spark: Any) -> None:
 )
 def test_settings_that_do_not_fit_are_refused(spark: Any, settings: KeySettings, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        key_generator(settings).columns(spark.sql(ROW).schema)
+        make_key_generator(settings).make_columns(spark.sql(ROW).schema)
 
 
 def test_another_date_parser_is_refused(spark: Any) -> None:
     own = by_time("i", timestamp_type="SCALAR", output_dateformat="yyyy", datetime_parser_class="com.example.Parser")
     with pytest.raises(Unsupported, match=r"com.example.Parser"):
-        key_generator(own).columns(spark.sql(ROW).schema)
+        make_key_generator(own).make_columns(spark.sql(ROW).schema)
     hudis = by_time(
         "i",
         timestamp_type="SCALAR",
@@ -558,12 +562,12 @@ def test_a_number_beyond_any_date_fails_with_the_unit_as_the_likely_reason(
 def test_a_timestamp_needs_the_flag_or_microseconds(spark: Any) -> None:
     rows = values(spark, "timestamp", "timestamp'2016-12-29 09:54:00'")
     with pytest.raises(OptionError, match=r"consistent.logical.timestamp.enabled=true"):
-        key_generator(by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy")).columns(rows.schema)
+        make_key_generator(by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy")).make_columns(rows.schema)
 
 
 def test_a_truth_value_is_no_time(spark: Any) -> None:
     with pytest.raises(SchemaError, match="boolean"):
-        key_generator(by_time("b", timestamp_type="SCALAR", output_dateformat="yyyy")).columns(spark.sql(ROW).schema)
+        make_key_generator(by_time("b", timestamp_type="SCALAR", output_dateformat="yyyy")).make_columns(spark.sql(ROW).schema)
 
 
 PRINTED = {
@@ -587,8 +591,8 @@ PRINTED = {
 def test_every_letter_prints_as_joda_does(spark: Any, policy: str) -> None:
     rows = values(spark, "bigint", "1709191923456")  # 13:02:03.456 in Kolkata
     columns = [
-        key_generator(by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat=pattern, timezone="Asia/Kolkata"))
-        .columns(rows.schema)
+        make_key_generator(by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat=pattern, timezone="Asia/Kolkata"))
+        .make_columns(rows.schema)
         .partition_path
         for pattern in PRINTED
     ]
@@ -766,8 +770,8 @@ def test_sql_leaves_other_columns_and_generators_alone(spark: Any) -> None:
     rows = spark.sql(ROW)
     plain = KeySettings(("i",), ("s",), generator_class=SQL, sql_origin_class=SIMPLE)
     assert paths_of(rows, plain) == [SPECIAL]
-    assert key_generator(plain).columns(rows.schema).plain_partition_path == "s"
+    assert make_key_generator(plain).make_columns(rows.schema).plain_partition_path == "s"
     time = {"timestamp.type": "SCALAR", "timestamp.scalar.time.unit": "DAYS", "output.dateformat": "yyyy", "timezone": "UTC"}
     timed = KeySettings(("i",), ("d",), generator_class=SQL, sql_origin_class=TIMESTAMP, timebased=time)
     assert paths_of(rows, timed) == ["2024"]
-    assert key_generator(timed).java_class == TIMESTAMP
+    assert make_key_generator(timed).java_class == TIMESTAMP

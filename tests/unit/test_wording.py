@@ -41,7 +41,6 @@ TO_DO: tuple[str, ...] = (
     "penstock/catalog",
     "penstock/columns.py",
     "penstock/index",
-    "penstock/keys",
     "penstock/options",
     "penstock/progress.py",
     "penstock/read",

@@ -21,7 +21,7 @@ from penstock.columns import quoted
 from penstock.error_text import marked_ends
 from penstock.errors import PenstockError, SchemaError
 from penstock.index import make_index
-from penstock.keys.names import partition_columns
+from penstock.keys.partition_fields import partition_columns
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import find_column, take_rows, to_array

@@ -22,8 +22,8 @@ from penstock import options as o
 from penstock.columns import conform, quoted
 from penstock.errors import SchemaError
 from penstock.filegroup.meta_columns import RESERVED_NAMES
-from penstock.keys import KeyColumns, key_generator
-from penstock.keys.names import partition_columns
+from penstock.keys import KeyColumns, make_key_generator
+from penstock.keys.partition_fields import partition_columns
 from penstock.options.operation import Operation
 from penstock.schema import (
     META_COLUMNS,
@@ -85,7 +85,7 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
     if settings.operation is Operation.DELETE_PARTITION and table_schema is not None:
         return _prepare_partitions(incoming, settings, json.loads(table_schema))
     check_columns(struct)
-    columns = key_generator(settings.keys).columns(struct)
+    columns = make_key_generator(settings.keys).make_columns(struct)
     if settings.operation is Operation.DELETE and table_schema is not None:
         return _prepare_keys(incoming, columns, settings, json.loads(table_schema))
     evolved = evolve_schema(struct, settings, table_schema)
@@ -125,9 +125,9 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
 
     If an option names the partitions, the rows are not read and need not have the partition columns.
     """
-    generator = key_generator(replace(settings.keys, record_key_fields=()))
+    generator = make_key_generator(replace(settings.keys, record_key_fields=()))
     are_named = bool(settings.options[o.PARTITIONS_TO_DELETE])
-    columns = generator.columns(StructType.fromJson(avro_to_spark(table_schema)) if are_named else incoming.schema)
+    columns = generator.make_columns(StructType.fromJson(avro_to_spark(table_schema)) if are_named else incoming.schema)
 
     def make_rows() -> DataFrame:
         return incoming.select(columns.partition_path.alias(PATH)).distinct()

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from penstock.errors import OptionError
-from penstock.keys.joda_pattern import Token, print_tokens, reading_of
+from penstock.keys.joda_pattern import Token, parse_print_pattern, parse_read_pattern
 
 OPTION = "hoodie.keygen.timebased.output.dateformat"
 
 
 def test_a_pattern_falls_into_runs_of_letters_and_text() -> None:
-    assert print_tokens("yyyy-MM'T'HH", option=OPTION) == (
+    assert parse_print_pattern("yyyy-MM'T'HH", option=OPTION) == (
         Token("y", 4),
         Token(text="-"),
         Token("M", 2),
@@ -27,19 +27,19 @@ def test_a_pattern_falls_into_runs_of_letters_and_text() -> None:
     [("''", "'"), ("'it''s'", "it's"), ("'a' 'b'", "a b"), ("'day='", "day="), ("'open", "open"), ("''''", "''")],
 )
 def test_quotes_enclose_text_and_two_make_one(pattern: str, text: str) -> None:
-    assert print_tokens(pattern, option=OPTION) == (Token(text=text),)
+    assert parse_print_pattern(pattern, option=OPTION) == (Token(text=text),)
 
 
 @pytest.mark.parametrize("pattern", ["yyyy-MM-ddTHH", "uuuu", "z", "L", "n", "b"])
 def test_a_letter_without_a_sure_meaning_is_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match=re.escape(f"{OPTION}={pattern}")):
-        print_tokens(pattern, option=OPTION)
+        parse_print_pattern(pattern, option=OPTION)
 
 
 @pytest.mark.parametrize("pattern", ["yyyy G", "CC", "yyyy z", "ww", "xxxx-MM", ""])
 def test_a_pattern_that_cannot_be_read_is_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match="hoodie.in"):
-        reading_of(pattern, option="hoodie.in")
+        parse_read_pattern(pattern, option="hoodie.in")
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def test_a_pattern_that_cannot_be_read_is_refused(pattern: str) -> None:
     ],
 )
 def test_padded_numbers_can_be_read_by_position(pattern: str, fixed: bool) -> None:
-    assert (reading_of(pattern, option=OPTION).fixed_regex is not None) is fixed
+    assert (parse_read_pattern(pattern, option=OPTION).fixed_regex is not None) is fixed
 
 
 def test_positions_count_the_text_between_the_numbers() -> None:
-    reading = reading_of("'on' yyyy-MM-dd HH", option=OPTION)
+    reading = parse_read_pattern("'on' yyyy-MM-dd HH", option=OPTION)
     assert reading.starts == (3, 8, 11, 14)
     assert [token.letter for token in reading.groups] == ["y", "M", "d", "H"]
 
 
 def test_a_year_before_another_number_takes_no_more_than_its_width() -> None:
-    assert r"\d{1,4}+" in reading_of("yyyyMM", option=OPTION).regex
-    assert r"\d{1,9}+" in reading_of("yyyy-MM", option=OPTION).regex
+    assert r"\d{1,4}+" in parse_read_pattern("yyyyMM", option=OPTION).regex
+    assert r"\d{1,9}+" in parse_read_pattern("yyyy-MM", option=OPTION).regex
 
 
 def test_the_last_of_two_fields_with_one_letter_counts() -> None:
-    assert reading_of("yyyy yyyy", option=OPTION).position("y") == 1
-    assert reading_of("yyyy", option=OPTION).position("M") is None
+    assert parse_read_pattern("yyyy yyyy", option=OPTION).position("y") == 1
+    assert parse_read_pattern("yyyy", option=OPTION).position("M") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import OptionError
-from penstock.keys.time_zone import UTC, Zone, zone_named
+from penstock.keys.time_zone import UTC, Zone, parse_zone
 
 HOUR = 3_600_000
 
@@ -27,19 +27,19 @@ HOUR = 3_600_000
     ],
 )
 def test_a_zone_has_the_meaning_that_joda_gives_it(text: str, zone: Zone) -> None:
-    assert zone_named(text, option="o") == zone
+    assert parse_zone(text, option="o") == zone
 
 
 def test_a_blank_zone_is_none() -> None:
-    assert zone_named("  ", option="o") is None
+    assert parse_zone("  ", option="o") is None
 
 
 @pytest.mark.parametrize("text", ["Mars/Base", "UTC+8", "+08:00", "GMT+24", "GMT+8:60", "europe/berlin"])
 def test_what_java_would_silently_take_for_gmt_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="my.option="):
-        zone_named(text, option="my.option")
+        parse_zone(text, option="my.option")
 
 
 def test_the_refusal_names_a_near_zone() -> None:
     with pytest.raises(OptionError, match="Europe/Berlin"):
-        zone_named("Europe/Berln", option="o")
+        parse_zone("Europe/Berln", option="o")

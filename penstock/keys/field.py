@@ -1,7 +1,7 @@
-"""Finds the column that an option names.
+"""`find_field`: the column that an option names.
 
-A name is a top-level column, or a path through structs with dots (`a.b`). A top-level column whose own name has a dot
-wins. Names are compared exactly, as Hudi does.
+A name is a top-level column, or a path through structs with dots (`a.b`). A top-level column whose own name has a dot wins. Names
+are compared exactly, as Hudi does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from pyspark.sql.types import DataType, StructType
 
 from penstock.errors import SchemaError
 
+#: The most columns that an error lists.
+_MOST_LISTED = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Field:
@@ -27,53 +30,54 @@ class Field:
 
     @property
     def is_top_level(self) -> bool:
+        """Whether the field is a column itself, not a field of a struct."""
         return len(self.path) == 1
 
     @property
     def column(self) -> Column:
+        """The field as a Spark expression."""
         return F.col(".".join(f"`{part.replace('`', '``')}`" for part in self.path))
 
 
 def find_field(schema: StructType, name: str, *, option: str) -> Field:
-    """Give the field of that name.
+    """Return the field of this name.
 
     Raises:
-        SchemaError: there is none, or there are two.
+        SchemaError: there is no such field, or there are two.
     """
-    found = list(_matches(schema, name))
-    if not found:
-        raise _missing(schema, name, option)
-    path, type_ = found[0]
+    match = next(_find_paths(schema, name), None)
+    if match is None:
+        raise _missing_field(schema, name, option)
+    path, type_ = match
     if schema.names.count(path[0]) > 1:
         raise SchemaError(f"{option}={name}: the input has more than one column {path[0]!r}. Fix: rename or drop one.")
     return Field(name, path, type_)
 
 
-def _matches(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Give every way to read the name as a path: the fewest steps first, so that a name with dots wins."""
+def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    """Yield every way to read the name as a path: the fewest steps first, so that a name with dots wins."""
     for field in struct.fields:
         if field.name == name:
             yield (field.name,), field.dataType
     for field in struct.fields:
         if name.startswith(f"{field.name}.") and isinstance(field.dataType, StructType):
-            for path, type_ in _matches(field.dataType, name[len(field.name) + 1 :]):
+            for path, type_ in _find_paths(field.dataType, name[len(field.name) + 1 :]):
                 yield (field.name, *path), type_
 
 
-def _missing(schema: StructType, name: str, option: str) -> SchemaError:
-    known = list(_all_names(schema))
-    by_lower_case = {other.lower(): other for other in known}
+def _missing_field(schema: StructType, name: str, option: str) -> SchemaError:
+    known = list(_list_names(schema))
+    by_lower_case = {known_name.lower(): known_name for known_name in known}
     near = get_close_matches(name.lower(), by_lower_case, n=3)
-    hint = f"Nearest: {', '.join(repr(by_lower_case[other]) for other in near)}." if near else f"Columns: {_shown(known)}."
+    if near:
+        hint = f"Nearest: {', '.join(repr(by_lower_case[near_name]) for near_name in near)}."
+    else:
+        hint = f"Columns: {', '.join(known[:_MOST_LISTED])}{', ...' if len(known) > _MOST_LISTED else ''}."
     return SchemaError(f"{option}={name}: the input has no column {name!r} (names are compared exactly). {hint}")
 
 
-def _all_names(struct: StructType, prefix: str = "") -> Iterator[str]:
+def _list_names(struct: StructType, prefix: str = "") -> Iterator[str]:
     for field in struct.fields:
         yield prefix + field.name
         if isinstance(field.dataType, StructType):
-            yield from _all_names(field.dataType, f"{prefix}{field.name}.")
-
-
-def _shown(names: list[str]) -> str:
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+            yield from _list_names(field.dataType, f"{prefix}{field.name}.")

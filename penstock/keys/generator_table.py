@@ -1,0 +1,128 @@
+"""The table of key generators: their names, and which one the settings ask for.
+
+A new generator is a file with its class, and its name and entry here. The class has the name of the Java class. Its module
+imports pyspark, so it is imported when a generator is made; names can be looked up without Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+
+from penstock.errors import OptionError, Unsupported
+from penstock.keys.generator import (
+    GENERATOR_CLASS_OPTION,
+    GENERATOR_TYPE_OPTION,
+    PARTITION_PATH_OPTION,
+    RECORD_KEY_OPTION,
+    KeyGenerator,
+    KeySettings,
+)
+from penstock.keys.partition_fields import split_typed_field
+
+_PACKAGE = "org.apache.hudi.keygen."
+SIMPLE = f"{_PACKAGE}SimpleKeyGenerator"
+COMPLEX = f"{_PACKAGE}ComplexKeyGenerator"
+TIMESTAMP = f"{_PACKAGE}TimestampBasedKeyGenerator"
+CUSTOM = f"{_PACKAGE}CustomKeyGenerator"
+NONPARTITIONED = f"{_PACKAGE}NonpartitionedKeyGenerator"
+GLOBAL_DELETE = f"{_PACKAGE}GlobalDeleteKeyGenerator"
+SQL = "org.apache.spark.sql.hudi.command.SqlKeyGenerator"
+
+
+@dataclass(frozen=True)
+class GeneratorEntry:
+    """A key generator under all its names."""
+
+    #: The class that Spark writers use; tables store its name.
+    java_class: str
+    #: The module of `penstock.keys` with the class.
+    module: str
+    #: The value of `hoodie.datasource.write.keygenerator.type`; each exists with the suffix `_AVRO` too. None: it has none.
+    type_name: str | None = None
+    #: The class that other Hudi writers use, which tables may store; None: there is none.
+    avro_class: str | None = None
+
+
+GENERATORS = (
+    GeneratorEntry(SIMPLE, "simple", "SIMPLE", f"{_PACKAGE}SimpleAvroKeyGenerator"),
+    GeneratorEntry(COMPLEX, "complex", "COMPLEX", f"{_PACKAGE}ComplexAvroKeyGenerator"),
+    GeneratorEntry(TIMESTAMP, "timestamp", "TIMESTAMP", f"{_PACKAGE}TimestampBasedAvroKeyGenerator"),
+    GeneratorEntry(CUSTOM, "custom", "CUSTOM", f"{_PACKAGE}CustomAvroKeyGenerator"),
+    GeneratorEntry(NONPARTITIONED, "nonpartitioned", "NON_PARTITION", f"{_PACKAGE}NonpartitionedAvroKeyGenerator"),
+    GeneratorEntry(GLOBAL_DELETE, "global_delete", "GLOBAL_DELETE", f"{_PACKAGE}GlobalAvroDeleteKeyGenerator"),
+    GeneratorEntry(SQL, "sql"),
+)
+
+_BY_CLASS = {
+    **{entry.java_class: entry for entry in GENERATORS},
+    **{entry.avro_class: entry for entry in GENERATORS if entry.avro_class},
+}
+_BY_TYPE = {entry.type_name: entry for entry in GENERATORS if entry.type_name}
+
+
+def make_key_generator(settings: KeySettings) -> KeyGenerator:
+    """Return the generator that the settings ask for, by class, type or number of fields.
+
+    Raises:
+        OptionError: the type is unknown, or a field is named twice.
+        Unsupported: the class is not one of Hudi's own.
+    """
+    _check_named_once(RECORD_KEY_OPTION, settings.record_key_fields)
+    _check_named_once(PARTITION_PATH_OPTION, settings.partition_path_fields)
+    entry = _BY_CLASS[infer_generator_class(settings)]
+    # Names of modules come from the table above, never from an option or a table's files.
+    module = import_module(f"penstock.keys.{entry.module}")
+    generator: KeyGenerator = getattr(module, entry.java_class.rpartition(".")[2])(settings)
+    return generator
+
+
+def infer_generator_class(settings: KeySettings) -> str:
+    """Return the Java class name of the generator: the named class, else the named type, else by the number of fields.
+
+    Raises:
+        Unsupported: the class is not one of Hudi's own.
+        OptionError: the type is unknown.
+    """
+    if settings.generator_class:
+        return find_generator_class(settings.generator_class)
+    if settings.generator_type:
+        return _find_class_of_type(settings.generator_type)
+    return _infer_class_by_fields(settings)
+
+
+def find_generator_class(name: str, *, option: str = GENERATOR_CLASS_OPTION) -> str:
+    """Return the Spark writers' class for a class name, which may be that of an Avro variant.
+
+    Raises:
+        Unsupported: the class is not one of Hudi's own.
+    """
+    if name.strip() in _BY_CLASS:
+        return _BY_CLASS[name.strip()].java_class
+    near = get_close_matches(name, _BY_CLASS, n=1)
+    known = sorted(entry.java_class for entry in GENERATORS)
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+    raise Unsupported(f"{option}={name}: only Hudi's own key generators are available, Java classes cannot run. {hint}")
+
+
+def _find_class_of_type(name: str) -> str:
+    type_name = name.strip().upper().removesuffix("_AVRO")
+    if type_name not in _BY_TYPE:
+        raise OptionError(f"{GENERATOR_TYPE_OPTION}={name}: unknown key generator type. Use one of {', '.join(_BY_TYPE)}.")
+    return _BY_TYPE[type_name].java_class
+
+
+def _infer_class_by_fields(settings: KeySettings) -> str:
+    partition_fields = settings.partition_path_fields
+    if not partition_fields:
+        return NONPARTITIONED
+    if all(split_typed_field(field) for field in partition_fields):
+        return CUSTOM
+    return SIMPLE if len(settings.record_key_fields) <= 1 and len(partition_fields) == 1 else COMPLEX
+
+
+def _check_named_once(option: str, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        if fields.count(field) > 1:
+            raise OptionError(f"{option}={','.join(fields)}: {field!r} is named twice. Name each column once.")

@@ -1,0 +1,31 @@
+"""Errors about the record key of a row. Hudi's sentence comes first, because people search for it, then the fix.
+
+Expressions and workers raise the same texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.errors import RecordKeyError
+from penstock.keys.generator import RECORD_KEY_OPTION
+
+_KEY_FIX = (
+    f"Fix: filter these rows or fill the column, or choose other columns with {RECORD_KEY_OPTION}; "
+    "without that option keys are generated."
+)
+
+
+def missing_key(field: str, value: str | None) -> RecordKeyError:
+    """Return the error about a row whose single key field is null (None) or empty."""
+    return RecordKeyError(missing_key_message(field, "null" if value is None else value))
+
+
+def missing_key_message(field: str, value: str) -> str:
+    """Return the message about a single key field; `value` is the value as text, or a placeholder for it."""
+    return f'recordKey value: "{value}" for field: "{field}" cannot be null or empty. {_KEY_FIX}'
+
+
+def all_parts_missing_message(fields: Sequence[str], key: str) -> str:
+    """Return the message about a key whose fields are all null or empty; `key` is the key, or a placeholder for it."""
+    return f'recordKey values: "{key}" for fields: [{", ".join(fields)}] cannot be entirely null or empty. {_KEY_FIX}'

@@ -1,0 +1,17 @@
+"""Fields of the partition path, as the option names them: a column or, for the custom generator, `column:TYPE`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def split_typed_field(field: str) -> tuple[str, str] | None:
+    """Split `column:TYPE` of the custom generator; return None if there is no known type."""
+    name, colon, kind = field.rpartition(":")
+    kind = kind.strip().upper()
+    return (name.strip(), kind) if colon and name.strip() and kind in ("SIMPLE", "TIMESTAMP") else None
+
+
+def partition_columns(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that partition path fields name: the custom generator's `:TYPE` is cut off."""
+    return tuple(field.split(":")[0] for field in fields)

@@ -1,0 +1,82 @@
+"""Partition paths as Spark expressions: a folder for each field, with the default partition, escapes and hive style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from penstock.keys.field import find_field
+from penstock.keys.generator import PARTITION_PATH_OPTION, KeyColumns, KeySettings
+from penstock.keys.partition_path import DEFAULT_PARTITION, ESCAPED_CHARACTERS, SEPARATOR
+from penstock.keys.value_text import text_of
+
+_CONTROL_REGEX = r"[\x00-\x1f\x7f]"
+_ESCAPED_REGEX = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
+
+
+def make_key_columns(
+    schema: StructType, names: Sequence[str], settings: KeySettings, key: tuple[Column | None, str | None]
+) -> KeyColumns:
+    """Return the columns of a record key and of a partition path that has one folder with the value of each field.
+
+    Args:
+        names: the partition path fields.
+        key: the expression of the record key, and its plain column.
+    """
+    record_key, plain_record_key = key
+    return KeyColumns(
+        record_key=record_key,
+        partition_path=path_of_fields(schema, names, settings),
+        plain_record_key=plain_record_key,
+        plain_partition_path=find_plain_column(schema, names, settings),
+        record_key_fields=settings.record_key_fields,
+        partition_path_fields=tuple(names),
+    )
+
+
+def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
+    """Return the path of these fields, one folder each; the empty path, if there are no fields."""
+    folders = []
+    for name in names:
+        field = find_field(schema, name, option=PARTITION_PATH_OPTION)
+        folders.append(make_folder(name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings))
+    return join_folders(folders or [F.lit("")])
+
+
+def join_folders(folders: Sequence[Column]) -> Column:
+    """Return the path of these folders."""
+    return (folders[0] if len(folders) == 1 else F.concat_ws(SEPARATOR, *folders)).alias("partition_path")
+
+
+def make_folder(name: str, value: Column, settings: KeySettings) -> Column:
+    """Return one folder of a path: the default for null and empty values, then escapes, then `name=` in hive style."""
+    text = escape(value) if settings.url_encode else value
+    text = F.when(value.isNull() | (value == ""), DEFAULT_PARTITION).otherwise(text)
+    return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
+
+
+def find_plain_column(schema: StructType, names: Sequence[str], settings: KeySettings) -> str | None:
+    """Return the name of the string column that is the whole path unchanged, if there is one."""
+    if len(names) != 1 or settings.hive_style or settings.url_encode:
+        return None
+    field = find_field(schema, names[0], option=PARTITION_PATH_OPTION)
+    return field.path[0] if field.is_top_level and isinstance(field.type, StringType) else None
+
+
+def escape(text: Column) -> Column:
+    """Replace Hive's special characters by `%XX`. The usual text has none, and costs one regular expression."""
+    control = [character for character in ESCAPED_CHARACTERS if not character.isprintable()]
+    visible = [character for character in ESCAPED_CHARACTERS if character.isprintable()]
+    visible.sort(key=lambda character: character != "%")  # the percent sign first, or it would replace those of other escapes
+    escaped = _replace_each(text, visible)
+    escaped = F.when(text.rlike(_CONTROL_REGEX), _replace_each(escaped, control)).otherwise(escaped)
+    return F.when(text.rlike(_ESCAPED_REGEX), escaped).otherwise(text)
+
+
+def _replace_each(text: Column, characters: Sequence[str]) -> Column:
+    for character in characters:
+        text = F.replace(text, F.lit(character), F.lit(f"%{ord(character):02X}"))
+    return text
