@@ -1,7 +1,7 @@
-"""Values of one Spark type in another, as expressions: incoming rows on their way into a table, old files on their way out.
+"""Values of one Spark type in another, as expressions: for incoming rows of a write, and for old files that a query reads.
 
-A value that cannot become what is asked is an error that names the column, whatever Spark's ANSI mode is; it is found
-again on the driver by `keys.failures.typed_error`.
+A value that cannot be converted is an error that names the column, whatever Spark's ANSI mode is. `error_text.typed_error` turns
+the text of Spark's exception into Penstock's error again on the driver.
 """
 
 from __future__ import annotations
@@ -15,33 +15,40 @@ from penstock.errors import SchemaError
 
 
 def quoted(name: str) -> str:
-    """A column name as Spark's parser takes it, whatever characters it holds."""
+    """Return a column name as Spark's parser takes it, whatever characters it holds."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def conform(value: Column, source: DataType, target: DataType, name: str) -> Column:
-    """A value of one type in another, nested fields matched by name (a cast would match them by position)."""
+    """Return a value of one type in another. Nested fields are matched by name, where a cast would match them by position.
+
+    Args:
+        name: of the column, for error messages.
+    """
     if source == target:
         return value
     if isinstance(source, StructType) and isinstance(target, StructType):
-        fields = [_field(value, source, f.name, f.dataType, name).alias(f.name) for f in target]
+        fields = [_conform_field(value, source, field.name, field.dataType, name).alias(field.name) for field in target]
         return F.when(value.isNotNull(), F.struct(*fields))
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        inner, wanted = source.elementType, target.elementType
-        return F.transform(value, lambda x: conform(x, inner, wanted, f"{name}.element"))
+        source_element = source.elementType
+        target_element = target.elementType
+        return F.transform(value, lambda element: conform(element, source_element, target_element, f"{name}.element"))
     if isinstance(source, MapType) and isinstance(target, MapType):
-        inner, wanted = source.valueType, target.valueType
-        return F.transform_values(value, lambda _, x: conform(x, inner, wanted, f"{name}.value"))
+        source_value = source.valueType
+        target_value = target.valueType
+        return F.transform_values(value, lambda _, inner: conform(inner, source_value, target_value, f"{name}.value"))
     return _cast(value, source, target, name)
 
 
-def _field(value: Column, source: StructType, field: str, kind: DataType, name: str) -> Column:
+def _conform_field(value: Column, source: StructType, field: str, target: DataType, name: str) -> Column:
     if field not in source.names:
-        return F.lit(None).cast(kind)
-    return conform(value[field], source[field].dataType, kind, f"{name}.{field}")
+        return F.lit(None).cast(target)
+    return conform(value[field], source[field].dataType, target, f"{name}.{field}")
 
 
 def _cast(value: Column, source: DataType, target: DataType, name: str) -> Column:
+    """Return a cast that raises an error for a value that the target type cannot hold."""
     if not _can_fail(source, target):
         return value.cast(target)
     cast = _try_cast(value, target)
@@ -55,21 +62,21 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
 
 
 def _try_cast(value: Column, target: DataType) -> Column:
-    """The value in another type, or null where it has none there."""
-    if hasattr(Column, "try_cast"):  # not asked of the value: that has every attribute, as a field of itself
+    """Return the value in another type, or null if the type cannot hold it."""
+    if hasattr(Column, "try_cast"):  # asked of the class: every attribute of a Column object is a field of the value
         return value.try_cast(target)
-    # PySpark 3.5 has it in SQL only, where a lambda is the way to hand a column over
+    # PySpark 3.5 has try_cast only in SQL, where a lambda is the way to pass a column in.
     return F.call_function("transform", F.array(value), F.expr(f"value -> try_cast(value AS {target.simpleString()})"))[0]
 
 
 def _can_fail(source: DataType, target: DataType) -> bool:
-    """Whether some values of one type have no place in the other."""
+    """Whether the target type cannot hold some values of the source type."""
     if isinstance(target, DecimalType):
-        return not isinstance(source, DecimalType) or _digits(source) > _digits(target)
-    return isinstance(source, StringType) or (
-        isinstance(source, FractionalType) and not isinstance(target, FractionalType | StringType)
-    )
+        return not isinstance(source, DecimalType) or _whole_digits(source) > _whole_digits(target)
+    if isinstance(source, StringType):
+        return True
+    return isinstance(source, FractionalType) and not isinstance(target, FractionalType | StringType)
 
 
-def _digits(kind: DecimalType) -> int:
-    return kind.precision - kind.scale
+def _whole_digits(decimal: DecimalType) -> int:
+    return decimal.precision - decimal.scale

@@ -1,1 +1,1 @@
-"""The way up: from a table to a DataFrame."""
+"""Queries: from what is asked of a table to a DataFrame."""

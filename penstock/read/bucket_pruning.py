@@ -1,8 +1,8 @@
 """Which file slices of a table with buckets can hold the rows that a query asks for by their keys.
 
-The rows of a key are in one bucket of each partition. A query that names values for the columns that choose the bucket opens
-that bucket's files alone. A record key of several columns is one text, in which a comma inside another column's value could be
-taken for the next column; so all key columns must be named, or those that are not named must be of types without commas.
+The rows of a key are in one bucket of each partition. If a query names values for the columns that choose the bucket, only that
+bucket's files are read. A record key of several columns is one text, `first:1,second:2`. In it a comma inside the value of one
+column could be taken for the beginning of the next. So all key columns must be named, or the others have types without commas.
 """
 
 from __future__ import annotations
@@ -20,84 +20,103 @@ from penstock.index.buckets import Buckets
 from penstock.index.lookup import key_range
 from penstock.table import TableState
 
-#: Files that are asked whether the number of buckets that was given is theirs.
-_WITNESSES = 8
+#: Files whose keys are compared with a number of buckets that only the options name.
+_CHECKED_FILES = 8
 #: Avro types whose values, as text, have neither comma nor colon.
-_PLAIN = ("int", "long", "boolean")
+_TYPES_WITHOUT_COMMAS = ("int", "long", "boolean")
 
 
-def in_asked_buckets(
+def keep_wanted_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
-    """The slices that may hold rows whose columns have these values; all of them where that cannot be told.
+    """Return the slices that may hold rows whose columns have these values; all slices, if that is not known.
 
     Raises:
-        OptionError: the options say how many buckets there are, and the table, or its files, say otherwise.
+        OptionError: the options name a number of buckets, and the table or its files have another.
     """
     buckets = load_buckets(table)
-    key = _key(equals, table, buckets.fields, schema) if buckets else None
-    if buckets is None or key is None:
+    if buckets is None:
         return slices
-    if not _is_sure(buckets, slices, table):
+    key = _build_key(equals, table, buckets.fields, schema)
+    if key is None or not _is_bucket_count_known(buckets, slices, table):
         return slices
     keys = pa.array([key], pa.string())
-    return [s for s in slices if buckets.may_hold(s, int(buckets.numbers(keys, s.partition_path)[0]))]
+    wanted: list[FileSlice] = []
+    for file_slice in slices:
+        number = int(buckets.numbers(keys, file_slice.partition_path)[0])
+        if buckets.may_hold(file_slice, number):
+            wanted.append(file_slice)
+    return wanted
 
 
-def _is_sure(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
-    """Whether the number of buckets is known: a wrong one would lead to the wrong files, and rows would be missing.
+def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
+    """Whether the number of buckets is known for sure: a wrong number leads to wrong files, and rows would be missing.
 
-    The table says it, or it is given, and held against some files. Without any that can be asked nothing is sure.
+    The table's properties name it; or the options do, and the keys of some files confirm it. If no file can confirm it, it is
+    not known.
     """
-    stored, given = table.config.raw.get(o.BUCKET_COUNT.key), table.options.raw.get(o.BUCKET_COUNT.key)
+    stored = table.config.raw.get(o.BUCKET_COUNT.key)
+    given = table.options.raw.get(o.BUCKET_COUNT.key)
     if stored is not None:
         if given is not None and int(given) != int(stored):
             raise OptionError(f"{o.BUCKET_COUNT.key}={given}, but {table.base_path} has {stored} buckets; leave the option out")
         return True
     if buckets.is_kept_in_table:
         return True
-    some = [one for one in slices if one.base_file][:_WITNESSES]
-    witnesses = [(one, key_range(table.storage, one.base_file)) for one in some if one.base_file]
-    for one, keys in witnesses:
-        buckets.check_keys(one, keys or ())
-    return any(keys for _, keys in witnesses)
+    is_confirmed = False
+    for file_slice in [file_slice for file_slice in slices if file_slice.base_file][:_CHECKED_FILES]:
+        assert file_slice.base_file is not None
+        keys = key_range(table.storage, file_slice.base_file)
+        buckets.check_keys(file_slice, keys or ())
+        is_confirmed = is_confirmed or bool(keys)
+    return is_confirmed
 
 
-def _key(equals: Mapping[str, object], table: TableState, chosen_by: Sequence[str], schema: str | None) -> str | None:
-    """A record key with the bucket of the rows that are asked for; None if their bucket is not known."""
-    fields = table.config.record_key_fields
+def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: Sequence[str], schema: str | None) -> str | None:
+    """Return a record key in the bucket of the wanted rows; None if their bucket is not known.
+
+    Key columns that choose no bucket may be left out of the key: the hash does not use them.
+    """
+    key_fields = table.config.record_key_fields
     if schema is None:
         return None
-    kinds = {f["name"]: _kind(f["type"]) for f in json.loads(schema)["fields"]}
-    for field in fields:
-        if field not in equals and (field in chosen_by or kinds.get(field) not in _PLAIN):
+    types = {field["name"]: _plain_type(field["type"]) for field in json.loads(schema)["fields"]}
+    texts: dict[str, str] = {}
+    for field in key_fields:
+        if field in equals:
+            text = _key_text(equals[field], types.get(field))
+            if text is None:
+                return None
+            texts[field] = text
+        elif field in bucket_fields or types.get(field) not in _TYPES_WITHOUT_COMMAS:
             return None
-    texts = {field: _text(equals[field], kinds.get(field)) for field in fields if field in equals}
-    if any(text is None for text in texts.values()):
-        return None
-    if len(fields) == 1:
-        return None if _may_be_labelled(table, texts[fields[0]] or "") else texts[fields[0]]
+    if len(key_fields) == 1:
+        text = texts[key_fields[0]]
+        return None if _may_be_labelled(table, text) else text
     return ",".join(f"{field}:{text or '__empty__'}" for field, text in texts.items())
 
 
 def _may_be_labelled(table: TableState, text: str) -> bool:
-    """Whether the only value of a key may stand behind its column's name, where a comma or colon counts otherwise than alone."""
+    """Whether a key of one column may be stored behind the column's name, `name:text`, and its bucket depends on that.
+
+    The hash splits a labelled key at commas and colons, and takes a plain one whole.
+    """
     return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 
 
-def _kind(avro: object) -> object:
-    """The plain type of an Avro field, nullable or not."""
-    if isinstance(avro, list):
-        return next((_kind(one) for one in avro if one != "null"), None)
-    return avro
+def _plain_type(avro_type: object) -> object:
+    """Return the plain type of an Avro field, nullable or not."""
+    if isinstance(avro_type, list):
+        return next((_plain_type(branch) for branch in avro_type if branch != "null"), None)
+    return avro_type
 
 
-def _text(value: object, kind: object) -> str | None:
-    """A value as it stands in a record key; None for types whose text is another engine's business."""
-    if kind == "string" and isinstance(value, str):
+def _key_text(value: object, avro_type: object) -> str | None:
+    """Return a value as a record key spells it; None for types whose text depends on the engine that wrote it."""
+    if avro_type == "string" and isinstance(value, str):
         return value
-    if kind == "boolean" and isinstance(value, bool):
+    if avro_type == "boolean" and isinstance(value, bool):
         return "true" if value else "false"
-    if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+    if avro_type in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None

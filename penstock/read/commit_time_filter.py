@@ -15,42 +15,55 @@ from penstock.read.plan import QueryPlan
 from penstock.timeline.history import InstantRange
 
 
-def changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
-    """Kernel: the rows that were written in a range."""
+def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
+    """Return the rows that were written in a range: a kernel for workers."""
     times = rows[COMMIT_TIME]
     return rows.filter(pc.and_(pc.greater(times, changes.begin), pc.less_equal(times, changes.end)))
 
 
-def only_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
-    """Of the rows of a plan's files those that the query asks for.
+def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
+    """Return the rows of a plan's files that the query asks for.
 
-    Spark hands such a filter on to its Parquet reader, which leaves out row groups by it: of a range by their least and greatest
-    times alone, of single times also by the list of all that a row group has.
+    Spark pushes the filter down to its Parquet reader, which skips row groups by it: with a range by their least and greatest
+    time alone, with single times also by the dictionary of all times in a row group.
+
+    Raises:
+        OptionError: a condition of the query is not one that Spark understands.
     """
     if plan.changes is None:
         return frame
     time = F.col(COMMIT_TIME)
-    is_new = time.isin(*plan.written_at) if plan.written_at else (time > plan.changes.begin) & (time <= plan.changes.end)
-    found = frame.where(is_new)
-    for condition in conditions(plan.query.options[o.INCREMENTAL_FILTERS]):
+    if plan.written_at:
+        is_new = time.isin(*plan.written_at)
+    else:
+        is_new = (time > plan.changes.begin) & (time <= plan.changes.end)
+    rows = frame.where(is_new)
+    for condition in split_conditions(plan.query.options[o.INCREMENTAL_FILTERS]):
         try:
-            found = found.where(condition)
-            found.schema  # noqa: B018  a Connect session looks at conditions only then
+            rows = rows.where(condition)
+            rows.schema  # noqa: B018  a Connect session analyses the condition only now
         except (AnalysisException, ParseException) as e:
-            first = str(e).partition("\n")[0]
-            raise OptionError(f"{o.INCREMENTAL_FILTERS.key}: {condition!r} is no condition on the table's rows: {first}") from e
-    return found
+            first_line = str(e).partition("\n")[0]
+            raise OptionError(
+                f"{o.INCREMENTAL_FILTERS.key}: {condition!r} is no condition on the table's rows: {first_line}"
+            ) from e
+    return rows
 
 
-def conditions(text: str) -> list[str]:
-    """The parts between commas, but for commas inside parentheses or quotes."""
-    parts, depth, quote = [""], 0, ""
+def split_conditions(text: str) -> list[str]:
+    """Return the parts of a text between commas. Commas inside parentheses or quotes do not count."""
+    parts = [""]
+    depth = 0
+    quote = ""
     for letter in text:
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"`":
             quote = letter
-        depth += 0 if quote else (letter == "(") - (letter == ")")
+        elif letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
         if letter == "," and not quote and depth <= 0:
             parts.append("")
         else:

@@ -39,7 +39,7 @@ from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged
 from penstock.formats.cast import fit_to_schema
 from penstock.merge.kernels.gather import Positions
 from penstock.read.base_files import TableScan, read_base_files
-from penstock.read.commit_time_filter import changed_rows
+from penstock.read.commit_time_filter import keep_changed_rows
 from penstock.read.log_headers import are_base_files_large
 from penstock.read.meta_columns import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
@@ -247,7 +247,7 @@ def _send_slice(work: _WorkerRead, file_slice: FileSlice) -> Iterator[pa.RecordB
     log_scan = work.log_scans.get(file_slice)
     try:
         for rows in work.read_rows(work.storage, file_slice, work.rules, work.schema.names, log_scan):
-            wanted = changed_rows(rows, work.changes) if work.changes else rows
+            wanted = keep_changed_rows(rows, work.changes) if work.changes else rows
             placed = work.folder_columns.with_texts(fit_to_schema(wanted, work.schema), file_slice.partition_path)
             yield from encode_rows(placed, work.encoding).to_batches()
     except PenstockError as e:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from penstock.catalog.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.log.scan import LogScan
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.view import latest_base_slices, latest_merged_slices
-from penstock.read.bucket_pruning import in_asked_buckets
+from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
 from penstock.table import TableState, read_table_schema
@@ -42,7 +43,7 @@ class QueryPlan:
     @property
     def all_slices(self) -> list[FileSlice]:
         """The slices of all partitions."""
-        return [file_slice for slices in self.slices.values() for file_slice in slices]
+        return list(chain.from_iterable(self.slices.values()))
 
     @property
     def slices_with_logs(self) -> list[FileSlice]:
@@ -78,14 +79,14 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     partitions = None if query.within is None else _list_wanted_partitions(query, table)
     groups = list_groups(table, partitions)
     if query.as_of is not None:
-        check_slices(table, query.as_of, groups, query.asks_for)
+        check_slices(table, query, groups)
     slices = [
         file_slice
         for file_slice in _latest_slices(groups, query, table)
         if query.asks_for_file(file_slice.partition_path, file_name(file_slice))
     ]
     if query.equals:
-        slices = in_asked_buckets(slices, dict(query.equals), table, schema)
+        slices = keep_wanted_buckets(slices, dict(query.equals), table, schema)
     return QueryPlan(table, query, schema, group_by_partition(slices))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a table, as a value."""
+"""What is asked of a table, as a value: read from the paths and options of a read."""
 
 from __future__ import annotations
 
@@ -19,112 +19,145 @@ from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 @dataclass(frozen=True)
 class Query:
-    """A read, fully decided."""
+    """A read with all of its choices."""
 
     base_path: str
+    #: `snapshot`, `read_optimized` or `incremental`.
     kind: str
     options: Options
+    #: The table as it was at this time; None: as it is now.
     as_of: str | None = None
-    #: Patterns of partition paths below the base path; None for the whole table.
+    #: Patterns of partition paths, or of files in them, below the base path; None: the whole table.
     within: tuple[str, ...] | None = None
-    #: The columns that are wanted, where the caller knows them already; None: whatever is asked for later.
+    #: The wanted columns, if the caller knows them before the DataFrame exists; None: all.
     columns: tuple[str, ...] | None = None
-    #: Only rows whose columns have these values are wanted; files without any may be left out.
+    #: Only rows whose columns have these values are wanted. Files that cannot hold them may be left out.
     equals: tuple[tuple[str, object], ...] = ()
-    #: An incremental query: only rows written after this time, and not after that.
+    #: Of an incremental query: only rows written after `since`, and not after `until`.
     since: str | None = None
     until: str | None = None
 
     def asks_for(self, partition_path: str) -> bool:
-        """Whether a partition belongs to the paths that were given."""
+        """Whether the query's paths cover a partition, or files in it."""
         return self.within is None or any(_covers(pattern, partition_path) for pattern in self.within)
 
-    def asks_for_file(self, partition_path: str, name: str) -> bool:
-        """Whether a file of such a partition does; a path may name files."""
+    def asks_for_file(self, partition_path: str, file_name: str) -> bool:
+        """Whether the query's paths cover a file of a partition: a path may name files."""
         if self.within is None:
             return True
-        path = f"{partition_path}/{name}" if partition_path else name
+        path = f"{partition_path}/{file_name}" if partition_path else file_name
         return any(_covers(pattern, path) for pattern in self.within)
 
 
 def _covers(pattern: str, path: str) -> bool:
-    """Component by component; a pattern may end above the path, or go on below it."""
-    parts, wanted = path.split("/") if path else [], pattern.split("/") if pattern else []
-    return all(p == w or fnmatch.fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=False))
+    """Whether a pattern matches a path component by component. It may end above the path, or go on below it."""
+    components = path.split("/") if path else []
+    wanted = pattern.split("/") if pattern else []
+    # A name with brackets is equal to itself, though as a pattern it may not match itself.
+    return all(name == glob or fnmatch.fnmatchcase(name, glob) for name, glob in zip(components, wanted, strict=False))
 
 
 def parse_query(paths: Sequence[str], options: Options) -> Query:
-    """Decide what a read asks for: the table above the paths, the kind of query, the time."""
-    given = [*paths, *(p.strip() for p in (options[o.READ_PATHS] or "").split(",") if p.strip())]
-    if not given:
+    """Return what a read asks for: the table that the paths are in, the kind of query, the time.
+
+    Raises:
+        OptionError: no path, paths of several tables, or options that do not go together.
+        TableNotFound: a path is in no table.
+    """
+    all_paths = list(paths)
+    for path in (options[o.READ_PATHS] or "").split(","):
+        if path.strip():
+            all_paths.append(path.strip())
+    if not all_paths:
         raise OptionError("'path' or 'hoodie.datasource.read.paths' or both must be specified.")
-    found = [_find_table(p) for p in given]
-    bases = sorted({base for base, _ in found})
-    if len(bases) > 1:
-        raise OptionError(f"the paths belong to different tables: {', '.join(bases)}; read them one by one and union them")
-    within = None if any(rest == "" for _, rest in found) else tuple(p for _, rest in found for p in alternatives(rest))
+    found = [_find_table(path) for path in all_paths]
+    base_paths = sorted({base_path for base_path, _ in found})
+    if len(base_paths) > 1:
+        raise OptionError(f"the paths belong to different tables: {', '.join(base_paths)}; read them one by one and union them")
+    _check_options(options)
     as_of = options[o.AS_OF_INSTANT]
-    _check_range(options)
     return Query(
-        bases[0],
+        base_paths[0],
         options[o.QUERY_TYPE],
         options,
         parse_query_time(as_of) if as_of else None,
-        within,
+        _parse_patterns([rest for _, rest in found]),
         equals=options[o.READ_EQUALS],
-        since=_bound(options, o.BEGIN_INSTANT),
-        until=_bound(options, o.END_INSTANT),
+        since=_parse_bound(options, o.BEGIN_INSTANT),
+        until=_parse_bound(options, o.END_INSTANT),
     )
 
 
-def _check_range(options: Options) -> None:
-    """What belongs to one kind of query means nothing to another."""
+def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
+    """Return patterns for the parts of paths below the base path; None if a path is the table itself."""
+    if "" in rests:
+        return None
+    patterns: list[str] = []
+    for rest in rests:
+        patterns += expand_braces(rest)
+    return tuple(patterns)
+
+
+def _check_options(options: Options) -> None:
+    """Raise OptionError for an option that means nothing to this kind of query."""
     if options[o.QUERY_TYPE] != "incremental":
-        ranges: tuple[o.Option[Any], ...] = (
+        only_incremental: tuple[o.Option[Any], ...] = (
             o.BEGIN_INSTANT,
             o.END_INSTANT,
             o.INCREMENTAL_GLOB,
             o.INCREMENTAL_FILTERS,
             o.INCREMENTAL_END_SCHEMA,
         )
-        if given := next((one for one in ranges if options[one]), None):
-            raise OptionError(
-                f"{given.key}={options.raw[given.key]} is of incremental queries, and this one is {options[o.QUERY_TYPE]}: set "
-                f"{o.QUERY_TYPE.key}=incremental, or leave it out"
-            )
+        for option in only_incremental:
+            if options[option]:
+                raise OptionError(
+                    f"{option.key}={options.raw[option.key]} is for incremental queries, and this one is "
+                    f"{options[o.QUERY_TYPE]}: set {o.QUERY_TYPE.key}=incremental, or leave it out"
+                )
     elif options[o.AS_OF_INSTANT]:
         raise OptionError(
-            f"{o.AS_OF_INSTANT.key} is of snapshots, and this query is incremental: set {o.END_INSTANT.key} to end it at a time"
+            f"{o.AS_OF_INSTANT.key} is for snapshots, and this query is incremental: set {o.END_INSTANT.key} to end it at a time"
         )
 
 
-def _bound(options: Options, option: o.Option[str | None]) -> str | None:
+def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
     text = options[option]
     return parse_bound_time(text, option.key) if text else None
 
 
 def _find_table(path: str) -> tuple[str, str]:
-    """The base path of the table that a path lies in, and the rest of the path."""
-    storage, full = open_storage(path)
-    base, rest = full, ""
-    while True:
-        if table_exists(storage, base):
-            return base, rest
-        parent, _, name = base.rpartition("/")
-        if not parent or parent == base:
-            finish_overwrite(storage, full)  # an overwrite may have been cut off between two renames
-            if table_exists(storage, full):
-                return full, ""
+    """Return the base path of the table that a path is in, and the rest of the path.
+
+    Raises:
+        TableNotFound: there is no table at the path or above it.
+    """
+    storage, full_path = open_storage(path)
+    base_path = full_path
+    rest = ""
+    while not table_exists(storage, base_path):
+        parent, _, name = base_path.rpartition("/")
+        if not parent or parent == base_path:
+            # The table may be away between the two renames of an overwrite that was cut off.
+            finish_overwrite(storage, full_path)
+            if table_exists(storage, full_path):
+                return full_path, ""
             raise TableNotFound(
-                f"{full} is not a Hudi table, nor a folder of one: no .hoodie/hoodie.properties there or above. Check the path"
+                f"{full_path} is not a Hudi table, nor a folder of one: no .hoodie/hoodie.properties there or above. "
+                "Check the path"
             )
-        base, rest = parent, f"{name}/{rest}" if rest else name
+        base_path = parent
+        rest = f"{name}/{rest}" if rest else name
+    return base_path, rest
 
 
-def alternatives(pattern: str) -> list[str]:
-    """A pattern with `{a,b}` as the patterns it stands for."""
+def expand_braces(pattern: str) -> list[str]:
+    """Return the patterns that a pattern with `{a,b}` stands for."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not match:
         return [pattern]
-    head, tail = pattern[: match.start()], pattern[match.end() :]
-    return [found for choice in match[1].split(",") for found in alternatives(head + choice + tail)]
+    before = pattern[: match.start()]
+    after = pattern[match.end() :]
+    patterns: list[str] = []
+    for choice in match[1].split(","):
+        patterns += expand_braces(before + choice + after)
+    return patterns

@@ -17,12 +17,12 @@ from penstock import options as o
 from penstock.columns import quoted
 from penstock.errors import SchemaError
 from penstock.read.base_files import TableScan, read_base_files
-from penstock.read.commit_time_filter import only_changes
+from penstock.read.commit_time_filter import filter_changes
 from penstock.read.log_slices import read_log_slices
 from penstock.read.meta_columns import COMMIT_TIME
-from penstock.read.partition_values import path_columns
+from penstock.read.partition_values import choose_partition_columns
 from penstock.read.plan import QueryPlan
-from penstock.read.widened_types import older_types
+from penstock.read.widened_types import find_older_types
 from penstock.schema import META_COLUMNS, avro_to_spark
 
 
@@ -46,14 +46,14 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
         spark,
         plan,
         schema,
-        partition_columns=path_columns(plan, schema, spark.version),
-        older_types=older_types(plan, schema),
+        partition_columns=choose_partition_columns(plan, schema, spark.version),
+        older_types=find_older_types(plan, schema),
     )
     frames = read_base_files(table_scan, plan.slices_without_logs) + read_log_slices(table_scan)
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionByName(frame)
-    return only_changes(rows, plan)
+    return filter_changes(rows, plan)
 
 
 def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:

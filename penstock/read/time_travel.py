@@ -1,90 +1,97 @@
-"""Whether the table's past can still be read: a query of an earlier time is answered whole, or refused.
+"""Whether the table's past can still be read: a query of an earlier time is answered completely, or refused.
 
-What the last clean says it kept settles it where the policy goes by commits or hours. A policy of file versions says no such
-time, and an earlier clean may have kept less than the last one; then the names of what cleans deleted tell.
+The last clean says which time it kept, if its policy goes by commits or hours. A policy of file versions names no time, and an
+earlier clean may have kept less than the last one; then the names of the files that cleans deleted decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from penstock import options as o
 from penstock.catalog.listing import load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup
 from penstock.filegroup.names import parse_base_name, parse_log_name
+from penstock.filegroup.view import Visibility
+from penstock.read.query import Query
 from penstock.table import TableState
 from penstock.timeline.clean_file import CleanResult, read_clean_result
-from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path
 
-_WRITES = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+#: Partition path and file id.
+_Group = tuple[str, str]
 
 
 def check_time(table: TableState, as_of: str) -> None:
-    """Refuse a time whose answer could still change, or that cleaning does not keep.
-
-    Raises:
-        OptionError: so.
-    """
-    open_ones = [i.time for s in (State.REQUESTED, State.INFLIGHT) for i in table.timeline.filter(*_WRITES, state=s)]
-    if open_ones and as_of >= min(open_ones):
+    """Raise OptionError for a time whose answer could still change, or whose files cleaning did not keep."""
+    incomplete = [instant.time for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
+    if incomplete and as_of >= min(incomplete):
         raise OptionError(
             f"Time travel's timestamp '{as_of}' must be earlier than the first incomplete commit timestamp "
-            f"'{min(open_ones)}'; choose an earlier time, or finish that write first"
+            f"'{min(incomplete)}'; choose an earlier time, or finish that write first"
         )
     kept = earliest_kept(table)
     if kept and as_of < kept:
-        raise _cleaned(as_of, f"{kept} is the earliest time that can be read; set {o.AS_OF_INSTANT.key} to that or later")
+        raise _cleaned_error(as_of, f"{kept} is the earliest time that can be read; set {o.AS_OF_INSTANT.key} to that or later")
 
 
 def earliest_kept(table: TableState) -> str | None:
-    """The earliest time that the last clean kept all files of; the first on the timeline, where it knows none and others are
-    archived, whose cleans nobody looks at."""
+    """Return the earliest time of which the last clean kept all files; None if the table was never cleaned.
+
+    If the clean names no time, it is the first time on the timeline: cleans before that are archived, and not examined.
+    """
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
-    return _result(table, cleans[-1]).earliest or table.timeline.start
+    return _read_result(table, cleans[-1]).earliest or table.timeline.start
 
 
-def check_slices(table: TableState, as_of: str, groups: Iterable[FileGroup], asked: Callable[[str], bool]) -> None:
-    """Refuse a time of which a clean has deleted a slice.
+def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -> None:
+    """Raise OptionError if a clean deleted a slice that a time travel query reads.
 
     Args:
-        groups: the file groups of the partitions that are asked for.
-        asked: whether a partition is.
-
-    Raises:
-        OptionError: so.
+        groups: the file groups of the partitions that the query asks for.
     """
-    cleans = [clean for clean in table.timeline.filter(Action.CLEAN, state=State.COMPLETED) if clean.time > as_of]
+    assert query.as_of is not None
+    cleans = [clean for clean in table.timeline.filter(Action.CLEAN, state=State.COMPLETED) if clean.time > query.as_of]
     if not cleans:
         return
-    seen, lost = load_visibility(table, as_of), dict[tuple[str, str], str]()
-    for group, base_instant in (one for clean in cleans for one in _deleted(_result(table, clean))):
-        if seen.sees_time(base_instant) and asked(group[0]):
-            lost[group] = max(lost.get(group, ""), base_instant)
-    left = {(g.partition_path, g.file_id): max((s.base_instant for s in g.slices if seen.sees_time(s.base_instant)), default="")
-            for g in groups}  # fmt: skip
-    for group, base_instant in lost.items():
-        if seen.sees_group(*group) and left.get(group, "") < base_instant:
-            raise _cleaned(as_of, f"those of {base_instant} in partition {group[0]!r} are; choose a later {o.AS_OF_INSTANT.key}")
+    seen = load_visibility(table, query.as_of)
+    deleted: dict[_Group, str] = {}  # the newest slice that cleans deleted and the query would see
+    for clean in cleans:
+        for group, base_instant in _deleted_slices(_read_result(table, clean)):
+            if seen.sees_time(base_instant) and query.asks_for(group[0]):
+                deleted[group] = max(deleted.get(group, ""), base_instant)
+    kept = {(group.partition_path, group.file_id): _newest_slice_time(group, seen) for group in groups}
+    for group, base_instant in deleted.items():
+        # A deleted slice is no loss if a newer one that the query sees is still there.
+        if seen.sees_group(*group) and kept.get(group, "") < base_instant:
+            raise _cleaned_error(
+                query.as_of, f"those of {base_instant} in partition {group[0]!r} are; choose a later {o.AS_OF_INSTANT.key}"
+            )
 
 
-def _deleted(result: CleanResult) -> Iterator[tuple[tuple[str, str], str]]:
-    """File groups, and the base instants of their slices that a clean deleted."""
-    for path, one in result.partitions.items():
-        for name in one.deleted:
+def _newest_slice_time(group: FileGroup, seen: Visibility) -> str:
+    times = [file_slice.base_instant for file_slice in group.slices if seen.sees_time(file_slice.base_instant)]
+    return max(times, default="")
+
+
+def _deleted_slices(result: CleanResult) -> Iterator[tuple[_Group, str]]:
+    """Yield the file group and base instant of each file that a clean deleted."""
+    for path, partition in result.partitions.items():
+        for name in partition.deleted:
             if base := parse_base_name(name):
                 yield (path, base.file_id), base.instant
             elif log := parse_log_name(name):
                 yield (path, log.file_id), log.base_instant
 
 
-def _result(table: TableState, clean: Instant) -> CleanResult:
+def _read_result(table: TableState, clean: Instant) -> CleanResult:
     path = instant_path(table.base_path, clean)
     return read_clean_result(table.storage.read(path), path)
 
 
-def _cleaned(as_of: str, detail: str) -> OptionError:
+def _cleaned_error(as_of: str, detail: str) -> OptionError:
     return OptionError(f"Cleaner cleaned up the timestamp of interest: files that {as_of} needs may be gone, {detail}")

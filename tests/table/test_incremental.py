@@ -281,9 +281,9 @@ def test_a_change_that_lost_against_a_newer_row_does_not_come(spark: Any, table_
         ({TYPE: "incremental"}, f"Specify the begin instant time to pull from using option {BEGIN}"),
         ({TYPE: "incremental", BEGIN: "yesterday"}, f"{BEGIN}='yesterday' is not a time"),
         ({TYPE: "incremental", BEGIN: "000", END: "never"}, f"{END}='never' is not a time"),
-        ({TYPE: "incremental", BEGIN: "000", "as.of.instant": "20240101000000000"}, "as.of.instant is of snapshots"),
-        ({BEGIN: "000"}, f"{BEGIN}=000 is of incremental queries, and this one is snapshot: set {TYPE}=incremental"),
-        ({TYPE: "read_optimized", GLOB: "/x/*"}, f"{GLOB}=/x/.* is of incremental queries"),
+        ({TYPE: "incremental", BEGIN: "000", "as.of.instant": "20240101000000000"}, "as.of.instant is for snapshots"),
+        ({BEGIN: "000"}, f"{BEGIN}=000 is for incremental queries, and this one is snapshot: set {TYPE}=incremental"),
+        ({TYPE: "read_optimized", GLOB: "/x/*"}, f"{GLOB}=/x/.* is for incremental queries"),
         (
             {TYPE: "incremental", BEGIN: "000", "hoodie.datasource.query.incremental.format": "cdc"},
             "leave it out to get|Leave it out to get",

@@ -39,11 +39,9 @@ LONGEST_FIRST_SENTENCE = 40
 #: Folders that are not clean yet. The list only gets shorter.
 TO_DO: tuple[str, ...] = (
     "penstock/catalog",
-    "penstock/columns.py",
     "penstock/index",
     "penstock/options",
     "penstock/progress.py",
-    "penstock/read",
     "penstock/table.py",
     "penstock/timeline",
     "penstock/write/locate/plan.py",

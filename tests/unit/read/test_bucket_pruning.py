@@ -12,7 +12,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index.buckets import FixedBuckets
 from penstock.options import read_options
-from penstock.read.bucket_pruning import in_asked_buckets
+from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.schema import arrow_to_avro, avro_text
 from penstock.table import open_table
 from tests.table.handmade import COLUMNS, HandMade, at
@@ -55,7 +55,7 @@ def test_the_bucket_of_a_key_is_kept(
     }
     made = HandMade(tmp_path / "table", properties={**PROPERTIES, **keys})
     slices = [FileSlice("x", BUCKETS.new_file_id(number), at(1)) for number in range(BUCKETS.count)]
-    found = in_asked_buckets(slices, equals, open_table(str(made.path)), SCHEMA)
+    found = keep_wanted_buckets(slices, equals, open_table(str(made.path)), SCHEMA)
     assert slices[int(BUCKETS.numbers(pa.array([stored]))[0])] in found
     assert len(found) == kept
 
@@ -64,11 +64,11 @@ def test_another_number_of_buckets_than_the_tables_is_refused(tmp_path: Path) ->
     made = HandMade(tmp_path / "table", properties={**PROPERTIES, "hoodie.table.recordkey.fields": "id"})
     table = open_table(str(made.path), read_options({o.BUCKET_COUNT.key: "8"}))
     with pytest.raises(OptionError, match="has 64 buckets; leave the option out"):
-        in_asked_buckets([], {"id": "k"}, table, SCHEMA)
+        keep_wanted_buckets([], {"id": "k"}, table, SCHEMA)
 
 
 def test_a_number_of_buckets_that_no_file_confirms_rules_nothing_out(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "table", properties={"hoodie.table.recordkey.fields": "id"})
     options = read_options({key: value for key, value in PROPERTIES.items() if key != "hoodie.bucket.index.hash.field"})
     slices = [FileSlice("x", BUCKETS.new_file_id(number), at(1)) for number in range(BUCKETS.count)]
-    assert in_asked_buckets(slices, {"id": "k"}, open_table(str(made.path), options), SCHEMA) == slices
+    assert keep_wanted_buckets(slices, {"id": "k"}, open_table(str(made.path), options), SCHEMA) == slices

@@ -10,7 +10,7 @@ import pytest
 from penstock import options as o
 from penstock.errors import ChangesLost, OptionError
 from penstock.options import Options
-from penstock.read.commit_time_filter import changed_rows, conditions
+from penstock.read.commit_time_filter import keep_changed_rows, split_conditions
 from penstock.read.incremental import plan_incremental
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
@@ -88,7 +88,7 @@ def test_a_pending_write_is_a_hole_if_it_is_in_the_range_before_a_completed_one(
 
 def test_the_kernel_keeps_rows_of_the_range() -> None:
     rows = pa.table({"_hoodie_commit_time": ["1", "2", None, "3", "4"], "n": [1, 2, 3, 4, 5]})
-    assert changed_rows(rows, InstantRange("1", "3"))["n"].to_pylist() == [2, 4]
+    assert keep_changed_rows(rows, InstantRange("1", "3"))["n"].to_pylist() == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_kernel_keeps_rows_of_the_range() -> None:
     ],
 )
 def test_conditions_are_parted_at_commas_that_are_not_inside_something(text: str, parts: list[str]) -> None:
-    assert conditions(text) == parts
+    assert split_conditions(text) == parts
 
 
 @pytest.mark.parametrize(

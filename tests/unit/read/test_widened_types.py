@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
-from penstock.read.widened_types import _of_each, differs, is_whole
+from penstock.read.widened_types import _read_each, differs, has_all_types
 
 INT, LONG = IntegerType(), LongType()
 
@@ -17,13 +17,13 @@ def struct(**fields: DataType) -> StructType:
 @pytest.mark.parametrize("nested", [lambda kind: kind, ArrayType, lambda kind: MapType(StringType(), kind)])
 def test_a_field_that_is_not_there_has_no_other_type_but_does_not_tell_of_later_files(nested: type[ArrayType]) -> None:
     asked = struct(a=INT, b=nested(struct(x=INT, y=LONG)))
-    assert is_whole(asked, asked)
-    assert is_whole(struct(b=asked["b"].dataType, a=INT, more=INT), asked)
+    assert has_all_types(asked, asked)
+    assert has_all_types(struct(b=asked["b"].dataType, a=INT, more=INT), asked)
     for lacking in (struct(a=INT), struct(a=INT, b=nested(struct(x=INT)))):
-        assert not is_whole(lacking, asked)
+        assert not has_all_types(lacking, asked)
         assert not differs(lacking, asked)
     narrow = struct(a=INT, b=nested(struct(x=INT, y=INT)))
-    assert not is_whole(narrow, asked)
+    assert not has_all_types(narrow, asked)
     assert differs(narrow, asked)
 
 
@@ -36,10 +36,10 @@ def test_of_many_instants_only_those_around_a_change_are_looked_at(changes: list
         looked.append(instant)
         return struct(**{f"c{n}": INT for n in changes if int(instant) >= n})
 
-    found = _of_each(instants, look)
+    found = _read_each(instants, look)
     assert len(looked) <= 2 + 10 * len(changes)
     assert found == {instant: look(instant) for instant in instants}
 
 
 def test_a_single_instant_is_looked_at() -> None:
-    assert _of_each(["1"], lambda _: struct(a=INT)) == {"1": struct(a=INT)}
+    assert _read_each(["1"], lambda _: struct(a=INT)) == {"1": struct(a=INT)}
