@@ -38,7 +38,7 @@ def plan_bucket_tasks(
         there = held.get(path, {}).get(number)
         file_id = there.file_id if there else buckets.new_file_id(number, path)
         witness = (there or next(iter(held.get(path, {}).values()), None)) if checks_keys else None
-        tasks.append(BucketTask(rules, path, tuple(its), there, number, file_id, witness))
+        tasks.append(BucketTask(rules, path, tuple(its), there, witness, file_id=file_id))
     inserts = dict.fromkeys((task.partition_path for task in tasks), 0)
     updates = []
     for task in tasks:

@@ -5,7 +5,7 @@ A task description is a frozen value that is pickled to a worker. It names stage
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.model import BaseFile, FileSlice
@@ -100,9 +100,8 @@ class GroupTask(UpsertTask):
 class BucketTask(UpsertTask):
     """All incoming rows of one bucket of the bucket index. The slice is the only one that can hold their keys."""
 
-    number: int = 0
     #: The file group of the bucket, existing or new.
-    file_id: str = ""
+    file_id: str = field(kw_only=True)
     #: A file slice of the partition whose keys are checked to belong to its bucket. Set where no table property says how many
     #: buckets there are.
     witness: FileSlice | None = None
