@@ -1,7 +1,7 @@
-"""The column values inside record keys, as the bucket indexes take them apart. Kernel.
+"""The column values inside record keys, which buckets are chosen by. Kernel.
 
-A key made of several columns says `column:value,column:value`. A plain key is its own only value, unless it has a colon: then it
-is taken apart as if it were of the other kind, as Hudi does.
+A key of several columns is the text `column:value,column:value`. A key of one column is its only value. But Hudi parses any key
+that has a colon like a key of several columns, so this module does so too.
 """
 
 from __future__ import annotations
@@ -19,44 +19,56 @@ RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
 def is_compound(keys: RecordKeys) -> bool:
-    """Whether any key has to be taken apart."""
+    """Whether any key has a colon, and is parsed."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
 def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """The values that count of every key, one after the other, and where each key's begin."""
+    """Return the values of some columns in each key, one key after the other, and the offsets at which the keys begin."""
     keys = keys.cast(pa.string())
-    apart = np.asarray(pc.match_substring(keys, ":"))
-    values, counts_apart = _taken_apart(keys.filter(pa.array(apart)), fields)
-    plain = keys.filter(pa.array(~apart))
+    has_colon = np.asarray(pc.match_substring(keys, ":"))
+    parsed_values, parsed_counts = _parse_keys(keys.filter(pa.array(has_colon)), fields)
+    plain_values = keys.filter(pa.array(~has_colon))
     counts = np.ones(len(keys), np.int64)
-    counts[apart] = counts_apart
+    counts[has_colon] = parsed_counts
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    is_plain = np.repeat(~apart, counts)
+    # The values of plain keys stand before those of parsed ones; `order` takes each from its place.
+    is_plain = np.repeat(~has_colon, counts)
     order = np.empty(len(is_plain), np.int64)
-    order[is_plain], order[~is_plain] = np.arange(len(plain)), len(plain) + np.arange(len(values))
-    return pa.concat_arrays([plain, values]).take(pa.array(order)), offsets
+    order[is_plain] = np.arange(len(plain_values))
+    order[~is_plain] = len(plain_values) + np.arange(len(parsed_values))
+    return pa.concat_arrays([plain_values, parsed_values]).take(pa.array(order)), offsets
 
 
-def _taken_apart(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """The values of keys that have a colon, and how many each has. A part without one counts too."""
+def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
+    """Return the values of some columns in keys that have a colon, and how many values each key has.
+
+    A part without a colon names no column. Hudi hashes it whatever columns are asked for.
+    """
     lists = pc.split_pattern(keys, ",")
-    parts, parents = lists.flatten(), np.asarray(pc.list_parent_indices(lists))
+    parts = lists.flatten()
+    key_numbers = np.asarray(pc.list_parent_indices(lists))
     pairs = pc.split_pattern(parts, ":", max_splits=1)
     is_bare = np.asarray(pc.list_value_length(pairs)) == 1
     names = pc.list_element(pairs, 0)
     values = pairs.flatten().take(pa.array(np.asarray(pairs.offsets)[1:] - 1))
-    kept = is_bare | np.asarray(pc.is_in(names, value_set=pa.array(fields, pa.string())))
-    kept &= ~_trailing(np.asarray(pc.equal(parts, "")), parents)
-    for written, meant in (("__null__", None), ("__empty__", "")):
-        stands_for = pc.and_(pa.array(~is_bare), pc.fill_null(pc.equal(values, written), False))
-        values = pc.if_else(stands_for, pa.scalar(meant, pa.string()), values)
-    return values.filter(pa.array(kept)), np.bincount(parents[kept], minlength=len(keys))
+    is_kept = is_bare | np.asarray(pc.is_in(names, value_set=pa.array(fields, pa.string())))
+    is_kept &= ~_is_trailing(np.asarray(pc.equal(parts, "")), key_numbers)
+    for placeholder, value in (("__null__", None), ("__empty__", "")):
+        is_placeholder = pc.and_(pa.array(~is_bare), pc.fill_null(pc.equal(values, placeholder), False))
+        values = pc.if_else(is_placeholder, pa.scalar(value, pa.string()), values)
+    return values.filter(pa.array(is_kept)), np.bincount(key_numbers[is_kept], minlength=len(keys))
 
 
-def _trailing(empty: Any, parents: Any) -> Any:
-    """Empty parts behind the last part of a key that is not: Java's split leaves them out."""
-    filled = np.flatnonzero(~empty)
-    last = np.full(int(parents[-1]) + 1 if len(parents) else 0, -1, np.int64)
-    last[parents[filled]] = filled
-    return np.arange(len(parents)) > last[parents]
+def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
+    """Return which parts are empty and stand after the last part of their key that is not. Java's `split` drops these.
+
+    Args:
+        is_empty: of each part.
+        key_numbers: the key that each part belongs to.
+    """
+    filled = np.flatnonzero(~is_empty)
+    keys = int(key_numbers[-1]) + 1 if len(key_numbers) else 0
+    last_filled = np.full(keys, -1, np.int64)
+    last_filled[key_numbers[filled]] = filled
+    return np.arange(len(key_numbers)) > last_filled[key_numbers]

@@ -1,10 +1,10 @@
-"""Which of the incoming keys are in a base file, and at which rows; with as little reading as the footers allow.
+"""Looking for keys in base files: which keys a file holds, and at which rows. Reads as little as the footers allow.
 
-1. The footer's key range: keys outside are not in the file. Keys are sorted once, a range is two binary searches.
-2. The footer's bloom filter: a file that no key can be in is not read.
-3. The key column, whole: a hash of the wanted keys is built once for several files.
+1. The key range in the footer: keys outside are not in the file. Keys are sorted once; a range is two binary searches.
+2. The bloom filter in the footer: a file that cannot hold any of the keys is not read.
+3. The whole key column: a hash of the wanted keys is built once for several files.
 
-Steps 1 and 2 are the bloom indexes'; the simple ones go straight to step 3. Both give the same answer.
+Steps 1 and 2 are for the bloom index. The simple index begins with step 3. Both return the same rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions
 from penstock.storage import Storage
 
-#: Keys that are asked of a filter or a range first; if the filter may hold one of them, asking the others saves nothing.
+#: How many keys are tried first. If a filter may hold one of them, the file is read anyway, and trying the others saves nothing.
 _SAMPLE = 1_000
 #: A range that holds this share of the sampled keys rules out too few to be worth sorting all keys for.
 _WIDE = 0.5
@@ -43,25 +43,28 @@ _WIDE = 0.5
 
 @dataclass(frozen=True)
 class Pruning:
-    """What the footers may be used for."""
+    """Which parts of a footer are used to skip a file."""
 
     ranges: bool = False
     blooms: bool = False
 
 
 @dataclass(frozen=True)
-class Found:
-    """Rows of a file whose keys were looked for: row numbers, and positions among the keys."""
+class KeyMatches:
+    """The rows of a file that have wanted keys."""
 
+    #: The numbers of the rows in the file.
     old: Positions
+    #: The position of each row's key among the wanted keys.
     key: Positions
-    #: How much had to be looked at, for reports.
+    #: How many keys the footer did not rule out, for reports.
     candidates: int
+    #: Whether the key column was read, for reports.
     opened: bool
 
 
-class Keys:
-    """Keys to look for. Sorting them waits until a range asks for it."""
+class WantedKeys:
+    """The keys to look for. They are sorted when the first range needs it."""
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
@@ -69,9 +72,9 @@ class Keys:
         self._sorted: pa.Array | None = None
 
     def between(self, low: str, high: str) -> Positions | None:
-        """Positions of the keys in a range, or None for all of them.
+        """Return the positions of the keys in a range; None for all keys.
 
-        A footer's range is in Java's order; where that may differ from ours, it rules nothing out.
+        The range in a footer is in Java's order of texts. Where that order may differ from Arrow's, no key is ruled out.
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
@@ -82,13 +85,15 @@ class Keys:
         if self._order is None:
             self._order = np.asarray(pc.sort_indices(self.keys), dtype=np.int64)
             self._sorted = self.keys.take(pa.array(self._order))
-        text = _Texts(self._sorted)
-        start, end = bisect_left(text, low), bisect_right(text, high)
+        texts = _Texts(self._sorted)
+        start = bisect_left(texts, low)
+        end = bisect_right(texts, high)
         if start == 0 and end == len(self.keys):
             return None
         return self._order[start:end]
 
     def _mostly_between(self, low: str, high: str) -> bool:
+        """Whether a range holds so many of the keys, by a sample, that ruling out the others is not worth sorting."""
         if len(self.keys) <= _SAMPLE:
             return False
         sample = self.keys.take(pa.array(np.linspace(0, len(self.keys) - 1, _SAMPLE, dtype=np.int64)))
@@ -97,7 +102,7 @@ class Keys:
 
 
 class _Texts:
-    """An Arrow array as `bisect` wants it: a few scalars are looked at, never all."""
+    """An Arrow array as a sequence of texts for `bisect`, which reads a few of them."""
 
     def __init__(self, texts: pa.Array) -> None:
         self._texts = texts
@@ -109,76 +114,83 @@ class _Texts:
         return str(self._texts[at].as_py())
 
 
-def look_up(storage: Storage, bases: Sequence[BaseFile], keys: Keys, pruning: Pruning) -> list[Found]:
-    """Find keys in base files; one answer for each file, in their order.
+def look_up(storage: Storage, bases: Sequence[BaseFile], keys: WantedKeys, pruning: Pruning) -> list[KeyMatches]:
+    """Find keys in base files; return the matches of each file, in the order of the files.
 
-    Files for which every key is a candidate are looked into together, because a hash of the keys costs more than reading a
-    file's.
+    Files for which no key is ruled out are matched together: a hash of all keys costs more than reading the keys of one file.
     """
-    found: dict[int, Found] = {}
+    matches: dict[int, KeyMatches] = {}
     together: dict[int, pa.ChunkedArray] = {}
     for number, base in enumerate(bases):
         file = open_base_file(storage, base.path)
         chosen = _candidates(file, keys, pruning)
         if len(keys.keys) == 0 or (chosen is not None and len(chosen) == 0):
-            found[number] = Found(_NONE, _NONE, 0, opened=False)
+            matches[number] = KeyMatches(_NONE, _NONE, 0, opened=False)
         elif chosen is not None:
             wanted = keys.keys.take(pa.array(chosen))
-            at = find_positions(_stored_keys(file, base), wanted)
-            rows = np.flatnonzero(at >= 0)
-            found[number] = Found(rows, chosen[at[rows]], len(wanted), opened=True)
+            positions = find_positions(_read_keys(file, base), wanted)
+            rows = np.flatnonzero(positions >= 0)
+            matches[number] = KeyMatches(rows, chosen[positions[rows]], len(wanted), opened=True)
         else:
-            together[number] = _stored_keys(file, base)
+            together[number] = _read_keys(file, base)
             if sum(map(len, together.values())) >= _ROWS_TOGETHER:
-                found |= _look_up_together(together, keys)
+                matches |= _look_up_together(together, keys)
                 together = {}
-    found |= _look_up_together(together, keys)
-    return [found[number] for number in range(len(bases))]
+    matches |= _look_up_together(together, keys)
+    return [matches[number] for number in range(len(bases))]
 
 
 _NONE: Positions = np.empty(0, np.int64)
-#: Stored keys that are held at once.
+#: How many stored keys are held in memory and matched together.
 _ROWS_TOGETHER = 2_000_000
 
 
-def _stored_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
+def _read_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
+    """Return the whole key column of a file."""
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     return pa.concat_tables([schema.empty_table(), *read_row_groups(file, base.path, schema)])[KEY_COLUMN]
 
 
-def _look_up_together(stored: Mapping[int, pa.ChunkedArray], keys: Keys) -> dict[int, Found]:
-    if not stored:
+def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKeys) -> dict[int, KeyMatches]:
+    """Return the matches of several files, by their numbers."""
+    if not key_columns:
         return {}
-    at = find_positions(pa.chunked_array([c for column in stored.values() for c in column.chunks], pa.string()), keys.keys)
-    found, start = {}, 0
-    for number, column in stored.items():
-        its = at[start : start + len(column)]
-        rows = np.flatnonzero(its >= 0)
-        found[number] = Found(rows, its[rows], len(keys.keys), opened=True)
+    chunks: list[pa.Array] = []
+    for column in key_columns.values():
+        chunks += column.chunks
+    positions = find_positions(pa.chunked_array(chunks, pa.string()), keys.keys)
+    matches = {}
+    start = 0
+    for number, column in key_columns.items():
+        positions_of_file = positions[start : start + len(column)]
+        rows = np.flatnonzero(positions_of_file >= 0)
+        matches[number] = KeyMatches(rows, positions_of_file[rows], len(keys.keys), opened=True)
         start += len(column)
-    return found
+    return matches
 
 
-def may_hold(storage: Storage, base: BaseFile, keys: Keys, pruning: Pruning) -> bool:
-    """Whether a file holds any of the keys; stops at the first one."""
+def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: Pruning) -> bool:
+    """Whether a file holds any of the keys. Stops reading at the first one."""
     file = open_base_file(storage, base.path)
     chosen = _candidates(file, keys, pruning)
     wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
+    if not len(wanted):
+        return False
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
-    groups = read_row_groups(file, base.path, schema) if len(wanted) else iter(())
-    return any(bool((find_positions(g[KEY_COLUMN], wanted) >= 0).any()) for g in groups)
+    row_groups = read_row_groups(file, base.path, schema)
+    return any((find_positions(rows[KEY_COLUMN], wanted) >= 0).any() for rows in row_groups)
 
 
-def key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
-    """The least and the greatest key of a file, as its footer says; None if it does not."""
+def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
+    """Return the least and the greatest key of a file, from its footer; None if the footer does not hold them."""
     footer = read_footer(open_base_file(storage, base.path))
     if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
         return None
     return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]
 
 
-def _candidates(file: pq.ParquetFile, keys: Keys, pruning: Pruning) -> Positions | None:
-    """Positions of the keys that the footer does not rule out, or None for all of them."""
+def _candidates(file: pq.ParquetFile, keys: WantedKeys, pruning: Pruning) -> Positions | None:
+    """Return the positions of the keys that the footer does not rule out; None for all keys."""
     if not (pruning.ranges or pruning.blooms):
         return None
     footer = read_footer(file)
@@ -194,5 +206,6 @@ def _candidates(file: pq.ParquetFile, keys: Keys, pruning: Pruning) -> Positions
     wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
     if bloom.might_contain(wanted.slice(0, _SAMPLE)).any():
         return chosen
+    # None of the sample is in the file. The rest is tried, and its positions follow those of the sample.
     rest = np.flatnonzero(bloom.might_contain(wanted.slice(_SAMPLE))) + min(_SAMPLE, len(wanted))
     return rest if chosen is None else chosen[rest]

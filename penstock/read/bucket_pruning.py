@@ -17,7 +17,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import load_buckets
 from penstock.index.buckets import Buckets
-from penstock.index.lookup import key_range
+from penstock.index.lookup import read_key_range
 from penstock.table import TableState
 
 #: Files whose keys are compared with a number of buckets that only the options name.
@@ -66,7 +66,7 @@ def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table:
     is_confirmed = False
     for file_slice in [file_slice for file_slice in slices if file_slice.base_file][:_CHECKED_FILES]:
         assert file_slice.base_file is not None
-        keys = key_range(table.storage, file_slice.base_file)
+        keys = read_key_range(table.storage, file_slice.base_file)
         buckets.check_keys(file_slice, keys or ())
         is_confirmed = is_confirmed or bool(keys)
     return is_confirmed

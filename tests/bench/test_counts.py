@@ -207,7 +207,7 @@ def test_the_guard_notices_when_key_ranges_are_not_used(spark: Any, write: Write
     monkeypatch.setattr("penstock.index.lookup.read_bloom", lambda *_: _Sure())
     keys = trips(spark, 0, 600, cities=1, ts=2)
     usual = write("upsert", keys, **{INDEX: "BLOOM"})
-    monkeypatch.setattr("penstock.index.lookup.Keys.between", lambda self, *_: np.arange(len(self.keys)))
+    monkeypatch.setattr("penstock.index.lookup.WantedKeys.between", lambda self, *_: np.arange(len(self.keys)))
     unpruned = write("upsert", keys, **{INDEX: "BLOOM"})
     assert unpruned == replace(usual, chunks=usual.chunks + 5)
 

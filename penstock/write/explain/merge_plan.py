@@ -25,7 +25,7 @@ from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.formats.cast import fit_to_schema
 from penstock.index import make_index
-from penstock.index.lookup import Keys, look_up
+from penstock.index.lookup import WantedKeys, look_up
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import fold_batch
@@ -231,7 +231,7 @@ def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list
     for slices_of_path in list_merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
         slices += slices_of_path
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file]
-    found = look_up(write.table.storage, base_files, Keys(wanted), index.pruning)
+    found = look_up(write.table.storage, base_files, WantedKeys(wanted), index.pruning)
     holding = {base_file.file_id for base_file, result in zip(base_files, found, strict=True) if len(result.key)}
     in_logs = index.finds_rows_in_logs  # then a new key may be in a log alone
     return [file_slice for file_slice in slices if file_slice.file_id in holding or (in_logs and file_slice.log_files)]

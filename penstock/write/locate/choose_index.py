@@ -18,7 +18,7 @@ import numpy as np
 from penstock.filegroup.model import FileSlice
 from penstock.index import Index
 from penstock.index.bloom import BloomIndex
-from penstock.index.lookup import key_range
+from penstock.index.lookup import read_key_range
 from penstock.index.simple import SimpleIndex
 from penstock.progress import format_bytes
 from penstock.storage import Storage
@@ -90,7 +90,7 @@ def _overlap(storage: Storage, slices: Sequence[FileSlice]) -> float | None:
     """With what share of the other files the key range of a file overlaps, by a few of them; None if they have no ranges."""
     files = [s.base_file for s in slices if s.base_file]
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, _SAMPLED, dtype=np.int64))] if files else []
-    ranges = [found for file in chosen if (found := key_range(storage, file)) is not None]
+    ranges = [found for file in chosen if (found := read_key_range(storage, file)) is not None]
     if len(ranges) < 2:
         return None
     pairs = [(one, other) for i, one in enumerate(ranges) for other in ranges[i + 1 :]]

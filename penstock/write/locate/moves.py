@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from penstock.errors import Unsupported
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
-from penstock.index.lookup import Found, Keys, look_up
+from penstock.index.lookup import KeyMatches, WantedKeys, look_up
 from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
@@ -129,22 +129,22 @@ def find_moves(task: MoveTask) -> str:
     return path
 
 
-def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[Found]:
+def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
     """Return the keys that each slice may hold: those in its base file, or all keys where a log may hold more."""
     keys = len(incoming.keys)
-    all_keys = Found(np.full(keys, -1), np.arange(keys), keys, True)
+    all_keys = KeyMatches(np.full(keys, -1), np.arange(keys), keys, True)
     slices = task.tag.slices
     may_log_hold_more = [task.in_logs and bool(file_slice.log_files) for file_slice in slices]
     base_files = []
     for file_slice, holds_more in zip(slices, may_log_hold_more, strict=True):
         if file_slice.base_file and not holds_more:
             base_files.append(file_slice.base_file)
-    in_base_files = iter(look_up(task.tag.loading.staging.storage, base_files, Keys(incoming.keys), task.tag.pruning))
+    in_base_files = iter(look_up(task.tag.loading.staging.storage, base_files, WantedKeys(incoming.keys), task.tag.pruning))
     return [all_keys if holds_more else next(in_base_files) for holds_more in may_log_hold_more]
 
 
 def _merge_moving(
-    task: MoveTask, file_slice: FileSlice, found: Found, incoming: TaskRows, partitions: RowPartitions
+    task: MoveTask, file_slice: FileSlice, found: KeyMatches, incoming: TaskRows, partitions: RowPartitions
 ) -> pa.Table | None:
     """Merge the incoming rows of other partitions that were found in one slice; None if none is staged again."""
     is_away = partitions.path_numbers_of(incoming.rows[found.key]) != partitions.path_number(file_slice.partition_path)
@@ -196,7 +196,7 @@ def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored:
 
 
 def _read_stored(
-    tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: Found, away: Positions
+    tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, away: Positions
 ) -> tuple[Positions, pa.Table]:
     """Return which keys have a living row in the slice, and these rows, with the columns of the incoming ones."""
     storage = tag.loading.staging.storage

@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules
-from penstock.index.lookup import Found, Keys, Pruning, look_up
+from penstock.index.lookup import KeyMatches, Pruning, WantedKeys, look_up
 from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
@@ -112,7 +112,7 @@ def tag_slices(task: TagTask) -> TagResult:
     incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
     partitions = RowPartitions(task.pieces)
     base_files = [file_slice.base_file for file_slice in task.slices if file_slice.base_file]
-    found_by_slice = look_up(storage, base_files, Keys(incoming.keys), task.pruning)
+    found_by_slice = look_up(storage, base_files, WantedKeys(incoming.keys), task.pruning)
     hits_by_slice = []
     with create_hit_file(storage, hit_file) as file:
         for file_slice, found in zip(task.slices, found_by_slice, strict=True):
@@ -130,7 +130,7 @@ def tag_slices(task: TagTask) -> TagResult:
     )
 
 
-def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: Found, partitions: RowPartitions) -> Hits:
+def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
     """Return the hits of the rows that were found in a base file, with the fate of each."""
     new = incoming.rows[found.key]
     storage = task.loading.staging.storage
@@ -152,7 +152,7 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
     return Hits(old[order], new[order], fates)
 
 
-def _positions_by_key(found: Found) -> tuple[Positions, Positions]:
+def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
     """Return the keys that were found in a base file, each once, and their positions; -1 if a key is there several times."""
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import TaskOutput
-from penstock.index.lookup import Keys, key_range, look_up, may_hold
+from penstock.index.lookup import WantedKeys, holds_any_key, look_up, read_key_range
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.live_rows import look_up_merged
@@ -53,7 +53,7 @@ def _check_number_of_buckets(task: BucketTask) -> None:
     witness = task.witness
     if buckets is None or witness is None or witness.base_file is None:
         return
-    buckets.check_keys(witness, key_range(task.rules.settings.storage, witness.base_file) or ())
+    buckets.check_keys(witness, read_key_range(task.rules.settings.storage, witness.base_file) or ())
 
 
 def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
@@ -71,7 +71,9 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
     if rules.drops_known:
         merge = FileMerge(task.partition_path, base_file, rules.merger, NO_HITS)
         return [merge_base_file(output, merge, incoming, rows).stat] if len(rows) else []
-    if rules.drops_unknown and not may_hold(rules.settings.storage, base_file, Keys(incoming.keys), rules.index.pruning):
+    if rules.drops_unknown and not holds_any_key(
+        rules.settings.storage, base_file, WantedKeys(incoming.keys), rules.index.pruning
+    ):
         return []
     merge = FileMerge(task.partition_path, base_file, rules.merger)
     new_rows = 0 if rules.drops_unknown else len(rows)
@@ -101,7 +103,7 @@ def _find_unknown_rows(task: BucketTask, incoming: TaskRows) -> Positions:
     if file_slice.log_files and rules.merging is not None:
         known = look_up_merged(storage, file_slice, rules.merging, incoming.keys, ()).key
     elif file_slice.base_file is not None:
-        (found,) = look_up(storage, [file_slice.base_file], Keys(incoming.keys), rules.index.pruning)
+        (found,) = look_up(storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
         known = found.key
     else:
         return incoming.rows

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import TaskOutput
-from penstock.index.lookup import Keys, look_up, may_hold
+from penstock.index.lookup import WantedKeys, holds_any_key, look_up
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.rows.task_rows import TaskRows, choose_task_rows, load_task_rows
@@ -62,7 +62,7 @@ def _merge_into_slice(
 ) -> tuple[list[WriteStat], Positions]:
     """Merge the rows into the only base file of a partition; return the new rows that did not fit in it too."""
     rows_that_fit = _count_rows_that_fit(file_slice, rules)
-    if not rows_that_fit and not may_hold(rules.settings.storage, base_file, Keys(incoming.keys), rules.index.pruning):
+    if not rows_that_fit and not holds_any_key(rules.settings.storage, base_file, WantedKeys(incoming.keys), rules.index.pruning):
         return [], incoming.rows
     merge = FileMerge(file_slice.partition_path, base_file, rules.merger)
     merged = merge_base_file(output, merge, incoming, rows_that_fit)
@@ -91,7 +91,7 @@ def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: Task
     """Return the rows of the slice's base file that have an incoming key."""
     if file_slice.base_file is None:
         return NO_HITS
-    (found,) = look_up(rules.settings.storage, [file_slice.base_file], Keys(incoming.keys), rules.index.pruning)
+    (found,) = look_up(rules.settings.storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
     return make_merge_hits(found.old, incoming.rows[found.key])
 
 

@@ -17,7 +17,7 @@ from penstock.errors import CorruptFile, Unsupported
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile
 from penstock.index import lookup, make_index
-from penstock.index.lookup import Keys, Pruning, look_up, may_hold
+from penstock.index.lookup import Pruning, WantedKeys, holds_any_key, look_up
 from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
 from tests.unit.write.engine import settings_at, trips, write_base
@@ -54,11 +54,11 @@ def base_of(folder: Path, *ids: str, instant: str = "001") -> BaseFile:
     return write_base(settings_at(folder, trips().schema, instant), trips(*((i, "c", 1, i) for i in ids)))
 
 
-def keys(*texts: str) -> Keys:
-    return Keys(pa.array(texts, pa.string()))
+def keys(*texts: str) -> WantedKeys:
+    return WantedKeys(pa.array(texts, pa.string()))
 
 
-def pairs(base: BaseFile, wanted: Keys, pruning: Pruning) -> list[tuple[int, str]]:
+def pairs(base: BaseFile, wanted: WantedKeys, pruning: Pruning) -> list[tuple[int, str]]:
     found = look_up(STORAGE, [base], wanted, pruning)[0]
     assert found.old.tolist() == sorted(found.old.tolist())
     return list(zip(found.old.tolist(), wanted.keys.take(pa.array(found.key)).to_pylist(), strict=True))
@@ -120,7 +120,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path, pruning: Pruning) -> None:
     pq.write_table(pa.table({"_hoodie_record_key": pa.array([], pa.string())}), path)
     base = BaseFile(path, "f", "001", 1)
     assert pairs(base, keys("b"), pruning) == []
-    assert not may_hold(STORAGE, base, keys("b"), pruning)
+    assert not holds_any_key(STORAGE, base, keys("b"), pruning)
 
 
 @pytest.mark.parametrize("pruning", EVERY)
@@ -140,7 +140,7 @@ def test_every_way_of_pruning_gives_the_same_answer(
     expected = [(at, text) for at, text in enumerate(stored) if text in wanted]
     for pruning in EVERY:
         assert pairs(base, keys(*sorted(wanted)), pruning) == expected
-        assert may_hold(STORAGE, base, keys(*sorted(wanted)), pruning) == bool(expected)
+        assert holds_any_key(STORAGE, base, keys(*sorted(wanted)), pruning) == bool(expected)
 
 
 def test_a_range_in_javas_order_that_looks_empty_to_us_rules_nothing_out() -> None:
@@ -160,7 +160,7 @@ def test_ranges_are_looked_up_in_keys_that_are_sorted_once(monkeypatch: pytest.M
 
 def test_looking_whether_a_file_holds_any_key_stops_at_the_first(tmp_path: Path, groups_read: list[str]) -> None:
     base = base_of(tmp_path, "a", "b", "c", "d", "e")
-    assert may_hold(STORAGE, base, keys("c", "e"), NOTHING)
+    assert holds_any_key(STORAGE, base, keys("c", "e"), NOTHING)
     assert len(groups_read) == 2
 
 
