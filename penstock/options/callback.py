@@ -23,21 +23,21 @@ CALLBACK_CLASS: Final = Option(
     f"{_CALLBACK}class",
     word,
     "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback",
-    "What sends it.",
+    "Class that sends the message.",
     waits_for=_WAITS,
 )
 CALLBACK_HTTP_URL: Final[Option[str | None]] = Option(
     f"{_CALLBACK}http.url",
     word,
     None,
-    "Where it is posted.",
+    "Address to which the message is posted.",
     waits_for=_WAITS,
 )
 CALLBACK_HTTP_API_KEY: Final = Option(
     f"{_CALLBACK}http.api.key",
     text,
     "hudi_write_commit_http_callback",
-    "Value of the header `HUDI-CALLBACK-KEY`.",
+    "Value of the header `HUDI-CALLBACK-KEY` of the message.",
     waits_for=_WAITS,
     secret=True,
 )
@@ -45,14 +45,14 @@ CALLBACK_HTTP_TIMEOUT_SECONDS: Final = Option(
     f"{_CALLBACK}http.timeout.seconds",
     positive,
     30,
-    "How long to wait for the answer.",
+    "Seconds to wait for the answer to the message.",
     waits_for=_WAITS,
 )
 CALLBACK_HTTP_HEADERS: Final[Option[str | None]] = Option(
     f"{_CALLBACK}http.custom.headers",
     text,
     None,
-    "Further headers: `Name1:Value1;Name2:Value2`.",
+    "Additional headers of the message: `Name1:Value1;Name2:Value2`.",
     waits_for=_WAITS,
     secret=True,
 )
@@ -74,14 +74,14 @@ CALLBACK_KAFKA_PARTITION: Final[Option[int | None]] = Option(
     f"{_CALLBACK}kafka.partition",
     count,
     None,
-    "Kafka partition; without it the table's name chooses.",
+    "Kafka partition. If not set, the name of the table determines it.",
     waits_for=_WAITS,
 )
 CALLBACK_KAFKA_ACKS: Final = Option(
     f"{_CALLBACK}kafka.acks",
     word,
     "all",
-    "Who must confirm the message.",
+    "Which Kafka replicas must confirm the message.",
     allowed=("all", "-1", "0", "1"),
     waits_for=_WAITS,
 )
@@ -89,7 +89,7 @@ CALLBACK_KAFKA_RETRIES: Final = Option(
     f"{_CALLBACK}kafka.retries",
     count,
     3,
-    "Attempts after the first.",
+    "Number of attempts to send the message to Kafka, after the first.",
     waits_for=_WAITS,
 )
 INIT_CALLBACK_CLASSES: Final[Option[tuple[str, ...]]] = Option(

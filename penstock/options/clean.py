@@ -10,64 +10,64 @@ CLEAN_AUTOMATIC: Final = Option(
     "hoodie.clean.automatic",
     boolean,
     True,
-    "Remove old file versions after a commit.",
+    "Clean after a commit: delete old file versions.",
 )
 CLEAN_ASYNC: Final = Option(
     "hoodie.clean.async",
     boolean,
     False,
-    "Clean beside the write. Penstock cleans right after the commit either way.",
+    "Clean concurrently with the write. Penstock always cleans right after the commit.",
     accepted=True,
 )
 CLEANER_POLICY: Final = Option(
     "hoodie.cleaner.policy",
     word,
     "KEEP_LATEST_COMMITS",
-    "What decides which versions stay. When not given, the one retention option that is set chooses it.",
+    "Which file versions are kept. If not set, the retention option that is set determines the policy, if it is only one.",
     allowed=("KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_BY_HOURS"),
 )
 CLEANER_COMMITS_RETAINED: Final = Option(
     "hoodie.cleaner.commits.retained",
     count,
     10,
-    "Commits whose files stay readable.",
+    "KEEP_LATEST_COMMITS: number of latest commits whose files are kept.",
 )
 CLEANER_HOURS_RETAINED: Final = Option(
     "hoodie.cleaner.hours.retained",
     count,
     24,
-    "Hours for which files stay readable.",
+    "KEEP_LATEST_BY_HOURS: number of hours for which files are kept.",
 )
 CLEANER_FILE_VERSIONS_RETAINED: Final = Option(
     "hoodie.cleaner.fileversions.retained",
     positive,
     3,
-    "Versions of each file group that stay.",
+    "KEEP_LATEST_FILE_VERSIONS: number of versions of each file group that are kept.",
 )
 CLEAN_TRIGGER_STRATEGY: Final = Option(
     "hoodie.clean.trigger.strategy",
     word,
     "NUM_COMMITS",
-    "What makes a clean due.",
+    "What makes cleaning due.",
     allowed=("NUM_COMMITS",),
 )
 CLEAN_MAX_COMMITS: Final = Option(
     "hoodie.clean.max.commits",
     positive,
     1,
-    "Commits after the last clean that make the next due.",
+    "Number of commits since the last clean after which the next is due.",
 )
 CLEAN_ALLOW_MULTIPLE: Final = Option(
     "hoodie.clean.allow.multiple",
     boolean,
     False,
-    "Plan a clean while another is pending.",
+    "Plan a clean while another one is pending.",
 )
 CLEANER_INCREMENTAL: Final = Option(
     "hoodie.cleaner.incremental.mode",
     boolean,
     True,
-    "Look only at partitions written since the last clean.",
+    "Check only partitions that were written since the last clean.",
 )
 CLEANER_PARALLELISM: Final = Option(
     "hoodie.cleaner.parallelism",
@@ -80,7 +80,7 @@ CLEANER_DELETE_BOOTSTRAP: Final = Option(
     "hoodie.cleaner.delete.bootstrap.base.file",
     boolean,
     False,
-    "Delete adopted files of a bootstrapped table too. Penstock leaves files outside of the table alone.",
+    "Delete the original files of a bootstrapped table, too. Penstock does not delete files outside of the table.",
     supported=("false",),
     instead="delete them yourself",
 )

@@ -12,106 +12,107 @@ COMPACT_INLINE: Final = Option(
     "hoodie.compact.inline",
     boolean,
     False,
-    "Compact after a write to a merge-on-read table, when it is due. Where it is not given, batch writes do so.",
+    "Compact a merge-on-read table after a write, if it is due. If not set, batch writes do so.",
 )
 COMPACT_SCHEDULE_INLINE: Final = Option(
     "hoodie.compact.schedule.inline",
     boolean,
     False,
-    "Plan a compaction after a write, when it is due and none waits, and leave it to another process.",
+    "Schedule a compaction after a write, if it is due and none is pending. Another process runs it.",
 )
 COMPACTION_ASYNC: Final = Option(
     "hoodie.datasource.compaction.async.enable",
     boolean,
     True,
-    "Compact beside a stream. A batch write that sets it to true does not compact on its own.",
+    "Compact concurrently with a stream. A batch write that sets it to true does not compact by default.",
 )
 COMPACT_TRIGGER_STRATEGY: Final = Option(
     "hoodie.compact.inline.trigger.strategy",
     word,
     "NUM_COMMITS",
-    "What makes a compaction due.",
+    "What makes a compaction due: delta commits since the last compaction or since the last plan, elapsed time, or a "
+    "combination.",
     allowed=("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"),
 )
 COMPACT_MAX_DELTA_COMMITS: Final = Option(
     "hoodie.compact.inline.max.delta.commits",
     positive,
     5,
-    "Delta commits that make one due.",
+    "Number of delta commits after which a compaction is due.",
 )
 COMPACT_MAX_DELTA_SECONDS: Final = Option(
     "hoodie.compact.inline.max.delta.seconds",
     positive,
     3600,
-    "Seconds that make one due.",
+    "Number of seconds after which a compaction is due.",
 )
 COMPACTION_STRATEGY: Final = Option(
     "hoodie.compaction.strategy",
     word,
     f"{_STRATEGIES}.LogFileSizeBasedCompactionStrategy",
-    "Which file groups a plan takes, and in which order.",
+    "Which file groups a compaction plan contains, and in which order.",
 )
 COMPACTION_TARGET_IO_MB: Final = Option(
     "hoodie.compaction.target.io",
     count,
     512_000,
-    "Megabytes a plan may read and write.",
+    "Megabytes that a compaction plan may read and write.",
 )
 COMPACTION_LOG_SIZE_THRESHOLD: Final = Option(
     "hoodie.compaction.logfile.size.threshold",
     count,
     0,
-    "Bytes of log files a file group needs.",
+    "Least bytes of log files of a file group that is compacted.",
 )
 COMPACTION_LOG_COUNT_THRESHOLD: Final = Option(
     "hoodie.compaction.logfile.num.threshold",
     count,
     0,
-    "Number of log files a file group needs.",
+    "Least number of log files of a file group that is compacted.",
 )
 COMPACTION_DAY_PARTITIONS: Final = Option(
     "hoodie.compaction.daybased.target.partitions",
     positive,
     10,
-    "Newest days the day-based strategy takes.",
+    "Number of latest days that the day-based strategy compacts.",
 )
 COMPACTION_LAZY_BLOCK_READ: Final = Option(
     "hoodie.compaction.lazy.block.read",
     boolean,
     True,
-    "Read log blocks when they are needed.",
+    "Read the contents of log blocks only when they are needed.",
     accepted=True,
 )
 COMPACTION_REVERSE_READ: Final = Option(
     "hoodie.compaction.reverse.log.read",
     boolean,
     False,
-    "Read log files from their end; Hudi does not do it either.",
+    "Read log files from the end. Hudi does not use it either.",
     accepted=True,
 )
 OPTIMIZED_LOG_SCAN: Final = Option(
     "hoodie.optimized.log.blocks.scan.enable",
     boolean,
     False,
-    "Second way of scanning log blocks.",
+    "Use Hudi's second way to scan log blocks.",
     accepted=True,
 )
 LOG_COMPACTION_INLINE: Final = Option(
     "hoodie.log.compaction.inline",
     boolean,
     False,
-    "Join the log blocks of a file group after each write, when there are many.",
+    "After each write, merge the log blocks of file groups that have many.",
 )
 LOG_COMPACTION_ENABLE: Final = Option(
     "hoodie.log.compaction.enable",
     boolean,
     False,
-    "Do so in Hudi's metadata table.",
+    "Merge the log blocks of Hudi's metadata table.",
     accepted=True,
 )
 LOG_COMPACTION_BLOCKS: Final = Option(
     "hoodie.log.compaction.blocks.threshold",
     positive,
     5,
-    "Blocks that make it worthwhile.",
+    "Number of log blocks of a file group from which they are merged.",
 )

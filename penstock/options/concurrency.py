@@ -13,7 +13,7 @@ CONCURRENCY_MODE: Final = Option(
     "hoodie.write.concurrency.mode",
     word,
     "SINGLE_WRITER",
-    "One writer at a time, or several that check for conflicts when they commit.",
+    "SINGLE_WRITER: one writer at a time. Otherwise several writers, which check for conflicts when they commit.",
     allowed=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL", "NON_BLOCKING_CONCURRENCY_CONTROL"),
     supported=("SINGLE_WRITER",),
     instead="run one writer at a time",
@@ -22,21 +22,21 @@ CONFLICT_RETRIES: Final = Option(
     "hoodie.write.num.retries.on.conflict.failures",
     count,
     0,
-    "How often a write that lost a conflict runs again.",
+    "Number of times that a write runs again after a conflict.",
     waits_for=_WRITERS,
 )
 AUTO_ADJUST_LOCK: Final = Option(
     "hoodie.auto.adjust.lock.configs",
     boolean,
     False,
-    "Let streams choose a lock within their process.",
+    "Let a stream choose a lock inside of its process.",
     accepted=True,
 )
 EARLY_CONFLICT_DETECTION: Final = Option(
     "hoodie.write.concurrency.early.conflict.detection.enable",
     boolean,
     False,
-    "Look for conflicts while files are written, by markers.",
+    "Detect conflicts by markers while files are written.",
     supported=("false",),
     instead="leave it out",
 )
@@ -44,35 +44,35 @@ EARLY_CONFLICT_STRATEGY: Final[Option[str | None]] = Option(
     "hoodie.write.concurrency.early.conflict.detection.strategy",
     word,
     None,
-    "How; without it the kind of markers decides.",
+    "How conflicts are detected early. If not set, the kind of markers decides.",
     waits_for=_WRITERS,
 )
 EARLY_CONFLICT_CHECK_COMMITS: Final = Option(
     "hoodie.write.concurrency.early.conflict.check.commit.conflict",
     boolean,
     False,
-    "Compare with commits completed meanwhile too.",
+    "Also compare with commits that completed since the write began.",
     waits_for=_WRITERS,
 )
 CONFLICT_DETECTOR_DELAY_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
     count,
     0,
-    "Pause before the first look.",
+    "Milliseconds before the first early detection of conflicts.",
     waits_for=_WRITERS,
 )
 CONFLICT_DETECTOR_PERIOD_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.period_ms",
     positive,
     30_000,
-    "Pause between looks.",
+    "Milliseconds between early detections of conflicts.",
     waits_for=_WRITERS,
 )
 LOCK_PROVIDER: Final[Option[str | None]] = Option(
     f"{_LOCK}provider",
     word,
     None,
-    "Lock that writers take while they commit. Hudi's default is the ZooKeeper one.",
+    "Lock that a writer holds while it commits. Hudi's default is the ZooKeeper lock.",
     supported=(),
     instead="leave it out and run one writer at a time",
 )
@@ -80,56 +80,56 @@ LOCK_CONFLICT_STRATEGY: Final[Option[str | None]] = Option(
     f"{_LOCK}conflict.resolution.strategy",
     word,
     None,
-    "What counts as a conflict; without it the index decides.",
+    "What is a conflict. If not set, the index decides.",
     waits_for=_WRITERS,
 )
 LOCK_WAIT_MS: Final = Option(
     f"{_LOCK}wait_time_ms",
     positive,
     60_000,
-    "How long one attempt waits for the lock.",
+    "Milliseconds that one attempt waits for the lock.",
     waits_for=_WRITERS,
 )
 LOCK_CLIENT_RETRIES: Final = Option(
     f"{_LOCK}client.num_retries",
     count,
     50,
-    "Attempts after the first.",
+    "Number of attempts of the writer to take the lock, after the first.",
     waits_for=_WRITERS,
 )
 LOCK_CLIENT_RETRY_MS: Final = Option(
     f"{_LOCK}client.wait_time_ms_between_retry",
     count,
     5000,
-    "Pause between attempts.",
+    "Milliseconds between attempts of the writer.",
     waits_for=_WRITERS,
 )
 LOCK_RETRIES: Final = Option(
     f"{_LOCK}num_retries",
     count,
     15,
-    "Retries inside the provider.",
+    "Number of retries inside the lock provider.",
     waits_for=_WRITERS,
 )
 LOCK_RETRY_MS: Final = Option(
     f"{_LOCK}wait_time_ms_between_retry",
     count,
     1000,
-    "First pause between those.",
+    "Milliseconds before the first retry of the lock provider.",
     waits_for=_WRITERS,
 )
 LOCK_RETRY_MS_MAX: Final = Option(
     f"{_LOCK}max_wait_time_ms_between_retry",
     count,
     16_000,
-    "Longest pause between those.",
+    "Greatest number of milliseconds between retries of the lock provider.",
     waits_for=_WRITERS,
 )
 LOCK_HEARTBEAT_MS: Final = Option(
     f"{_LOCK}heartbeat_interval_ms",
     positive,
     60_000,
-    "How often a held metastore lock is renewed.",
+    "Milliseconds between renewals of a metastore lock.",
     waits_for=_WRITERS,
 )
 LOCK_ZOOKEEPER_URL: Final[Option[str | None]] = Option(
@@ -150,28 +150,28 @@ LOCK_ZOOKEEPER_BASE_PATH: Final[Option[str | None]] = Option(
     f"{_LOCK}zookeeper.base_path",
     word,
     None,
-    "Node below which locks are made.",
+    "ZooKeeper node below which locks are created.",
     waits_for=_WRITERS,
 )
 LOCK_ZOOKEEPER_KEY: Final[Option[str | None]] = Option(
     f"{_LOCK}zookeeper.lock_key",
     word,
     None,
-    "Name of the lock; without it the table's name.",
+    "Name of the ZooKeeper lock. If not set, the name of the table.",
     waits_for=_WRITERS,
 )
 LOCK_ZOOKEEPER_SESSION_MS: Final = Option(
     f"{_LOCK}zookeeper.session_timeout_ms",
     positive,
     60_000,
-    "ZooKeeper session timeout.",
+    "Milliseconds of the ZooKeeper session timeout.",
     waits_for=_WRITERS,
 )
 LOCK_ZOOKEEPER_CONNECTION_MS: Final = Option(
     f"{_LOCK}zookeeper.connection_timeout_ms",
     positive,
     15_000,
-    "ZooKeeper connection timeout.",
+    "Milliseconds of the ZooKeeper connection timeout.",
     waits_for=_WRITERS,
 )
 LOCK_METASTORE_DATABASE: Final[Option[str | None]] = Option(
@@ -199,42 +199,42 @@ LOCK_FILESYSTEM_PATH: Final[Option[str | None]] = Option(
     f"{_LOCK}filesystem.path",
     text,
     None,
-    "Folder of the lock file; without it `.hoodie` of the table.",
+    "Folder of the lock file. If not set, `.hoodie` of the table.",
     waits_for=_WRITERS,
 )
 LOCK_FILESYSTEM_EXPIRE_MINUTES: Final = Option(
     f"{_LOCK}filesystem.expire",
     count,
     0,
-    "Minutes after which a lock file counts as left behind. 0: never.",
+    "Minutes after which a lock file is considered abandoned. 0: never.",
     waits_for=_WRITERS,
 )
 LOCK_STORAGE_VALIDITY_SECONDS: Final = Option(
     f"{_LOCK}storage.validity.timeout.secs",
     positive,
     300,
-    "Hudi 1.x: seconds a storage lock holds unless it is renewed.",
+    "Hudi 1.x: seconds that a storage lock holds without renewal.",
     waits_for=_WRITERS,
 )
 LOCK_STORAGE_RENEW_SECONDS: Final = Option(
     f"{_LOCK}storage.renew.interval.secs",
     positive,
     30,
-    "Hudi 1.x: seconds between renewals.",
+    "Hudi 1.x: seconds between renewals of a storage lock.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_TABLE: Final = Option(
     f"{_LOCK}dynamodb.table",
     word,
     "hudi_locks",
-    "DynamoDB table of the locks.",
+    "DynamoDB table that holds the locks.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_PARTITION_KEY: Final[Option[str | None]] = Option(
     f"{_LOCK}dynamodb.partition_key",
     word,
     None,
-    "Name of the lock; without it the table's name.",
+    "Name of the DynamoDB lock. If not set, the name of the table.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_REGION: Final = Option(
@@ -248,7 +248,7 @@ LOCK_DYNAMODB_BILLING: Final = Option(
     f"{_LOCK}dynamodb.billing_mode",
     word,
     "PAY_PER_REQUEST",
-    "How a DynamoDB table that is made for the locks is paid.",
+    "Billing mode of a DynamoDB table that is created for the locks.",
     allowed=("PAY_PER_REQUEST", "PROVISIONED"),
     waits_for=_WRITERS,
 )
@@ -256,27 +256,27 @@ LOCK_DYNAMODB_READ_CAPACITY: Final = Option(
     f"{_LOCK}dynamodb.read_capacity",
     positive,
     20,
-    "Its read capacity when provisioned.",
+    "Read capacity of a provisioned DynamoDB table.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_WRITE_CAPACITY: Final = Option(
     f"{_LOCK}dynamodb.write_capacity",
     positive,
     10,
-    "Its write capacity when provisioned.",
+    "Write capacity of a provisioned DynamoDB table.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_CREATION_MS: Final = Option(
     f"{_LOCK}dynamodb.table_creation_timeout",
     positive,
     120_000,
-    "Milliseconds its making may take.",
+    "Milliseconds that the creation of the DynamoDB table may take.",
     waits_for=_WRITERS,
 )
 LOCK_DYNAMODB_ENDPOINT: Final[Option[str | None]] = Option(
     f"{_LOCK}dynamodb.endpoint_url",
     word,
     None,
-    "Address of DynamoDB, where it is not the region's.",
+    "Address of DynamoDB, if it is not that of the region.",
     waits_for=_WRITERS,
 )

@@ -6,42 +6,47 @@ from typing import Final
 
 from penstock.options.option import Family, Option, boolean, text, word
 
-TIMELINE_SERVER: Final = Family("hoodie.embed.timeline.server.", "Tuning of the timeline server, which is not there.")
+TIMELINE_SERVER: Final = Family("hoodie.embed.timeline.server.", "Tuning of Hudi's timeline server, which Penstock does not use.")
 FILE_SYSTEM_VIEW: Final = Family("hoodie.filesystem.", "File system view and retries of the JVM engine.")
 CONSISTENCY_CHECK: Final = Family(
-    "hoodie.consistency.check.", "Waiting for object stores to become consistent, which they are by now."
+    "hoodie.consistency.check.", "Waiting for object stores to become consistent. Object stores are consistent today."
 )
-CONSISTENCY_GUARD: Final = Family("hoodie.optimistic.consistency.guard.", "The same, by waiting a fixed time.")
+CONSISTENCY_GUARD: Final = Family(
+    "hoodie.optimistic.consistency.guard.",
+    "Waiting a fixed time for object stores to become consistent. Object stores are consistent today.",
+)
 WRITE_EXECUTOR: Final = Family("hoodie.write.executor.", "Queue between the reading and the writing thread of a JVM task.")
-WRITE_BUFFER: Final = Family("hoodie.write.buffer.", "Size of that queue.")
-METRICS: Final = Family("hoodie.metrics.", "Reporters of measurements; `hoodie.metrics.on` is refused.")
-METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Measurements of compaction.")
-METASERVER: Final = Family("hoodie.metaserver.", "Timeline server; `hoodie.metaserver.enabled` is refused.")
-SERVICE_MANAGER: Final = Family(
-    "hoodie.table.service.manager.", "Server for table services; `hoodie.table.service.manager.enabled` is refused."
+WRITE_BUFFER: Final = Family(
+    "hoodie.write.buffer.", "Size of the queue between the reading and the writing thread of a JVM task."
 )
-ERROR_TABLE: Final = Family("hoodie.errortable.", "Table of failed rows; `hoodie.errortable.enable` is refused.")
-BOOTSTRAP: Final = Family("hoodie.bootstrap.", "Adopting files as they are; `hoodie.bootstrap.base.path` is refused.")
+METRICS: Final = Family("hoodie.metrics.", "Metrics reporters. `hoodie.metrics.on` is refused.")
+METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Metrics of compaction.")
+METASERVER: Final = Family("hoodie.metaserver.", "Server that stores the timeline. `hoodie.metaserver.enabled` is refused.")
+SERVICE_MANAGER: Final = Family(
+    "hoodie.table.service.manager.", "Server that runs table services. `hoodie.table.service.manager.enabled` is refused."
+)
+ERROR_TABLE: Final = Family("hoodie.errortable.", "Table of failed rows. `hoodie.errortable.enable` is refused.")
+BOOTSTRAP: Final = Family("hoodie.bootstrap.", "Tables over existing files. `hoodie.bootstrap.base.path` is refused.")
 
 EMBEDDED_TIMELINE_SERVER: Final = Option(
     "hoodie.embed.timeline.server",
     boolean,
     True,
-    "Run a server on the driver that knows timeline and files. Penstock needs none.",
+    "Run a server on the driver that caches the timeline and the list of files. Penstock needs no server.",
     accepted=True,
 )
 TAGGED_STORAGE_LEVEL: Final = Option(
     "hoodie.write.tagged.record.storage.level",
     word,
     "MEMORY_AND_DISK_SER",
-    "Storage level of rows with their location.",
+    "Spark storage level of rows with their locations.",
     accepted=True,
 )
 STATUS_STORAGE_LEVEL: Final = Option(
     "hoodie.write.status.storage.level",
     word,
     "MEMORY_AND_DISK_SER",
-    "Storage level of write results.",
+    "Spark storage level of write results.",
     accepted=True,
 )
 RELEASE_RESOURCES: Final = Option(
@@ -62,7 +67,7 @@ SENSITIVE_KEYS: Final = Option(
     "hoodie.sensitive.config.keys",
     text,
     "ssl,tls,sasl,auth,credentials",
-    "Keys whose values stay out of logs.",
+    "Options whose values are not logged.",
     accepted=True,
 )
 AVRO_WRITE_SUPPORT: Final = Option(
@@ -87,7 +92,7 @@ STORAGE_CLASS: Final = Option(
     "hoodie.storage.class",
     word,
     "org.apache.hudi.storage.hadoop.HoodieHadoopStorage",
-    "Class that reaches the storage.",
+    "Class that accesses the storage.",
     supported=("org.apache.hudi.storage.hadoop.HoodieHadoopStorage",),
     instead="leave it out; the path's scheme chooses the storage",
     case_sensitive=True,
@@ -105,7 +110,7 @@ WRITE_STATUS_CLASS: Final = Option(
     "hoodie.writestatus.class",
     word,
     "org.apache.hudi.client.WriteStatus",
-    "Class that gathers write results.",
+    "Class that collects write results.",
     supported=("org.apache.hudi.client.WriteStatus",),
     instead="leave it out",
     case_sensitive=True,
@@ -114,7 +119,7 @@ METRICS_ON: Final = Option(
     "hoodie.metrics.on",
     boolean,
     False,
-    "Report measurements.",
+    "Report metrics.",
     supported=("false",),
     instead="read the commit's write stats",
 )
@@ -122,7 +127,7 @@ METASERVER_ENABLED: Final = Option(
     "hoodie.metaserver.enabled",
     boolean,
     False,
-    "Keep the timeline in a server.",
+    "Store the timeline in a server.",
     supported=("false",),
     instead="leave it out; the timeline is kept in the table",
 )
@@ -130,7 +135,7 @@ SERVICE_MANAGER_ENABLED: Final = Option(
     "hoodie.table.service.manager.enabled",
     boolean,
     False,
-    "Leave table services to a server.",
+    "Let a server run table services.",
     supported=("false",),
     instead="leave it out",
 )
@@ -138,7 +143,7 @@ ERROR_TABLE_ENABLE: Final = Option(
     "hoodie.errortable.enable",
     boolean,
     False,
-    "Write rows that fail to a second table.",
+    "Write rows that fail to another table.",
     supported=("false",),
     instead="filter such rows before the write",
 )

@@ -21,20 +21,21 @@ RECORD_KEY_FIELD: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.recordkey.field",
     comma_list,
     None,
-    "Key columns; dots reach into structs. Without them each row gets a generated key.",
+    "Columns of the record key; a dot selects a field of a struct. If not set, each row gets a generated key.",
 )
 PARTITION_PATH_FIELD: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.partitionpath.field",
     comma_list,
     None,
-    "Partition columns. `partitionBy` sets them where the option does not. The custom generator takes `name:SIMPLE` "
-    "and `name:TIMESTAMP`.",
+    "Partition columns. `partitionBy` sets them if this option is not set. The custom key generator takes `name:SIMPLE` and "
+    "`name:TIMESTAMP`.",
 )
 KEY_GENERATOR_CLASS: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.keygenerator.class",
     key_generator_class,
     None,
-    "Key generator. Without it the type below decides, and without both the number of key and partition columns.",
+    "Key generator. If not set, `hoodie.datasource.write.keygenerator.type` decides; if neither is set, the number of key and "
+    "partition columns.",
     supported=(
         f"{_KEYGEN}.SimpleKeyGenerator",
         f"{_KEYGEN}.ComplexKeyGenerator",
@@ -57,32 +58,33 @@ KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.keygenerator.type",
     word,
     None,
-    "Short name of the key generator; the class wins over it.",
+    "Short name of the key generator. The class has precedence.",
     allowed=("SIMPLE", "COMPLEX", "TIMESTAMP", "CUSTOM", "NON_PARTITION", "GLOBAL_DELETE"),
 )
 HIVE_STYLE_PARTITIONING: Final = Option(
     "hoodie.datasource.write.hive_style_partitioning",
     boolean,
     False,
-    "Name partition folders `column=value`. Fixed when the table is made.",
+    "Name partition folders `column=value`. Cannot change after the table is created.",
 )
 URL_ENCODE_PARTITIONING: Final = Option(
     "hoodie.datasource.write.partitionpath.urlencode",
     boolean,
     False,
-    "Escape special characters of partition values. Without it a `/` in a value makes folders. Fixed with the table.",
+    "Escape special characters of partition values. If false, a `/` in a value creates nested folders. Cannot change after the "
+    "table is created.",
 )
 CONSISTENT_LOGICAL_TIMESTAMP: Final = Option(
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
     boolean,
     False,
-    "Spell timestamps in keys as date and time in place of a count of microseconds.",
+    "Write timestamps in keys as date and time, instead of as microseconds.",
 )
 TIMESTAMP_TYPE: Final[Option[str | None]] = Option(
     f"{_TIME}timestamp.type",
     word,
     None,
-    "What the partition column of a timestamp-based generator holds.",
+    "Kind of values in the partition column of a timestamp-based key generator.",
     aliases=(f"{_OLD_TIME}timestamp.type",),
     allowed=("UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "SCALAR", "DATE_STRING", "MIXED"),
 )
@@ -90,7 +92,7 @@ TIMESTAMP_SCALAR_UNIT: Final = Option(
     f"{_TIME}timestamp.scalar.time.unit",
     word,
     "SECONDS",
-    "Unit of SCALAR values.",
+    "Unit of the partition column's values for the timestamp type SCALAR.",
     aliases=(f"{_OLD_TIME}timestamp.scalar.time.unit",),
     allowed=("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS"),
 )
@@ -98,49 +100,49 @@ TIMESTAMP_INPUT_FORMAT: Final = Option(
     f"{_TIME}input.dateformat",
     text,
     "",
-    "Patterns of incoming strings, in Joda's notation; the first that fits is used.",
+    "Patterns of incoming date strings, in Joda's notation. The first pattern that matches is used.",
     aliases=(f"{_OLD_TIME}input.dateformat",),
 )
 TIMESTAMP_INPUT_FORMAT_DELIMITER: Final = Option(
     f"{_TIME}input.dateformat.list.delimiter.regex",
     text,
     ",",
-    "Regular expression between two input patterns.",
+    "Regular expression that separates input patterns.",
     aliases=(f"{_OLD_TIME}input.dateformat.list.delimiter.regex",),
 )
 TIMESTAMP_OUTPUT_FORMAT: Final = Option(
     f"{_TIME}output.dateformat",
     text,
     "",
-    "Pattern of the partition path, in Joda's notation. Required by timestamp-based generators.",
+    "Pattern of the partition path, in Joda's notation. Timestamp-based key generators require it.",
     aliases=(f"{_OLD_TIME}output.dateformat",),
 )
 TIMESTAMP_TIMEZONE: Final = Option(
     f"{_TIME}timezone",
     word,
     "",
-    "Time zone of both input and output; wins over the two below.",
+    "Time zone of input and output. It has precedence over the two separate time zones.",
     aliases=(f"{_OLD_TIME}timezone",),
 )
 TIMESTAMP_INPUT_TIMEZONE: Final = Option(
     f"{_TIME}input.timezone",
     word,
     "",
-    "Time zone of input without one. Empty: the offset in the string.",
+    "Time zone of date strings without one. Empty: the offset in the string.",
     aliases=(f"{_OLD_TIME}input.timezone",),
 )
 TIMESTAMP_OUTPUT_TIMEZONE: Final = Option(
     f"{_TIME}output.timezone",
     word,
     "",
-    "Time zone of the partition path. Empty: the input's, for numbers the session's.",
+    "Time zone of the partition path. Empty: the time zone of the input; for numbers, that of the session.",
     aliases=(f"{_OLD_TIME}output.timezone",),
 )
 TIMESTAMP_PARSER_CLASS: Final = Option(
     "hoodie.keygen.datetime.parser.class",
     word,
     "org.apache.hudi.keygen.parser.HoodieDateTimeParser",
-    "Class that reads the patterns above.",
+    "Class that reads the input and output patterns.",
     aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     supported=("org.apache.hudi.keygen.parser.HoodieDateTimeParser",),
     instead="leave it out",

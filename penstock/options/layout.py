@@ -6,50 +6,50 @@ from typing import Final
 
 from penstock.options.option import GIB, MIB, Family, Option, amount, boolean, positive, probability, whole, word
 
-ORC_FILES: Final = Family("hoodie.orc.", "Layout of ORC base files; Penstock writes Parquet only.")
-HFILE_FILES: Final = Family("hoodie.hfile.", "Layout of HFile base files; Penstock writes Parquet only.")
+ORC_FILES: Final = Family("hoodie.orc.", "Layout of ORC base files. Penstock writes Parquet only.")
+HFILE_FILES: Final = Family("hoodie.hfile.", "Layout of HFile base files. Penstock writes Parquet only.")
 
 SMALL_FILE_LIMIT: Final = Option(
     "hoodie.parquet.small.file.limit",
     whole,
     100 * MIB,
-    "Inserts fill base files smaller than this many bytes before a new file group is opened. 0 or less turns it off.",
+    "Inserts fill base files that are smaller than this many bytes before they open new file groups. 0 or less turns this off.",
 )
 MAX_FILE_SIZE: Final = Option(
     "hoodie.parquet.max.file.size",
     positive,
     120 * MIB,
-    "Bytes a base file should have when it is full.",
+    "Target size of a base file in bytes.",
 )
 RECORD_SIZE_ESTIMATE: Final = Option(
     "hoodie.copyonwrite.record.size.estimate",
     positive,
     1024,
-    "Bytes per row assumed until a commit is large enough to measure.",
+    "Assumed bytes per row, until a commit is large enough to measure them.",
 )
 RECORD_SIZE_ESTIMATION_THRESHOLD: Final = Option(
     "hoodie.record.size.estimation.threshold",
     amount,
     1.0,
-    "A commit is large enough to measure when it wrote more than this many small file limits.",
+    "A commit is large enough to measure bytes per row if it wrote more than this many times the small file limit.",
 )
 INSERT_AUTO_SPLIT: Final = Option(
     "hoodie.copyonwrite.insert.auto.split",
     boolean,
     True,
-    "Derive the number of rows per new file from file size and row size.",
+    "Compute the number of rows per new file from the target size and the bytes per row.",
 )
 INSERT_SPLIT_SIZE: Final = Option(
     "hoodie.copyonwrite.insert.split.size",
     positive,
     500_000,
-    "Rows per new file when they are not derived.",
+    "Rows per new file if `hoodie.copyonwrite.insert.auto.split` is false.",
 )
 COMPRESSION_CODEC: Final = Option(
     "hoodie.parquet.compression.codec",
     word,
     "gzip",
-    "Compression of base files. `snappy` and `lz4_raw` write faster, `zstd` is smaller at about the same speed.",
+    "Compression of base files. `snappy` and `lz4_raw` write faster; `zstd` is smaller at about the same speed.",
     allowed=("uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"),
     supported=("uncompressed", "snappy", "gzip", "zstd", "lz4_raw"),
     instead="choose one that all Parquet readers share",
@@ -58,35 +58,35 @@ COMPRESSION_RATIO: Final = Option(
     "hoodie.parquet.compression.ratio",
     amount,
     0.1,
-    "Room left in the size estimate of a file that is being written. Penstock measures what it wrote.",
+    "Expected compression, by which Hudi estimates the size of a file while it is written. Penstock measures the size.",
     accepted=True,
 )
 BLOCK_SIZE: Final = Option(
     "hoodie.parquet.block.size",
     positive,
     120 * MIB,
-    "Bytes of a row group.",
+    "Bytes of a Parquet row group.",
     accepted=True,
 )
 PAGE_SIZE: Final = Option(
     "hoodie.parquet.page.size",
     positive,
     MIB,
-    "Bytes of a page.",
+    "Bytes of a Parquet page.",
     accepted=True,
 )
 DICTIONARY_ENABLED: Final = Option(
     "hoodie.parquet.dictionary.enabled",
     boolean,
     True,
-    "Encode repeated values by a dictionary.",
+    "Encode repeated values with a dictionary. Penstock decides for each column.",
     accepted=True,
 )
 OUTPUT_TIMESTAMP_TYPE: Final = Option(
     "hoodie.parquet.outputtimestamptype",
     word,
     "TIMESTAMP_MICROS",
-    "How timestamps are stored.",
+    "Parquet type of timestamps.",
     allowed=("TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"),
     supported=("TIMESTAMP_MICROS",),
     instead="leave it out; other readers need microseconds",
@@ -95,7 +95,7 @@ WRITE_LEGACY_FORMAT: Final = Option(
     "hoodie.parquet.writelegacyformat.enabled",
     boolean,
     False,
-    "Store decimals as bytes in place of integers. Penstock always does, because Hudi's Avro reader needs it.",
+    "Store decimals as bytes instead of integers. Penstock always does, because Hudi's Avro reader requires it.",
     accepted=True,
 )
 FIELD_ID_WRITE: Final = Option(
@@ -109,38 +109,38 @@ FOOTER_BLOOM_FILTER: Final = Option(
     "hoodie.parquet.bloom.filter.enabled",
     boolean,
     True,
-    "Put a bloom filter of the keys into the footer of each base file. With false only a write by a bloom index does.",
+    "Store a bloom filter of the record keys in the footer of each base file. If false, only writes with a bloom index store it.",
 )
 BLOOM_FILTER_TYPE: Final = Option(
     "hoodie.bloom.index.filter.type",
     word,
     "DYNAMIC_V0",
-    "Kind of that filter: of fixed size, or growing with the rows.",
+    "Type of the bloom filter: SIMPLE has a fixed size, DYNAMIC_V0 grows with the rows.",
     allowed=("SIMPLE", "DYNAMIC_V0"),
 )
 BLOOM_NUM_ENTRIES: Final = Option(
     "hoodie.index.bloom.num_entries",
     positive,
     60_000,
-    "Keys the filter is made for; a growing one starts with this.",
+    "Number of keys for which the bloom filter is sized. A dynamic filter starts with this size.",
 )
 BLOOM_FPP: Final = Option(
     "hoodie.index.bloom.fpp",
     probability,
     1e-9,
-    "Share of false hits the filter may have.",
+    "Rate of false positives of the bloom filter.",
 )
 BLOOM_MAX_ENTRIES: Final = Option(
     "hoodie.bloom.index.filter.dynamic.max.entries",
     positive,
     100_000,
-    "Keys up to which a growing filter keeps that share.",
+    "Number of keys up to which a dynamic bloom filter keeps its rate of false positives.",
 )
 STORAGE_LAYOUT_TYPE: Final = Option(
     "hoodie.storage.layout.type",
     word,
     "DEFAULT",
-    "Placement of rows in files; BUCKET belongs to the bucket index.",
+    "How rows are placed in files. BUCKET belongs to the bucket index, which sets it.",
     allowed=("DEFAULT", "BUCKET"),
     supported=("DEFAULT",),
     instead="leave it out",
@@ -149,7 +149,7 @@ STORAGE_LAYOUT_PARTITIONER: Final[Option[str | None]] = Option(
     "hoodie.storage.layout.partitioner.class",
     word,
     None,
-    "Class that places rows.",
+    "Class that places rows in files.",
     supported=(),
     instead="leave it out",
 )
@@ -157,7 +157,7 @@ FILE_ID_PREFIX_PROVIDER: Final = Option(
     "hoodie.fileid.prefix.provider.class",
     word,
     "org.apache.hudi.table.RandomFileIdPrefixProvider",
-    "Class that names file groups.",
+    "Class that makes the ids of file groups.",
     supported=("org.apache.hudi.table.RandomFileIdPrefixProvider",),
     instead="leave it out",
     case_sensitive=True,
@@ -166,19 +166,19 @@ LOG_FILE_MAX_SIZE: Final = Option(
     "hoodie.logfile.max.size",
     positive,
     GIB,
-    "Bytes at which a log file is closed and the next begun.",
+    "Bytes at which a log file is closed and a new one is begun.",
 )
 LOG_BLOCK_MAX_SIZE: Final = Option(
     "hoodie.logfile.data.block.max.size",
     positive,
     256 * MIB,
-    "Bytes at which a block of a log file is written out.",
+    "Bytes at which a block of a log file is written.",
 )
 LOG_BLOCK_FORMAT: Final[Option[str | None]] = Option(
     "hoodie.logfile.data.block.format",
     word,
     None,
-    "Format of log blocks. Without it Avro.",
+    "Format of data blocks in log files. If not set, Avro.",
     allowed=("avro", "parquet", "hfile"),
     supported=("avro", "parquet"),
     instead="leave it out; HFile blocks are the metadata table's",
@@ -187,11 +187,11 @@ LOG_TO_PARQUET_RATIO: Final = Option(
     "hoodie.logfile.to.parquet.compression.ratio",
     amount,
     0.35,
-    "Size of rows in a base file compared with their size in a log file.",
+    "Size of rows in a base file, as a fraction of their size in a log file.",
 )
 SMALL_FILE_CANDIDATES: Final = Option(
     "hoodie.merge.small.file.group.candidates.limit",
     whole,
     1,
-    "Small files per partition that one write to a merge-on-read table fills.",
+    "Number of small files per partition that one write to a merge-on-read table fills.",
 )

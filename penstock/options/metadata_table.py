@@ -14,15 +14,15 @@ METADATA_ENABLE: Final = Option(
     f"{_META}enable",
     boolean,
     True,
-    "Keep the metadata table. Penstock does not maintain it yet: it never makes one, and takes an existing one out of "
-    "use before its first commit, so that no reader trusts a stale list of files.",
+    "Maintain the metadata table. Penstock does not maintain one yet: it creates none, and removes an existing one from "
+    "`hoodie.properties` before its first commit, so that no reader uses an outdated list of files.",
     accepted=True,
 )
 METADATA_COLUMN_STATS: Final = Option(
     f"{_META}index.column.stats.enable",
     boolean,
     False,
-    "Keep column statistics of all files.",
+    "Store column statistics of all files.",
     supported=("false",),
     instead=_NOT_WRITTEN,
 )
@@ -30,35 +30,35 @@ METADATA_COLUMN_STATS_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     f"{_META}index.column.stats.column.list",
     words,
     (),
-    "Of these columns; without it of all.",
+    "Columns whose statistics are stored. If not set, all.",
     waits_for=_MAINTAINED,
 )
 METADATA_COLUMN_STATS_GROUPS: Final = Option(
     f"{_META}index.column.stats.file.group.count",
     positive,
     2,
-    "File groups they are kept in.",
+    "Number of file groups for column statistics.",
     waits_for=_MAINTAINED,
 )
 METADATA_COLUMN_STATS_PARALLELISM: Final = Option(
     f"{_META}index.column.stats.parallelism",
     count,
     200,
-    "Number of tasks that gather them.",
+    "Number of tasks that compute column statistics.",
     accepted=True,
 )
 METADATA_COLUMN_STATS_THRESHOLD: Final = Option(
     f"{_META}index.column.stats.inMemory.projection.threshold",
     count,
     100_000,
-    "Rows of statistics up to which a reader works in memory.",
+    "Number of rows of column statistics up to which a reader processes them in memory.",
     accepted=True,
 )
 METADATA_COLUMN_STATS_MODE: Final[Option[str | None]] = Option(
     f"{_META}index.column.stats.processing.mode.override",
     word,
     None,
-    "Force a reader to work in memory or with Spark.",
+    "Make a reader process column statistics in memory, or with Spark.",
     allowed=("in-memory", "engine"),
     accepted=True,
 )
@@ -66,7 +66,7 @@ METADATA_BLOOM_FILTERS: Final = Option(
     f"{_META}index.bloom.filter.enable",
     boolean,
     False,
-    "Keep the bloom filters of all files.",
+    "Store the bloom filters of all files.",
     supported=("false",),
     instead=_NOT_WRITTEN,
 )
@@ -74,28 +74,28 @@ METADATA_BLOOM_FILTER_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     f"{_META}index.bloom.filter.column.list",
     words,
     (),
-    "Of these columns; without it of the record key.",
+    "Columns whose bloom filters are stored. If not set, the record key.",
     waits_for=_MAINTAINED,
 )
 METADATA_BLOOM_FILTER_GROUPS: Final = Option(
     f"{_META}index.bloom.filter.file.group.count",
     positive,
     4,
-    "File groups they are kept in.",
+    "Number of file groups for bloom filters.",
     waits_for=_MAINTAINED,
 )
 METADATA_BLOOM_FILTER_PARALLELISM: Final = Option(
     f"{_META}index.bloom.filter.parallelism",
     count,
     200,
-    "Number of tasks that gather them.",
+    "Number of tasks that collect bloom filters.",
     accepted=True,
 )
 METADATA_RECORD_INDEX: Final = Option(
     f"{_META}record.index.enable",
     boolean,
     False,
-    "Keep the location of every key.",
+    "Store the location of every record key.",
     supported=("false",),
     instead="leave it out, and set hoodie.index.type=GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
@@ -103,35 +103,35 @@ METADATA_RECORD_INDEX_GROWTH: Final = Option(
     f"{_META}record.index.growth.factor",
     amount,
     2.0,
-    "Room for growth when it is first built.",
+    "Factor for growth when the record index is first built.",
     waits_for=_MAINTAINED,
 )
 METADATA_RECORD_INDEX_GROUPS_MIN: Final = Option(
     f"{_META}record.index.min.filegroup.count",
     positive,
     10,
-    "Least file groups it is kept in.",
+    "Least number of file groups of the record index.",
     waits_for=_MAINTAINED,
 )
 METADATA_RECORD_INDEX_GROUPS_MAX: Final = Option(
     f"{_META}record.index.max.filegroup.count",
     positive,
     10_000,
-    "Most file groups it is kept in.",
+    "Greatest number of file groups of the record index.",
     waits_for=_MAINTAINED,
 )
 METADATA_RECORD_INDEX_GROUP_BYTES: Final = Option(
     f"{_META}record.index.max.filegroup.size",
     positive,
     GIB,
-    "Bytes of one such file group.",
+    "Greatest size of a file group of the record index in bytes.",
     waits_for=_MAINTAINED,
 )
 METADATA_ASYNC_INDEX: Final = Option(
     f"{_META}index.async",
     boolean,
     False,
-    "Build new parts beside the writes.",
+    "Build new partitions of the metadata table concurrently with writes.",
     supported=("false",),
     instead=_NOT_WRITTEN,
 )
@@ -139,98 +139,98 @@ METADATA_INDEX_TIMEOUT_SECONDS: Final = Option(
     f"{_META}index.check.timeout.seconds",
     positive,
     900,
-    "How long such a build waits for running writes.",
+    "Seconds that a concurrent build waits for running writes.",
     waits_for=_MAINTAINED,
 )
 METADATA_COMPACT_COMMITS: Final = Option(
     f"{_META}compact.max.delta.commits",
     positive,
     10,
-    "Delta commits after which the metadata table is compacted.",
+    "Number of delta commits after which the metadata table is compacted.",
     waits_for=_MAINTAINED,
 )
 METADATA_LOG_COMPACTION: Final = Option(
     f"{_META}log.compaction.enable",
     boolean,
     False,
-    "Join its small log blocks.",
+    "Merge small log blocks of the metadata table.",
     waits_for=_MAINTAINED,
 )
 METADATA_LOG_COMPACTION_BLOCKS: Final = Option(
     f"{_META}log.compaction.blocks.threshold",
     positive,
     5,
-    "Blocks that make it worthwhile.",
+    "Number of log blocks of the metadata table from which they are merged.",
     waits_for=_MAINTAINED,
 )
 METADATA_MAX_PENDING_COMMITS: Final = Option(
     f"{_META}max.deltacommits.when_pending",
     positive,
     1000,
-    "Delta commits it may gather while something is pending.",
+    "Greatest number of delta commits of the metadata table while an action is pending.",
     waits_for=_MAINTAINED,
 )
 METADATA_MAX_LOG_BYTES: Final = Option(
     f"{_META}max.logfile.size",
     positive,
     2 * GIB,
-    "Bytes of one of its log files.",
+    "Greatest size of a log file of the metadata table in bytes.",
     waits_for=_MAINTAINED,
 )
 METADATA_AUTO_INITIALIZE: Final = Option(
     f"{_META}auto.initialize",
     boolean,
     True,
-    "Build it when it is missing.",
+    "Build the metadata table if it is missing.",
     waits_for=_MAINTAINED,
 )
 METADATA_INIT_PARALLELISM: Final = Option(
     f"{_META}max.init.parallelism",
     count,
     100_000,
-    "Number of tasks that build it.",
+    "Number of tasks that build the metadata table.",
     accepted=True,
 )
 METADATA_DIR_FILTER: Final = Option(
     f"{_META}dir.filter.regex",
     text,
     "",
-    "Folders left out when it is built.",
+    "Regular expression of folders that are left out when the metadata table is built.",
     waits_for=_MAINTAINED,
 )
 METADATA_READER_BUFFER: Final = Option(
     f"{_META}max.reader.buffer.size",
     positive,
     10 * MIB,
-    "Buffer of its reader.",
+    "Bytes of the buffer of the metadata table's reader.",
     accepted=True,
 )
 METADATA_READER_MEMORY: Final = Option(
     f"{_META}max.reader.memory",
     positive,
     GIB,
-    "Memory of its reader.",
+    "Bytes of memory of the metadata table's reader.",
     accepted=True,
 )
 METADATA_SPILL_PATH: Final[Option[str | None]] = Option(
     f"{_META}spillable.map.path",
     text,
     None,
-    "Where its reader spills to.",
+    "Folder to which the metadata table's reader spills.",
     accepted=True,
 )
 METADATA_OPTIMIZED_SCAN: Final = Option(
     f"{_META}optimized.log.blocks.scan.enable",
     boolean,
     False,
-    "Second way of scanning its log blocks.",
+    "Use Hudi's second way to scan log blocks of the metadata table.",
     accepted=True,
 )
 METADATA_METRICS: Final = Option(
     f"{_META}metrics.enable",
     boolean,
     False,
-    "Report measurements of it.",
+    "Report metrics of the metadata table.",
     supported=("false",),
     instead="leave it out",
 )

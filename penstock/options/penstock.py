@@ -10,25 +10,28 @@ SMALL_BATCH_ROWS: Final = Option(
     "penstock.small.batch.rows",
     count,
     10_000,
-    "A batch of at most this many rows is written on the driver, without Spark tasks. 0 turns it off.",
+    "Write a batch of at most this many rows on the driver, without Spark tasks. The batch must also be within "
+    "`penstock.small.batch.bytes`. 0 turns this off.",
 )
 SMALL_BATCH_BYTES: Final = Option(
     "penstock.small.batch.bytes",
     count,
     8 * MIB,
-    "The same, by bytes; both must hold.",
+    "Write a batch of at most this many bytes on the driver, without Spark tasks. The batch must also be within "
+    "`penstock.small.batch.rows`.",
 )
 DIRECT_INPUT: Final = Option(
     "penstock.direct.input",
     boolean,
     True,
-    "Incoming rows that are a plain `spark.read.parquet(path)` are read by the workers, without crossing from the JVM.",
+    "If the incoming rows are a plain `spark.read.parquet(path)`, the workers read the files themselves, and rows do not pass "
+    "through the JVM.",
 )
 PROGRESS: Final = Option(
     "penstock.progress",
     word,
     "auto",
-    "Show progress in the terminal: where there is one, always, never.",
+    "Show progress. `auto`: in a terminal or a notebook. `on`: always. `off`: never.",
     allowed=("auto", "on", "off"),
 )
 PENSTOCK_INDEX: Final = Option(
@@ -36,49 +39,50 @@ PENSTOCK_INDEX: Final = Option(
     word,
     "off",
     "`auto` chooses between the simple and the bloom index for every write, from the files and the batch; with a global "
-    "`hoodie.index.type` between the global ones. `BUCKET`, `HBASE` and `INMEMORY` stay what they are.",
+    "`hoodie.index.type`, between the global ones. `BUCKET`, `HBASE` and `INMEMORY` are not replaced.",
     allowed=("off", "auto"),
 )
 PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     "penstock.payload.aggregate",
     text,
     None,
-    "What the payload `penstock.aggregate` makes of columns: `<column>:<aggregate>`, with commas between; an aggregate is sum, "
+    "How the payload `penstock.aggregate` merges columns: `<column>:<aggregate>`, separated by commas. An aggregate is sum, "
     "max, min, first, last or collect.",
 )
 PAYLOAD_TIMEOUT: Final = Option(
     "penstock.payload.timeout",
     amount,
     300.0,
-    "Seconds that one call of a payload or merger of your own may take before the write fails. 0 turns it off.",
+    "Seconds that one call of a payload or merger of your own may take before the write fails. 0 turns this off.",
 )
 PAYLOAD_MASK_COLUMN: Final = Option(
     "penstock.payload.mask.column",
     word,
     "_changed_columns",
-    "The column, a list of texts, in which rows of the payload `penstock.masked` name the columns they supply; null means all.",
+    "Column, a list of strings, in which rows of the payload `penstock.masked` name the columns that they supply. Null means "
+    "all columns.",
 )
 PAYLOAD_HISTORY_COLUMN: Final = Option(
     "penstock.payload.history.column",
     word,
     "history",
-    "The column, a list of structs, in which the payload `penstock.keep_history` keeps earlier versions of a row.",
+    "Column, a list of structs, in which the payload `penstock.keep_history` stores earlier versions of a row.",
 )
 PAYLOAD_HISTORY_LIMIT: Final[Option[int | None]] = Option(
     "penstock.payload.history.limit",
     count,
     None,
-    "How many of them it keeps, the newest ones; all, if it is not set.",
+    "Number of earlier versions of a row that `penstock.keep_history` stores, the latest ones. If not set, all.",
 )
 HBASE_THRIFT_HOST: Final[Option[str | None]] = Option(
     "penstock.hbase.thrift.host",
     word,
     None,
-    "Host of HBase's Thrift gateway, through which the HBase index is reached. By default the first host of the quorum.",
+    "Host of HBase's Thrift gateway, which the HBase index uses. If not set, the first host of `hoodie.index.hbase.zkquorum`.",
 )
 HBASE_THRIFT_PORT: Final = Option(
     "penstock.hbase.thrift.port",
     positive,
     9090,
-    "Port of that gateway.",
+    "Port of HBase's Thrift gateway.",
 )

@@ -13,7 +13,7 @@ SQL_INSERT_OPERATION: Final = Option(
     "hoodie.spark.sql.insert.into.operation",
     Operation,
     Operation.INSERT,
-    "What INSERT INTO does.",
+    "Operation of SQL INSERT INTO.",
     allowed=spellings(Operation.INSERT, Operation.UPSERT, Operation.BULK_INSERT),
     waits_for=_WAITS,
 )
@@ -21,14 +21,14 @@ SQL_OPTIMIZED_WRITES: Final = Option(
     "hoodie.spark.sql.optimized.writes.enable",
     boolean,
     True,
-    "UPDATE, DELETE and MERGE use the location of the rows they read.",
+    "SQL UPDATE, DELETE and MERGE use the location of the rows that they read.",
     waits_for=_WAITS,
 )
 SQL_INSERT_MODE: Final = Option(
     "hoodie.sql.insert.mode",
     word,
     "upsert",
-    "Old switch for what INSERT INTO does with keys that exist.",
+    "Old switch for what SQL INSERT INTO does with keys that are already in the table.",
     allowed=("upsert", "strict", "non-strict"),
     waits_for=_WAITS,
 )
@@ -36,14 +36,14 @@ SQL_BULK_INSERT: Final = Option(
     "hoodie.sql.bulk.insert.enable",
     boolean,
     False,
-    "Old switch for bulk inserts.",
+    "Old switch for bulk inserts in SQL.",
     waits_for=_WAITS,
 )
 SQL_ORIGIN_KEYGEN: Final[Option[str | None]] = Option(
     "hoodie.sql.origin.keygen.class",
     word,
     None,
-    "Key generator that the SQL one wraps.",
+    "Key generator that Hudi's SQL key generator wraps.",
     waits_for=_WAITS,
 )
 SQL_PARTITION_SCHEMA: Final[Option[str | None]] = Option(

@@ -29,35 +29,35 @@ META_SYNC_TOOLS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.meta.sync.client.tool.class",
     words,
     ("org.apache.hudi.hive.HiveSyncTool",),
-    "Sync tools to run.",
+    "Sync tools that run after each commit.",
     waits_for=_SYNC,
 )
 META_SYNC_BASE_PATH: Final = Option(
     "hoodie.datasource.meta.sync.base.path",
     text,
     "",
-    "Base path that the catalog is told.",
+    "Base path that is registered in the catalog.",
     waits_for=_SYNC,
 )
 META_SYNC_INCREMENTAL: Final = Option(
     "hoodie.meta.sync.incremental",
     boolean,
     True,
-    "Look only at partitions written since the last sync.",
+    "Register only partitions that were written since the last sync.",
     waits_for=_SYNC,
 )
 META_SYNC_CONDITION: Final = Option(
     "hoodie.datasource.meta_sync.condition.sync",
     boolean,
     False,
-    "Note the commit in the catalog only when something changed.",
+    "Store the commit time in the catalog only if something changed.",
     waits_for=_SYNC,
 )
 META_SYNC_DECODE_PARTITION: Final[Option[bool | None]] = Option(
     "hoodie.meta.sync.decode_partition",
     boolean,
     None,
-    "Unescape partition paths first; without it as the table escapes them.",
+    "Unescape partition paths before they are registered. If not set, the table's own setting decides.",
     waits_for=_SYNC,
 )
 META_SYNC_METADATA_LISTING: Final[Option[bool | None]] = Option(
@@ -71,28 +71,28 @@ META_SYNC_SNAPSHOT_NAME: Final = Option(
     "hoodie.meta.sync.sync_snapshot_with_table_name",
     boolean,
     True,
-    "Register a merge-on-read table under its plain name too.",
+    "Also register a merge-on-read table under its name without a suffix.",
     waits_for=_SYNC,
 )
 META_SYNC_SPARK_VERSION: Final = Option(
     "hoodie.meta_sync.spark.version",
     word,
     "",
-    "Spark version that the catalog entry names.",
+    "Spark version that is stored in the catalog entry.",
     waits_for=_SYNC,
 )
 META_SYNC_REPLICATE_TIMESTAMP: Final[Option[str | None]] = Option(
     "hoodie.meta_sync.global.replicate.timestamp",
     word,
     None,
-    "Commit up to which several catalogs are made equal.",
+    "Commit up to which several catalogs are synchronized.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_MODE: Final[Option[str | None]] = Option(
     f"{_HIVE}mode",
     word,
     None,
-    "How Hive is reached. Without it JDBC, unless `use_jdbc` is off.",
+    "How Hive is accessed. If not set, JDBC, unless `use_jdbc` is false.",
     allowed=("hms", "hiveql", "jdbc", "glue"),
     waits_for=_SYNC,
 )
@@ -100,14 +100,14 @@ HIVE_SYNC_USE_JDBC: Final = Option(
     f"{_HIVE}use_jdbc",
     boolean,
     True,
-    "Old choice between JDBC and HiveQL.",
+    "Old switch between JDBC and HiveQL.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_METASTORE_URIS: Final = Option(
     f"{_HIVE}metastore.uris",
     word,
     "thrift://localhost:9083",
-    "Addresses of the metastore.",
+    "Addresses of the Hive metastore.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_JDBC_URL: Final = Option(
@@ -121,14 +121,14 @@ HIVE_SYNC_USERNAME: Final = Option(
     f"{_HIVE}username",
     text,
     "hive",
-    "User.",
+    "User name for Hive.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_PASSWORD: Final = Option(
     f"{_HIVE}password",
     text,
     "hive",
-    "Password.",
+    "Password for Hive.",
     waits_for=_SYNC,
     secret=True,
 )
@@ -136,14 +136,14 @@ HIVE_SYNC_DATABASE: Final = Option(
     f"{_HIVE}database",
     word,
     "default",
-    "Database; without it that of the table.",
+    "Database in the catalog. If not set, the database of the table.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_TABLE: Final = Option(
     f"{_HIVE}table",
     word,
     "unknown",
-    "Table; without it the table's name.",
+    "Name in the catalog. If not set, the name of the table.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_TABLE_STRATEGY: Final = Option(
@@ -158,28 +158,28 @@ HIVE_SYNC_PARTITION_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     f"{_HIVE}partition_fields",
     words,
     (),
-    "Partition columns; without it those of the table.",
+    "Partition columns in the catalog. If not set, those of the table.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_PARTITION_EXTRACTOR: Final = Option(
     f"{_HIVE}partition_extractor_class",
     word,
     "org.apache.hudi.hive.MultiPartKeysValueExtractor",
-    "How values are taken from a partition path; without it the layout of the table decides.",
+    "Class that extracts values from partition paths. If not set, the partitioning of the table decides.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_ASSUME_DATE: Final = Option(
     f"{_HIVE}assume_date_partitioning",
     boolean,
     False,
-    "Take partition paths for dates.",
+    "Treat partition paths as dates.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_BASE_FILE_FORMAT: Final = Option(
     f"{_HIVE}base_file_format",
     word,
     "PARQUET",
-    "Format that the catalog entry names.",
+    "File format that is stored in the catalog entry.",
     allowed=("PARQUET", "ORC", "HFILE"),
     waits_for=_SYNC,
 )
@@ -187,42 +187,42 @@ HIVE_SYNC_AUTO_CREATE_DATABASE: Final = Option(
     f"{_HIVE}auto_create_database",
     boolean,
     True,
-    "Make the database if it is missing.",
+    "Create the database if it does not exist.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_IGNORE_EXCEPTIONS: Final = Option(
     f"{_HIVE}ignore_exceptions",
     boolean,
     False,
-    "Go on when Hive cannot be reached.",
+    "Continue if Hive cannot be accessed.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_SKIP_RO_SUFFIX: Final = Option(
     f"{_HIVE}skip_ro_suffix",
     boolean,
     False,
-    "Register the read-optimized view without `_ro`.",
+    "Register the read-optimized view without the suffix `_ro`.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_SUPPORT_TIMESTAMP: Final = Option(
     f"{_HIVE}support_timestamp",
     boolean,
     False,
-    "Register timestamps as such, not as numbers.",
+    "Register timestamps as timestamps, not as numbers.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_TABLE_PROPERTIES: Final[Option[str | None]] = Option(
     f"{_HIVE}table_properties",
     text,
     None,
-    "Further table properties, one `key=value` per line.",
+    "Additional table properties, one `key=value` per line.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_SERDE_PROPERTIES: Final[Option[str | None]] = Option(
     f"{_HIVE}serde_properties",
     text,
     None,
-    "Further serde properties, one `key=value` per line.",
+    "Additional serde properties, one `key=value` per line.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_AS_DATASOURCE: Final = Option(
@@ -236,7 +236,7 @@ HIVE_SYNC_SCHEMA_LENGTH: Final = Option(
     f"{_HIVE}schema_string_length_thresh",
     positive,
     4000,
-    "Longest piece of a schema in one property.",
+    "Greatest length of the part of a schema in one table property.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_MANAGED_TABLE: Final = Option(
@@ -250,7 +250,7 @@ HIVE_SYNC_OMIT_METADATA_FIELDS: Final = Option(
     f"{_HIVE}omit_metadata_fields",
     boolean,
     False,
-    "Leave the meta columns out.",
+    "Leave the meta columns out of the catalog entry.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_COMMENT: Final = Option(
@@ -264,35 +264,35 @@ HIVE_SYNC_BATCH: Final = Option(
     f"{_HIVE}batch_num",
     positive,
     1000,
-    "Partitions per request.",
+    "Number of partitions per request.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_BUCKET: Final = Option(
     f"{_HIVE}bucket_sync",
     boolean,
     False,
-    "Register buckets.",
+    "Register the buckets of the table.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_BUCKET_SPEC: Final = Option(
     f"{_HIVE}bucket_sync_spec",
     text,
     "",
-    "Which.",
+    "Buckets that are registered.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_FILTER_PUSHDOWN: Final = Option(
     f"{_HIVE}filter_pushdown_enabled",
     boolean,
     False,
-    "Ask Hive only for the partitions that matter.",
+    "Request only the partitions from Hive that are needed.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_FILTER_PUSHDOWN_MAX: Final = Option(
     f"{_HIVE}filter_pushdown_max_size",
     positive,
     1000,
-    "Most conditions in such a request.",
+    "Greatest number of conditions in a request for partitions.",
     waits_for=_SYNC,
 )
 HIVE_SYNC_OLD_INPUT_FORMAT: Final = Option(

@@ -15,31 +15,31 @@ TABLE_NAME: Final[Option[str | None]] = Option(
     "hoodie.table.name",
     filled,
     None,
-    "Name of the table. Required on every write; a later write must give the same one.",
+    "Name of the table. Required on every write, and must be the same on every write.",
 )
 DATABASE_NAME: Final = Option(
     "hoodie.database.name",
     word,
     "",
-    "Database the table belongs to.",
+    "Database of the table.",
 )
 POPULATE_META_FIELDS: Final = Option(
     "hoodie.populate.meta.fields",
     boolean,
     True,
-    "Fill the five meta columns. Once off it stays off for the table, and incremental reads are impossible.",
+    "Fill the five meta columns. Once false it stays false for the table, and incremental queries are not possible.",
 )
 DROP_PARTITION_COLUMNS: Final = Option(
     "hoodie.datasource.write.drop.partition.columns",
     boolean,
     False,
-    "Leave partition columns out of the data files; readers take them from the path.",
+    "Leave the partition columns out of data files. Readers take their values from the path.",
 )
 PARTITION_METAFILE_USE_BASE_FORMAT: Final = Option(
     "hoodie.partition.metafile.use.base.format",
     boolean,
     False,
-    "Write each partition's metadata file as Parquet in place of a properties file.",
+    "Write the metadata file of each partition as Parquet, instead of as a properties file.",
     supported=("false",),
     instead="leave it out; every reader understands the properties file",
 )
@@ -65,7 +65,7 @@ CDC_ENABLED: Final = Option(
     "hoodie.table.cdc.enabled",
     boolean,
     False,
-    "Write change logs so that changes can be read with both images.",
+    "Write change logs, so that change-data queries can return rows before and after each change.",
     supported=("false",),
     instead="compare two as.of.instant reads",
 )
@@ -73,7 +73,7 @@ CDC_LOGGING_MODE: Final = Option(
     "hoodie.table.cdc.supplemental.logging.mode",
     word,
     "DATA_BEFORE_AFTER",
-    "What a change log holds: keys, the image before, or both images.",
+    "What a change log stores: the keys, the row before the change, or the rows before and after.",
     allowed=("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"),
     waits_for="change data capture",
 )
@@ -81,7 +81,7 @@ TIMELINE_TIMEZONE: Final = Option(
     "hoodie.table.timeline.timezone",
     word,
     "LOCAL",
-    "Time zone of instant times: the writer's, or UTC.",
+    "Time zone of instant times: that of the writer's machine, or UTC.",
     allowed=("LOCAL", "UTC"),
 )
 ARCHIVE_FOLDER: Final = Option(
@@ -104,7 +104,7 @@ STORED_TABLE_VERSION: Final = Option(
     "hoodie.table.version",
     count,
     6,
-    "Version of the table's layout.",
+    "Version of the table format.",
     supported=("6",),
     instead="leave it out",
 )
@@ -112,7 +112,7 @@ TIMELINE_LAYOUT_VERSION: Final = Option(
     "hoodie.timeline.layout.version",
     count,
     1,
-    "Version of the timeline's layout.",
+    "Version of the timeline format.",
     supported=("1",),
     instead="leave it out",
 )
@@ -120,38 +120,38 @@ STORED_RECORD_KEY_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.recordkey.fields",
     words,
     (),
-    "Key columns of the table. A new table takes them from `hoodie.datasource.write.recordkey.field`.",
+    "Columns of the record key. A new table takes them from `hoodie.datasource.write.recordkey.field`.",
 )
 STORED_PARTITION_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.partition.fields",
     words,
     (),
-    "Partition columns of the table. A new table takes them from `hoodie.datasource.write.partitionpath.field`.",
+    "Partition columns. A new table takes them from `hoodie.datasource.write.partitionpath.field`.",
 )
 STORED_PRECOMBINE_FIELD: Final[Option[str | None]] = Option(
     "hoodie.table.precombine.field",
     word,
     None,
-    "Ordering column of the table. A new table takes it from `hoodie.datasource.write.precombine.field`.",
+    "Ordering column. A new table takes it from `hoodie.datasource.write.precombine.field`.",
 )
 STORED_KEY_GENERATOR_CLASS: Final[Option[str | None]] = Option(
     "hoodie.table.keygenerator.class",
     word,
     None,
-    "Key generator of the table. A new table takes it from `hoodie.datasource.write.keygenerator.class`.",
+    "Key generator. A new table takes it from `hoodie.datasource.write.keygenerator.class`.",
 )
 STORED_PAYLOAD_CLASS: Final = Option(
     "hoodie.compaction.payload.class",
     payload_class,
     "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    "Payload that merges log files; stored for merge-on-read tables only. "
-    "A new table takes it from `hoodie.datasource.write.payload.class`.",
+    "Payload class that merges log files. Stored for merge-on-read tables only. A new table takes it from "
+    "`hoodie.datasource.write.payload.class`.",
 )
 STORED_MERGER_STRATEGY: Final = Option(
     "hoodie.compaction.record.merger.strategy",
     word,
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-    "Merger strategy of a merge-on-read table.",
+    "Id of the merge strategy of a merge-on-read table.",
     supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
     instead="leave it out; the payload class decides how rows meet",
 )
@@ -159,7 +159,7 @@ CREATE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.table.create.schema",
     text,
     None,
-    "Avro schema stored by CREATE TABLE before the first commit.",
+    "Avro schema that CREATE TABLE stores before the first commit.",
     supported=(),
     instead="leave it out; the schema is the DataFrame's",
 )
@@ -167,7 +167,7 @@ TABLE_CHECKSUM: Final[Option[str | None]] = Option(
     "hoodie.table.checksum",
     word,
     None,
-    "Checksum of database and table name.",
+    "Checksum of the database and table name.",
     supported=(),
     instead="leave it out; it is computed",
 )
@@ -175,7 +175,7 @@ METADATA_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.metadata.partitions",
     words,
     (),
-    "Parts of the metadata table that readers may trust.",
+    "Partitions of the metadata table that are complete and that readers may use.",
     supported=("",),
     instead="leave it out; the engine keeps it",
 )
@@ -183,7 +183,7 @@ METADATA_PARTITIONS_INFLIGHT: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.metadata.partitions.inflight",
     words,
     (),
-    "Parts of the metadata table that are being built.",
+    "Partitions of the metadata table that are being built.",
     supported=("",),
     instead="leave it out; the engine keeps it",
 )
@@ -199,7 +199,7 @@ BOOTSTRAP_BASE_PATH: Final[Option[str | None]] = Option(
     "hoodie.bootstrap.base.path",
     text,
     None,
-    "Files that a bootstrapped table adopts without rewriting them.",
+    "Path of the files that a bootstrapped table uses without rewriting them.",
     supported=(),
     instead="read the files with Spark and write them with bulk_insert",
 )
@@ -207,14 +207,14 @@ BOOTSTRAP_INDEX_ENABLE: Final = Option(
     "hoodie.bootstrap.index.enable",
     boolean,
     True,
-    "Whether the table maps its files to adopted ones.",
+    "Whether a bootstrapped table maps its files to the original files.",
     waits_for="bootstrapped tables",
 )
 BOOTSTRAP_INDEX_CLASS: Final = Option(
     "hoodie.bootstrap.index.class",
     word,
     "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex",
-    "How that map is stored.",
+    "Class that stores the map from files of a bootstrapped table to the original files.",
     waits_for="bootstrapped tables",
 )
 ORDERING_FIELDS: Final[Option[tuple[str, ...]]] = Option(

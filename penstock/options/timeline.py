@@ -7,15 +7,15 @@ from typing import Final
 from penstock.options.option import MIB, Family, Option, boolean, count, heartbeat_ms, positive, text, word
 
 MARKER_BATCHES: Final = Family(
-    "hoodie.markers.timeline_server_based.", "Batching of markers in the timeline server, which is not there."
+    "hoodie.markers.timeline_server_based.", "Batching of markers in Hudi's timeline server, which Penstock does not use."
 )
 
 MARKERS_TYPE: Final = Option(
     "hoodie.write.markers.type",
     word,
     "TIMELINE_SERVER_BASED",
-    "How files are announced before they are written: an empty file each, or lines of a few common files, as Hudi's timeline "
-    "server keeps them (Penstock's tasks write these themselves; there is no server).",
+    "How a write records the files that it is about to create. DIRECT: an empty marker file for each. TIMELINE_SERVER_BASED: "
+    "lines in a few marker files, in the format of Hudi's timeline server; Penstock's tasks write them without a server.",
     allowed=("DIRECT", "TIMELINE_SERVER_BASED"),
 )
 MARKERS_DELETE_PARALLELISM: Final = Option(
@@ -29,14 +29,15 @@ FAILED_WRITES_POLICY: Final = Option(
     "hoodie.cleaner.policy.failed.writes",
     word,
     "EAGER",
-    "When a write that died is rolled back: at the next write, later when its heartbeat is old, or not at all.",
+    "When a failed write is rolled back. EAGER: at the next write. LAZY: later, when its heartbeat has expired. NEVER: not at "
+    "all.",
     allowed=("EAGER", "LAZY", "NEVER"),
 )
 ROLLBACK_USING_MARKERS: Final = Option(
     "hoodie.rollback.using.markers",
     boolean,
     True,
-    "Find the files of a failed write by its markers; with false by listing.",
+    "Find the files of a failed write by its markers. If false, by listing partitions.",
 )
 ROLLBACK_PARALLELISM: Final = Option(
     "hoodie.rollback.parallelism",
@@ -57,47 +58,47 @@ ROLLBACK_BACKUP_FOLDER: Final = Option(
     "hoodie.rollback.instant.backup.dir",
     word,
     ".rollback_backup",
-    "Where to, below `.hoodie`.",
+    "Folder of these copies, below `.hoodie`.",
     waits_for="backups before a rollback",
 )
 HEARTBEAT_INTERVAL_MS: Final = Option(
     "hoodie.client.heartbeat.interval_in_ms",
     heartbeat_ms,
     60_000,
-    "How often a lazy writer shows that it lives.",
+    "Milliseconds between heartbeats of a writer, if failed writes are rolled back lazily.",
 )
 HEARTBEAT_TOLERABLE_MISSES: Final = Option(
     "hoodie.client.heartbeat.tolerable.misses",
     count,
     2,
-    "Heartbeats that may be missed before the writer counts as dead.",
+    "Number of missed heartbeats after which a writer is considered dead.",
 )
 FINALIZE_PARALLELISM: Final = Option(
     "hoodie.finalize.write.parallelism",
     count,
     200,
-    "Number of tasks that remove files of retried tasks.",
+    "Number of tasks that delete files of retried tasks.",
     accepted=True,
 )
 SKIP_DEFAULT_PARTITION_VALIDATION: Final = Option(
     "hoodie.skip.default.partition.validation",
     boolean,
     False,
-    "Skip a check while upgrading old tables. Penstock upgrades none.",
+    "Skip a check during the upgrade of old tables. Penstock does not upgrade tables.",
     accepted=True,
 )
 TABLE_SERVICES_ENABLED: Final = Option(
     "hoodie.table.services.enabled",
     boolean,
     True,
-    "Main switch of cleaning, archiving, compaction and clustering after a commit.",
+    "Run table services after a commit. If false, no cleaning, archiving, compaction or clustering runs.",
 )
 FAIL_ON_SERVICE_EXCEPTION: Final = Option(
     "hoodie.fail.writes.on.inline.table.service.exception",
     boolean,
     True,
-    "Raise when a service after the commit fails, although the rows are committed. If false, it is a warning. Cleaning and "
-    "archiving raise only if this is set to true; they are tried again after the next write.",
+    "Raise if a table service after the commit fails, although the rows are committed. If false, warn. Cleaning and archiving "
+    "raise only if this option is set to true explicitly; they run again after the next write.",
 )
 ARCHIVE_AUTOMATIC: Final = Option(
     "hoodie.archive.automatic",
@@ -109,32 +110,32 @@ ARCHIVE_ASYNC: Final = Option(
     "hoodie.archive.async",
     boolean,
     False,
-    "Archive beside the write. Penstock archives right after the commit either way.",
+    "Archive concurrently with the write. Penstock always archives right after the commit.",
     accepted=True,
 )
 KEEP_MAX_COMMITS: Final = Option(
     "hoodie.keep.max.commits",
     positive,
     30,
-    "Archive when the timeline has more commits than this.",
+    "Number of commits on the timeline above which archiving runs.",
 )
 KEEP_MIN_COMMITS: Final = Option(
     "hoodie.keep.min.commits",
     positive,
     20,
-    "Commits that stay after archiving.",
+    "Number of commits that stay on the timeline after archiving.",
 )
 ARCHIVAL_BATCH: Final = Option(
     "hoodie.commits.archival.batch",
     positive,
     10,
-    "Instants per block of an archive file.",
+    "Number of instants per block of an archive file.",
 )
 ARCHIVE_BEYOND_SAVEPOINT: Final = Option(
     "hoodie.archive.beyond.savepoint",
     boolean,
     False,
-    "Archive commits after a savepoint too.",
+    "Archive commits after a savepoint, too.",
 )
 ARCHIVE_DELETE_PARALLELISM: Final = Option(
     "hoodie.archive.delete.parallelism",
@@ -147,30 +148,30 @@ ARCHIVE_MERGE: Final = Option(
     "hoodie.archive.merge.enable",
     boolean,
     False,
-    "Join small archive files.",
+    "Merge small archive files.",
 )
 ARCHIVE_MERGE_BATCH: Final = Option(
     "hoodie.archive.merge.files.batch.size",
     positive,
     10,
-    "How many at once.",
+    "Number of archive files that are merged at once.",
 )
 ARCHIVE_MERGE_SMALL_LIMIT: Final = Option(
     "hoodie.archive.merge.small.file.limit.bytes",
     positive,
     20 * MIB,
-    "Bytes below which an archive file is small.",
+    "Archive files below this many bytes are merged.",
 )
 FAIL_ON_ARCHIVING: Final = Option(
     "hoodie.fail.on.timeline.archiving",
     boolean,
     True,
-    "Stop archiving at an instant whose file cannot be read. If false, it stays on the timeline, with a warning.",
+    "Stop archiving at an instant whose file cannot be read. If false, the instant stays on the timeline, with a warning.",
 )
 ATOMIC_CREATION_SCHEMES: Final = Option(
     "hoodie.fs.atomic_creation.support",
     text,
     "",
-    "Storage schemes beyond Hudi's own list that create a file only if it is new. Penstock knows its storages.",
+    "Storage schemes that can create a file atomically, in addition to Hudi's own list. Penstock's storages all can.",
     accepted=True,
 )

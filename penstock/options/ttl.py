@@ -10,20 +10,21 @@ TTL_INLINE: Final = Option(
     "hoodie.partition.ttl.inline",
     boolean,
     False,
-    "Delete partitions whose time is over after each commit, as one more commit.",
+    "After each commit, delete partitions that are too old, in a commit of its own.",
 )
 TTL_STRATEGY: Final = Option(
     "hoodie.partition.ttl.management.strategy.type",
     word,
     "KEEP_BY_TIME",
-    "What a partition's age counts from: the last write to it, or the write that made it.",
+    "From when the age of a partition is counted. KEEP_BY_TIME: from the last write to it. KEEP_BY_CREATION_TIME: from the "
+    "write that created it.",
     allowed=("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"),
 )
 TTL_STRATEGY_CLASS: Final[Option[str | None]] = Option(
     "hoodie.partition.ttl.strategy.class",
     text,
     None,
-    "A Java class that decides. Penstock has no JVM of its own to run it in.",
+    "Java class that chooses partitions. Penstock loads no Java classes.",
     supported=(),
     instead="choose a hoodie.partition.ttl.management.strategy.type",
 )
@@ -31,17 +32,17 @@ TTL_DAYS: Final = Option(
     "hoodie.partition.ttl.strategy.days.retain",
     whole,
     -1,
-    "Days for which a partition stays; not more than 0 keeps all.",
+    "Number of days after which a partition is deleted. 0 or less keeps all partitions.",
 )
 TTL_SELECTED: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.partition.ttl.strategy.partition.selected",
     words,
     (),
-    "Only these partition paths may go.",
+    "Partition paths that may be deleted. If not set, all.",
 )
 TTL_MAX_PARTITIONS: Final = Option(
     "hoodie.partition.ttl.strategy.max.delete.partitions",
     positive,
     1000,
-    "Partitions that go in one commit.",
+    "Greatest number of partitions that are deleted in one commit.",
 )

@@ -44,14 +44,14 @@ BASE_PATH: Final[Option[str | None]] = Option(
     "hoodie.base.path",
     text,
     None,
-    "Internal name of the base path. `path` decides.",
+    "Internal copy of the base path. `path` is used instead.",
     accepted=True,
 )
 OPERATION: Final = Option(
     "hoodie.datasource.write.operation",
     Operation,
     Operation.UPSERT,
-    "What the write does. Without it and without a record key, `bulk_insert`.",
+    "What the write does. If not set: `upsert`, or `bulk_insert` without a record key.",
     allowed=spellings(
         Operation.UPSERT,
         Operation.INSERT,
@@ -84,7 +84,7 @@ TABLE_TYPE: Final = Option(
     "hoodie.datasource.write.table.type",
     word,
     "COPY_ON_WRITE",
-    "Type of a new table; an existing table keeps its own.",
+    "Type of a new table. An existing table keeps its type.",
     aliases=("hoodie.datasource.write.storage.type",),
     allowed=("COPY_ON_WRITE", "MERGE_ON_READ"),
 )
@@ -92,21 +92,22 @@ WRITE_TABLE_NAME: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.table.name",
     word,
     None,
-    "Old second name of the table for catalogs. `hoodie.table.name` decides.",
+    "Old second name of the table, for catalogs. `hoodie.table.name` is used instead.",
     accepted=True,
 )
 PRECOMBINE_FIELD: Final = Option(
     "hoodie.datasource.write.precombine.field",
     word,
     "ts",
-    "Ordering column: of two rows with one key the greater value wins. Stored in the table only when given.",
+    "Ordering column: of two rows with the same key the row with the greater value wins. Stored in the table only if it is set.",
 )
 PAYLOAD_CLASS: Final = Option(
     "hoodie.datasource.write.payload.class",
     payload_class,
     f"{_MODEL}.OverwriteWithLatestAvroPayload",
-    "How an incoming row meets the stored one. The default lets the incoming row win whatever its ordering value; "
-    "`DefaultHoodieRecordPayload` keeps the greater one. A copy-on-write table does not remember it.",
+    "How an incoming row is merged with the stored row of the same key. By default the incoming row wins whatever its ordering "
+    "value is; `DefaultHoodieRecordPayload` keeps the row with the greater ordering value. A copy-on-write table does not "
+    "store the payload class: set it on every write.",
     supported=(
         f"{_MODEL}.OverwriteWithLatestAvroPayload",
         f"{_MODEL}.DefaultHoodieRecordPayload",
@@ -134,7 +135,7 @@ FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
     "payload.class",
     payload_class,
     None,
-    "Flink's name for the payload class; Spark writers never read it.",
+    "Flink's name of the payload class. Hudi's Spark writers do not read it.",
     supported=(),
     instead="set hoodie.datasource.write.payload.class",
 )
@@ -142,34 +143,34 @@ PAYLOAD_ORDERING_FIELD: Final = Option(
     "hoodie.payload.ordering.field",
     word,
     "ts",
-    "Ordering column as payloads see it; always the precombine field.",
+    "Ordering column that Hudi passes to payloads. Penstock always passes the precombine field.",
     accepted=True,
 )
 PAYLOAD_EVENT_TIME_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.event.time.field",
     word,
     None,
-    "Column whose least and greatest value, seconds or milliseconds, go into the write stats as event times; with "
+    "Column with event times in seconds or milliseconds. Its least and greatest values are stored in the write stats. Used by "
     "`DefaultHoodieRecordPayload` and `FirstValueAvroPayload`.",
 )
 PAYLOAD_DELETE_FIELD: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.field",
     word,
     None,
-    "Column that marks a row as a delete, for `DefaultHoodieRecordPayload` and `FirstValueAvroPayload`, in place of "
-    "`_hoodie_is_deleted`.",
+    "Column that marks a row as a delete, instead of `_hoodie_is_deleted`. Used by `DefaultHoodieRecordPayload` and "
+    "`FirstValueAvroPayload`.",
 )
 PAYLOAD_DELETE_MARKER: Final[Option[str | None]] = Option(
     "hoodie.payload.delete.marker",
     text,
     None,
-    "Value of the delete field that means delete.",
+    "Value of the delete column that marks a delete.",
 )
 IS_UPDATE_FOR_MOR: Final[Option[bool | None]] = Option(
     "hoodie.is.update.record.for.mor",
     boolean,
     None,
-    "Handed by the engine to payloads while it appends to log files; not for users.",
+    "Internal: Hudi passes it to payloads while it appends to log files.",
     supported=(),
     instead="leave it out; the engine sets it",
 )
@@ -177,7 +178,7 @@ RECORD_MERGER_IMPLS: Final = Option(
     "hoodie.datasource.write.record.merger.impls",
     merger_class,
     f"{_MODEL}.HoodieAvroRecordMerger",
-    "Record merger to use; the default one asks the payload class. A merger of your own goes by its registered name.",
+    "Record merger. The default uses the payload class. A merger of your own is given by its registered name.",
     aliases=("hoodie.write.record.merge.custom.implementation.classes",),
     supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
     instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
@@ -188,7 +189,7 @@ RECORD_MERGER_STRATEGY: Final = Option(
     "hoodie.datasource.write.record.merger.strategy",
     word,
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-    "Id that a merger must have to be chosen for the table.",
+    "Id of the merge strategy. Hudi chooses a merger with this id.",
     supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
     instead="choose a payload class",
 )
@@ -196,7 +197,7 @@ RECORD_MERGE_MODE: Final[Option[str | None]] = Option(
     "hoodie.record.merge.mode",
     word,
     None,
-    "Hudi 1.x: merge rule of the table, in place of a payload class.",
+    "Hudi 1.x: how rows are merged, instead of a payload class.",
     aliases=("hoodie.write.record.merge.mode",),
     allowed=("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"),
 )
@@ -212,7 +213,7 @@ AUTO_UPGRADE: Final = Option(
     "hoodie.write.auto.upgrade",
     boolean,
     False,
-    "Hudi 1.x: whether a write may raise the table's version.",
+    "Hudi 1.x: whether a write may upgrade the table's version.",
     supported=("false",),
     instead="leave it out; Penstock never changes a table's version",
 )
@@ -220,32 +221,34 @@ COMBINE_BEFORE_INSERT: Final = Option(
     "hoodie.combine.before.insert",
     boolean,
     False,
-    "Keep one row per key of the batch before `insert` and `bulk_insert`.",
+    "Combine the incoming rows to one row per key before `insert` and `bulk_insert`.",
 )
 COMBINE_BEFORE_UPSERT: Final = Option(
     "hoodie.combine.before.upsert",
     boolean,
     True,
-    "Keep one row per key of the batch before `upsert`. Without it one row of a key wins, whatever its ordering value.",
+    "Combine the incoming rows to one row per key before `upsert`. If false, one of the rows of a key wins, whatever its "
+    "ordering value is.",
 )
 COMBINE_BEFORE_DELETE: Final = Option(
     "hoodie.combine.before.delete",
     boolean,
     True,
-    "Keep each key of the batch once before `delete`. Here a key is deleted once, however often it comes.",
+    "Combine the incoming keys before `delete`. Penstock always deletes a key once.",
     accepted=True,
 )
 INSERT_DROP_DUPLICATES: Final = Option(
     "hoodie.datasource.write.insert.drop.duplicates",
     boolean,
     False,
-    "Drop incoming rows whose key the table has, and keep one row per key of the batch. Turns `upsert` into `insert`.",
+    "Drop incoming rows whose key is already in the table, and combine the others to one row per key. Turns `upsert` into "
+    "`insert`.",
 )
 INSERT_DUP_POLICY: Final = Option(
     "hoodie.datasource.insert.dup.policy",
     word,
     "none",
-    "What SQL INSERT does with keys that exist. It never acted on DataFrame writes.",
+    "What SQL INSERT does with keys that are already in the table. It has no effect on DataFrame writes in Hudi.",
     allowed=("none", "drop", "fail"),
     supported=("none",),
     instead="set hoodie.datasource.write.insert.drop.duplicates=true to drop known keys",
@@ -254,13 +257,14 @@ MERGE_ALLOW_DUPLICATE_ON_INSERTS: Final = Option(
     "hoodie.merge.allow.duplicate.on.inserts",
     boolean,
     True,
-    "An `insert` that fills a small file appends its rows; with false it merges them by key.",
+    "If true, an `insert` that fills a small file appends its rows to the rows of the file. If false, it merges rows with the "
+    "same key.",
 )
 MERGE_DATA_VALIDATION: Final = Option(
     "hoodie.merge.data.validation.enabled",
     boolean,
     False,
-    "Fail when a merged file has fewer rows than the old one, deletes counted.",
+    "Fail if a merged file has fewer rows than the old file, taking deletes into account.",
     supported=("false",),
     instead="leave it out",
 )
@@ -268,40 +272,40 @@ COMMIT_METADATA_KEY_PREFIX: Final = Option(
     "hoodie.datasource.write.commitmeta.key.prefix",
     text,
     "_",
-    "Options whose keys start with this are stored in the commit's extra metadata.",
+    "Options whose keys begin with this prefix are stored in the commit's extra metadata.",
 )
 ALLOW_EMPTY_COMMIT: Final = Option(
     "hoodie.allow.empty.commit",
     boolean,
     True,
-    "Complete a commit that wrote nothing. With false such a write succeeds and leaves no commit.",
+    "Complete a commit that wrote no rows. If false, a write without rows succeeds and leaves no commit.",
 )
 ALLOW_OPERATION_FIELD: Final = Option(
     "hoodie.allow.operation.metadata.field",
     boolean,
     False,
-    "Add the sixth meta column `_hoodie_operation`: what was done to a row, I, -U, U or D. Rows with D are deletes; in a log "
-    "they stay as rows. A table that has the column keeps it.",
+    "Add the sixth meta column `_hoodie_operation`, which holds the operation that produced a row: I, -U, U or D. Rows with D "
+    "are deletes; a log file keeps them as rows. A table that has the column keeps it.",
 )
 AUTO_COMMIT: Final = Option(
     "hoodie.auto.commit",
     boolean,
     True,
-    "For the Java client. A DataFrame write always commits at its end.",
+    "Commit automatically, for Hudi's Java client. A DataFrame write always commits at its end.",
     accepted=True,
 )
 ROW_WRITER_ENABLE: Final = Option(
     "hoodie.datasource.write.row.writer.enable",
     boolean,
     True,
-    "Whether Hudi's `bulk_insert` works on Spark rows or on Avro records. Penstock has one way, columns.",
+    "Whether Hudi's `bulk_insert` writes Spark rows or Avro records. Penstock writes columns.",
     accepted=True,
 )
 BULK_INSERT_SORT_MODE: Final = Option(
     "hoodie.bulkinsert.sort.mode",
     word,
     "NONE",
-    "How `bulk_insert` arranges rows before it writes files. All but NONE need the meta columns.",
+    "How `bulk_insert` sorts and distributes rows before it writes files. All modes except NONE need the meta columns.",
     allowed=(
         "NONE",
         "GLOBAL_SORT",
@@ -314,7 +318,8 @@ BULK_INSERT_PARTITIONER_CLASS: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.user.defined.partitioner.class",
     word,
     None,
-    "Replaces the sort mode. Hudi's two sort by the partition path and the given columns.",
+    "Partitioner of `bulk_insert`, instead of a sort mode. The two supported classes sort by partition path and by the columns "
+    "of the next option.",
     supported=(
         "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner",
         "org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner",
@@ -326,46 +331,48 @@ BULK_INSERT_PARTITIONER_SORT_COLUMNS: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
     comma_list,
     None,
-    "Columns that partitioner sorts by.",
+    "Columns by which the partitioner of `bulk_insert` sorts.",
 )
 BULK_INSERT_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.bulkinsert.shuffle.parallelism",
     count,
     0,
-    "Number of tasks that `bulk_insert` writes with when it sorts. 0: as many as the DataFrame has partitions.",
+    "Number of tasks with which a sorting `bulk_insert` writes. 0: the number of partitions of the DataFrame.",
 )
 INSERT_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.insert.shuffle.parallelism",
     count,
     0,
-    "Number of tasks in which Hudi combines rows before `insert`. Spark's own setting for shuffles decides here.",
+    "Number of tasks with which Hudi combines rows before `insert`. Penstock uses Spark's shuffle settings.",
     accepted=True,
 )
 UPSERT_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.upsert.shuffle.parallelism",
     count,
     0,
-    "The same for `upsert`.",
+    "Number of tasks with which Hudi combines rows before `upsert`. Penstock uses Spark's shuffle settings.",
     accepted=True,
 )
 DELETE_SHUFFLE_PARALLELISM: Final = Option(
     "hoodie.delete.shuffle.parallelism",
     count,
     0,
-    "The same for `delete`.",
+    "Number of tasks with which Hudi combines keys before `delete`. Penstock uses Spark's shuffle settings.",
     accepted=True,
 )
 PARTITIONS_TO_DELETE: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.datasource.write.partitions.to.delete",
     words,
     (),
-    "Partition paths for `delete_partition`; `*` stands for any characters. Without it, the partitions of the rows.",
+    "Partition paths that `delete_partition` deletes; `*` matches any characters. If not set, the partitions of the incoming "
+    "rows.",
 )
 OVERWRITE_MODE: Final[Option[str | None]] = Option(
     "hoodie.datasource.overwrite.mode",
     word,
     None,
-    "Whether INSERT OVERWRITE replaces the table or the partitions in the data. Without it Spark's setting decides.",
+    "Whether SQL INSERT OVERWRITE replaces the whole table or only the partitions of the incoming rows. If not set, Spark's "
+    "setting decides.",
     allowed=("STATIC", "DYNAMIC"),
     supported=(),
     instead="leave it out; choose the operation insert_overwrite or insert_overwrite_table",
@@ -374,7 +381,7 @@ BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.overwrite.operation.type",
     word,
     None,
-    "Internal: the overwrite that a bulk insert carries out.",
+    "Internal: the overwrite operation that a bulk insert runs.",
     allowed=spellings(Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE),
     supported=(),
     instead="leave it out; the engine sets it",
@@ -383,13 +390,13 @@ STATIC_OVERWRITE_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.static.overwrite.partition.paths",
     words,
     (),
-    "The partitions that `insert_overwrite` replaces; without it, those that rows are for.",
+    "Partitions that `insert_overwrite` replaces. If not set, the partitions of the incoming rows.",
 )
 BULK_INSERT_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.schema.ddl",
     text,
     None,
-    "Internal: schema of the rows a bulk insert writes.",
+    "Internal: the schema of the rows of a bulk insert.",
     supported=(),
     instead="leave it out; the schema is the DataFrame's",
 )
@@ -397,31 +404,31 @@ AVRO_SCHEMA_VALIDATE: Final = Option(
     "hoodie.avro.schema.validate",
     boolean,
     False,
-    "Check strictly, by Avro's rules and with names, that the batch's schema can read the table's.",
+    "Check by Avro's strict rules, names included, that the incoming schema can read the table's schema.",
 )
 RECONCILE_SCHEMA: Final = Option(
     "hoodie.datasource.write.reconcile.schema",
     boolean,
     False,
-    "A batch that lacks columns of the table takes the table's schema and null for them.",
+    "If the incoming rows lack columns of the table, keep the table's schema and write null to these columns.",
 )
 SET_NULL_FOR_MISSING_COLUMNS: Final = Option(
     "hoodie.write.set.null.for.missing.columns",
     boolean,
     False,
-    "Columns that the batch lacks become null; without it their absence is an error.",
+    "Write null to columns of the table that the incoming rows lack. If false, missing columns are an error.",
 )
 ALLOW_COLUMN_DROP: Final = Option(
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
     boolean,
     False,
-    "Columns that the batch lacks leave the table's schema.",
+    "Drop columns from the table's schema that the incoming rows lack.",
 )
 NEW_COLUMNS_NULLABLE: Final = Option(
     "hoodie.datasource.write.new.columns.nullable",
     boolean,
     False,
-    "Hudi 0.14: make columns that a batch adds nullable.",
+    "Hudi 0.14: make new columns nullable.",
     supported=("false",),
     instead="make the column nullable in the DataFrame",
 )
@@ -429,7 +436,7 @@ CANONICALIZE_SCHEMA: Final = Option(
     "hoodie.internal.write.schema.canonicalize",
     boolean,
     True,
-    "Internal: fit nullability and promotable types of the batch to the table's.",
+    "Internal: adapt nullability and promotable types of the incoming rows to the table's schema.",
     supported=("true",),
     instead="leave it out",
 )
@@ -437,7 +444,7 @@ SCHEMA_ON_READ: Final = Option(
     "hoodie.schema.on.read.enable",
     boolean,
     False,
-    "Full schema evolution: renamed, dropped and retyped columns by column id.",
+    "Full schema evolution: columns can be renamed, dropped and retyped, and are tracked by column ids.",
     supported=("false",),
     instead="add columns or promote types by writing them; that needs no switch",
 )
@@ -445,7 +452,7 @@ INTERNAL_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.internal.schema",
     text,
     None,
-    "Internal: schema with column ids.",
+    "Internal: the schema with column ids.",
     supported=(),
     instead="leave it out; the engine sets it",
 )
@@ -453,7 +460,7 @@ WRITE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.write.schema",
     text,
     None,
-    "Avro schema to write with.",
+    "Avro schema with which rows are written.",
     supported=(),
     instead="cast the DataFrame to the schema you want",
 )
@@ -461,7 +468,7 @@ AVRO_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.avro.schema",
     text,
     None,
-    "Avro schema to write with.",
+    "Avro schema with which rows are written.",
     supported=(),
     instead="cast the DataFrame to the schema you want",
 )
@@ -469,7 +476,7 @@ AVRO_EXTERNAL_TRANSFORMATION: Final = Option(
     "hoodie.avro.schema.external.transformation",
     boolean,
     False,
-    "Rewrite stored records to the batch's schema while merging. Merged files always get one schema here.",
+    "Rewrite stored rows to the incoming schema while merging. Penstock writes all rows of a merged file with one schema.",
     aliases=("hoodie.avro.schema.externalTransformation",),
     accepted=True,
 )
@@ -477,7 +484,7 @@ PRECOMMIT_VALIDATORS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.precommit.validators",
     words,
     (),
-    "Classes that check the new state before it is committed.",
+    "Classes that check the new state of the table before the commit.",
     supported=("",),
     instead="check the DataFrame before the write",
 )
@@ -485,20 +492,20 @@ PRECOMMIT_EQUALITY_QUERIES: Final = Option(
     "hoodie.precommit.validators.equality.sql.queries",
     text,
     "",
-    "Queries whose result the write must not change.",
+    "SQL queries whose result must be the same before and after the write.",
     waits_for="pre-commit validators",
 )
 PRECOMMIT_INEQUALITY_QUERIES: Final = Option(
     "hoodie.precommit.validators.inequality.sql.queries",
     text,
     "",
-    "Queries whose result the write must change.",
+    "SQL queries whose result must differ before and after the write.",
     waits_for="pre-commit validators",
 )
 PRECOMMIT_SINGLE_VALUE_QUERIES: Final = Option(
     "hoodie.precommit.validators.single.value.sql.queries",
     text,
     "",
-    "Queries with the value each must give after the write.",
+    "SQL queries, each with the single value that it must return after the write.",
     waits_for="pre-commit validators",
 )

@@ -41,7 +41,6 @@ TO_DO: tuple[str, ...] = (
     "penstock/catalog",
     "penstock/index",
     "penstock/options",
-    "penstock/progress.py",
     "penstock/table.py",
     "penstock/timeline",
     "penstock/write/locate/plan.py",
