@@ -43,19 +43,19 @@ def _classic(session_kind: str) -> None:
 
 @pytest.fixture
 def write(spark: Any, table_path: str, tmp_path: Path) -> Write:
-    """Writes rows and gives the counts."""
+    """Runs a write of rows and returns its counts."""
 
-    def run(operation: str, rows: Any, beside: str = "", **options: str) -> Counts:
+    def run(operation: str, rows: Any, suffix: str = "", **options: str) -> Counts:
         with counted(spark, tmp_path / "counts") as account:
             writer = rows.write.format("hudi").options(**{**OPTIONS, OPERATION: operation, **options})
-            writer.mode("append").save(f"count:{table_path}{beside}")
+            writer.mode("append").save(f"count:{table_path}{suffix}")
         return account.counts
 
     return run
 
 
 def trips(spark: Any, first: int, last: int, *, cities: int = CITIES, tasks: int = 2, ts: int = 1) -> Any:
-    """Rows with keys in a range, dealt out to the cities in turn, made by Spark in so many tasks."""
+    """Return rows with keys in a range, spread over the cities in turn, from the given number of Spark tasks."""
     return spark.range(first, last, 1, tasks).selectExpr(
         "lpad(cast(id as string), 8, '0') as id",
         f"concat('city', cast(id % {cities} as string)) as city",
@@ -77,7 +77,7 @@ def grouped_table(spark: Any, write: Write) -> None:
 
 
 def batch(rows: int) -> dict[str, int]:
-    """What staging a batch of so many rows counts."""
+    """Return the counts of staging a batch of the given number of rows."""
     return {"crossed": rows, "staged_rows": rows, "staged_bytes": rows * ROW_BYTES}
 
 
@@ -94,20 +94,20 @@ def test_an_upsert_stages_once_and_reads_each_base_file_once(spark: Any, write: 
 
 
 @pytest.mark.usefixtures("spread_table")
-def test_a_small_upsert_starts_no_task_but_those_that_bring_the_rows(spark: Any, write: Write) -> None:
+def test_a_small_upsert_starts_only_the_tasks_that_bring_its_rows(spark: Any, write: Write) -> None:
     found = write("upsert", trips(spark, 0, 1_000, ts=2))
     touched = {"opened": CITIES, "chunks": CITIES * COLUMNS, "written": CITIES, "listed": CITIES}
     assert found == Counts(jobs=1, tasks=2, **touched, **batch(1_000))
 
 
 @pytest.mark.usefixtures("spread_table")
-def test_an_upsert_of_one_partition_leaves_the_others_alone(spark: Any, write: Write) -> None:
+def test_an_upsert_of_one_partition_does_not_touch_the_others(spark: Any, write: Write) -> None:
     found = write("upsert", trips(spark, 0, 500, cities=1, ts=2))
     assert found == Counts(jobs=1, tasks=2, opened=1, chunks=COLUMNS, written=1, listed=1, **batch(500))
 
 
 @pytest.mark.usefixtures("spread_table")
-def test_an_upsert_of_new_keys_only_makes_no_difference_to_what_is_read(spark: Any, write: Write) -> None:
+def test_an_upsert_of_new_keys_reads_as_much_as_an_upsert_of_known_keys(spark: Any, write: Write) -> None:
     found = write("upsert", trips(spark, 8_000, 9_000, ts=2), **SPREAD)
     touched = {"opened": CITIES, "chunks": CITIES * COLUMNS, "written": CITIES, "listed": CITIES}
     assert found == Counts(jobs=2, tasks=2 + CITIES, **touched, **batch(1_000))
@@ -196,7 +196,7 @@ def test_the_guard_notices_when_small_batches_go_through_spark(spark: Any, write
 
 
 class _Sure:
-    """A filter that rules nothing out."""
+    """A bloom filter that rules no key out."""
 
     def might_contain(self, keys: Any) -> Any:
         return np.ones(len(keys), np.bool_)
@@ -224,7 +224,7 @@ def test_the_guard_notices_when_filters_are_not_used(spark: Any, write: Write, m
 
 @pytest.fixture
 def files(spark: Any, tmp_path: Path) -> Callable[..., Any]:
-    """A batch that is Parquet files as they stand."""
+    """Returns a batch that is a read of plain Parquet files."""
 
     def put(first: int, last: int, **more: Any) -> Any:
         folder = str(tmp_path / f"rows-{first}-{last}")
@@ -258,7 +258,7 @@ def test_many_file_groups_share_some_tasks_and_the_guard_notices_if_they_do_not(
 
 @pytest.fixture
 def logged_table(spark: Any, write: Write) -> Counts:
-    """Four partitions of one base file with a log each; gives what the write of the logs did."""
+    """Four partitions of one base file with a log each. The value is the counts of the write of the logs."""
     write("bulk_insert", trips(spark, 0, 4_000, tasks=1), **LOGGED)
     return write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD, **LOGGED)
 

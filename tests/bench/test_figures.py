@@ -13,6 +13,6 @@ def test_a_page_has_the_figures_of_the_published_benchmark(page: str) -> None:
     assert refreshed(page, text, published()) == text, "run python -m bench.figures"
 
 
-def test_a_page_without_a_place_for_its_table_is_told() -> None:
+def test_a_page_without_a_place_for_its_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"README\.md has no place"):
         refreshed("README.md", "nothing", published())

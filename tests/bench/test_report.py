@@ -28,7 +28,7 @@ def raw(folder: Path, *records: dict[str, Any]) -> Path:
     return folder
 
 
-def test_a_step_that_was_measured_again_counts_as_it_was_measured_last_and_the_others_stay(tmp_path: Path) -> None:
+def test_a_step_that_was_measured_again_replaces_its_older_figures_and_no_others(tmp_path: Path) -> None:
     first = [record("limit", "W1", "monday", 1.0), record("limit", "W2", "monday", 2.0)]
     again = [record("limit", "W2", "tuesday", 5.0), record("limit", "W2", "tuesday", 7.0)]
     results = collect(read_raw(raw(tmp_path, *first, *again)))
@@ -48,13 +48,13 @@ def test_a_wrong_answer_is_shown_as_wrong_and_never_as_a_time(tmp_path: Path) ->
     assert "3.25" not in text
 
 
-def test_a_goal_that_is_missed_is_said_so(tmp_path: Path) -> None:
+def test_a_missed_goal_is_shown_as_missed(tmp_path: Path) -> None:
     slow, fast = record("penstock", "W2", "monday", 2.0), record("penstock43", "W2", "monday", 1.25)
     results = collect(read_raw(raw(tmp_path, record("limit", "W2", "monday", 1.0), slow, fast)))
     assert "| 1.3 | 2.00 missed | **1.25** |" in page(results, {"cores": 2}, {})
 
 
-def test_engines_that_were_left_out_are_told_and_when_the_others_ran(tmp_path: Path) -> None:
+def test_the_report_names_skipped_engines_and_when_the_others_ran(tmp_path: Path) -> None:
     skipped = record("pyiceberg", "none", "monday", 0.0, run="none", status="skipped", detail="too slow above 200,000 rows")
     rounds = [record("limit", "W1", "tuesday", 1.0), record("limit", "W1", "tuesday", 2.0, run="r2", round=2)]
     records = read_raw(raw(tmp_path, skipped, *rounds, record("penstock", "W1", "monday", 1.0)))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from bench.skipping import files_with
 
 
-def test_files_are_counted_that_may_hold_a_value_of_the_range(tmp_path: Path) -> None:
+def test_files_whose_statistics_overlap_the_range_are_counted(tmp_path: Path) -> None:
     paths = [str(tmp_path / f"{number}.parquet") for number in range(4)]
     for number, path in enumerate(paths):
         values = pa.table({"id": ["x"] * 10, "ts": list(range(number * 10, number * 10 + 10))})

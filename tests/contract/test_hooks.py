@@ -211,7 +211,7 @@ def test_a_hook_sees_the_commit_before_and_after_it_is_published(
 
 
 @each_scene
-def test_the_new_files_are_there_before_the_commit(spark: Any, table: penstock.Table, scene: Scene, monkeypatch: Any) -> None:
+def test_the_new_files_exist_before_the_commit(spark: Any, table: penstock.Table, scene: Scene, monkeypatch: Any) -> None:
     missing: list[str] = []
 
     class Reader(Hook):
@@ -266,7 +266,7 @@ def test_an_error_after_the_commit_leaves_the_new_table_and_is_reported(
     penstock.Table.open(table.path, spark).read().collect()
 
 
-def test_a_table_that_a_hook_refuses_to_begin_with_is_not_made(spark: Any, table_path: str, recorder: Recorder) -> None:
+def test_a_table_whose_first_commit_a_hook_refuses_is_not_created(spark: Any, table_path: str, recorder: Recorder) -> None:
     recorder.refuses = True
     with pytest.raises(Refused):
         write(trips(spark, *SIX), table_path, BULK | QUIET)
@@ -300,7 +300,7 @@ def test_hooks_run_in_the_order_of_the_table_and_all_after_hooks_run(
     assert commit.outcomes == (HookOutcome("first", "ValueError: no answer"), HookOutcome("second"))
 
 
-def test_a_hook_that_cannot_be_made_after_the_commit_does_not_fail_the_write(
+def test_a_hook_that_cannot_be_created_after_the_commit_does_not_fail_the_write(
     spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[HookContext] = []
@@ -338,7 +338,7 @@ def test_a_write_that_publishes_nothing_calls_no_hook(spark: Any, table_path: st
     assert recorder.before == []
 
 
-def test_a_service_without_a_session_passes_too(recorder: Recorder) -> None:
+def test_a_service_without_a_session_calls_hooks_too(recorder: Recorder) -> None:
     history = History().commit(1, ["old/g-0"])
     table = history.table(partition_ttl_strategy_days_retain=10)
     commit = expire_partitions(table, Stages("", "off"))
@@ -368,7 +368,7 @@ def check_hook_may_run_twice(hook: Hook, context: HookContext, commit: Published
         del HOOKS["checked"]
 
 
-def test_a_hook_that_goes_by_the_instant_may_run_twice() -> None:
+def test_a_hook_that_remembers_the_instant_may_run_twice() -> None:
     told: dict[str, str] = {}
 
     class Announcer(Hook):

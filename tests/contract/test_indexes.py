@@ -60,7 +60,7 @@ HISTORY: list[tuple[str, dict[str, Any], list[Row]]] = [
             ("n", "new", 2, 4.5, False),
             ("m:1,2", "x", 1, 5.0, False),
             ("k2", "x", 20, 0.0, True),
-            ("u", "y", 1, 0.0, True),  # of nobody
+            ("u", "y", 1, 0.0, True),  # in no partition
         ],
     ),
     ("delete", ON_DRIVER, [("k3", "x", 0, 0.0, False), ("k9", "y", 0, 0.0, False), ("q", "x", 0, 0.0, False)]),
@@ -82,12 +82,12 @@ HISTORY: list[tuple[str, dict[str, Any], list[Row]]] = [
 
 
 @pytest.mark.parametrize(("kind", "table"), RUNS, ids=[f"{kind.name}-{table}" for kind, table in RUNS])
-def test_a_history_gives_the_rows_that_a_dictionary_gives(spark: Any, table_path: str, kind: Kind, table: str) -> None:
+def test_a_history_leaves_the_same_rows_as_a_dictionary(spark: Any, table_path: str, kind: Kind, table: str) -> None:
     check_history(spark, table_path, kind, table)
 
 
 def check_history(spark: Any, table_path: str, kind: Kind, table: str) -> None:
-    """Write the history to a table of this kind, with this index, and to a dictionary; both hold the same."""
+    """Write the history to a table of this kind, with this index, and to a dictionary. Check that both hold the same rows."""
     model = Model(kind.is_global, kind.is_global, by_ordering=True)
     options = {INDEX: kind.name, PAYLOAD: DEFAULT_PAYLOAD, TYPE: table, **MANY_GROUPS}
     for operation, where, batch in HISTORY:

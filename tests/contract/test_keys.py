@@ -111,7 +111,7 @@ def test_a_complex_key_of_one_field_can_carry_its_name(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("generator", [SIMPLE, COMPLEX, TIMESTAMP, CUSTOM, NONPARTITIONED])
-def test_without_key_fields_the_writer_makes_the_keys(spark: Any, generator: str) -> None:
+def test_a_generator_without_key_fields_leaves_the_keys_to_the_writer(spark: Any, generator: str) -> None:
     time = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy"}
     partition = "i:SIMPLE" if generator == CUSTOM else "i"
     settings = KeySettings((), (partition,), generator_class=generator, timebased=time)
@@ -209,7 +209,7 @@ def test_every_name_has_a_generator() -> None:
         (TIMESTAMP, ("s",), ("i",), {}, "s", None),
     ],
 )
-def test_a_string_column_that_is_the_text_already_is_named(
+def test_a_string_column_that_is_used_unchanged_is_named(
     spark: Any, generator: str, keys: Any, partitions: Any, more: Any, plain_key: str | None, plain_path: str | None
 ) -> None:
     time = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy"}
@@ -276,7 +276,7 @@ def test_consistent_timestamps_are_texts_of_the_session_zone(spark: Any, zone: s
 
 
 @pytest.mark.parametrize("literal", ["X'616263'", "array(1)", "map(1, 2)", "named_struct('a', 1)"])
-def test_values_without_a_text_are_refused_by_column(spark: Any, literal: str) -> None:
+def test_values_without_a_text_form_are_refused_with_the_column_name(spark: Any, literal: str) -> None:
     rows = spark.sql(f"select {literal} as blob, 1 as p")
     for settings in (KeySettings(("blob",), ("p",)), KeySettings(("p",), ("blob",))):
         with pytest.raises(SchemaError, match="blob"):
@@ -307,7 +307,7 @@ def test_a_null_struct_has_null_fields(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "near"), [("ident", "'idents'"), ("IDENTS", "'idents'"), ("st.ff", "'st.f'"), ("qqq", "Columns: idents, st")]
 )
-def test_a_missing_column_is_named_with_those_that_are_near(spark: Any, name: str, near: str) -> None:
+def test_a_missing_column_is_named_with_similar_columns(spark: Any, name: str, near: str) -> None:
     schema = spark.sql("select 1 as idents, named_struct('f', 1) as st").schema
     for settings in (KeySettings((name,), ()), KeySettings(("idents",), (name,))):
         with pytest.raises(SchemaError, match=name) as refusal:
@@ -338,14 +338,14 @@ def test_a_null_or_empty_key_fails_with_hudis_message(spark: Any, generator: str
 
 
 @pytest.mark.parametrize("generator", [COMPLEX, NONPARTITIONED, GLOBAL_DELETE])
-def test_a_key_of_nothing_but_nulls_and_empty_texts_fails(spark: Any, generator: str) -> None:
+def test_a_key_of_nulls_and_empty_texts_alone_fails(spark: Any, generator: str) -> None:
     rows = spark.sql("select cast(null as int) as a, '' as b, 1 as p")
     error = error_of(rows, KeySettings(("a", "b"), ("p",), generator_class=generator))
     assert isinstance(error, RecordKeyError)
     assert 'recordKey values: "a:__null__,b:__empty__" for fields: [a, b] cannot be entirely null or empty.' in str(error)
 
 
-def test_rows_with_keys_do_not_suffer_from_the_check(spark: Any) -> None:
+def test_the_check_for_null_keys_leaves_rows_with_keys_unchanged(spark: Any) -> None:
     rows = spark.sql("select * from values (1, 'a'), (2, 'b') as t(at, id) order by at")
     assert keys_of(rows, KeySettings(("id",), ())) == ["a", "b"]
 
@@ -389,7 +389,7 @@ def test_rows_with_keys_do_not_suffer_from_the_check(spark: Any) -> None:
         ),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(spark: Any, settings: KeySettings, message: str) -> None:
+def test_settings_that_do_not_fit_the_generator_are_refused(spark: Any, settings: KeySettings, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make_key_generator(settings).make_columns(spark.sql(ROW).schema)
 
@@ -528,7 +528,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
-def test_numbers_become_times_whatever_the_session_zone(spark: Any, session_zone: str) -> None:
+def test_numbers_become_the_same_times_in_every_session_zone(spark: Any, session_zone: str) -> None:
     columns = ", ".join(f"cast({literal} as {sql_type}) as c{at}" for at, (sql_type, literal, _, _) in enumerate(NUMBERS))
     cases = [by_time(f"c{at}", **options) for at, (_, _, options, _) in enumerate(NUMBERS)]
     with conf(spark, spark__sql__session__timeZone=session_zone):
@@ -565,7 +565,7 @@ def test_a_timestamp_needs_the_flag_or_microseconds(spark: Any) -> None:
         make_key_generator(by_time(timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy")).make_columns(rows.schema)
 
 
-def test_a_truth_value_is_no_time(spark: Any) -> None:
+def test_a_boolean_column_is_refused_as_a_time(spark: Any) -> None:
     with pytest.raises(SchemaError, match="boolean"):
         make_key_generator(by_time("b", timestamp_type="SCALAR", output_dateformat="yyyy")).make_columns(spark.sql(ROW).schema)
 
@@ -633,7 +633,7 @@ ZONED = [
 
 
 @pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
-def test_a_text_with_an_offset_is_shown_in_the_zone_asked_for_or_its_own(spark: Any, session_zone: str) -> None:
+def test_a_text_with_an_offset_is_shown_in_the_output_zone_or_its_own(spark: Any, session_zone: str) -> None:
     options = {"timestamp_type": "DATE_STRING", "input_dateformat": ISO, "output_dateformat": "yyyy/MM/dd/HH"}
     with conf(spark, spark__sql__session__timeZone=session_zone):
         rows = values(spark, "string", "'2024-02-29T01:02:03.456+0530'")
@@ -649,7 +649,7 @@ UNZONED = [
 ]
 
 
-def test_a_text_without_an_offset_is_of_the_input_zone_or_the_session_zone(spark: Any) -> None:
+def test_a_text_without_an_offset_is_read_in_the_input_zone_or_the_session_zone(spark: Any) -> None:
     options = {"timestamp_type": "MIXED", "input_dateformat": "yyyy-MM-dd HH:mm", "output_dateformat": "yyyy-MM-dd HH Z"}
     with conf(spark, spark__sql__session__timeZone="America/New_York"):
         rows = values(spark, "string", "'2024-07-01 01:30'")
@@ -694,14 +694,14 @@ def test_texts_are_read_as_leniently_as_joda_does(spark: Any, ansi: str, policy:
         assert all_paths(rows, cases) == [expected for *_, expected in READ]
 
 
-def test_two_digit_years_are_of_the_hundred_years_around_now(spark: Any) -> None:
+def test_two_digit_years_lie_in_the_hundred_years_around_now(spark: Any) -> None:
     rows = values(spark, "string", "'24-01'", "'99-01'", "'1850-01'")
     assert paths_of(rows, by_time(timestamp_type="DATE_STRING", input_dateformat="yy-MM", output_dateformat="yyyy")) == [
         str(dt.date.today().year - 80 + (year - (dt.date.today().year - 80)) % 100) for year in (24, 99)
     ] + ["1850"]
 
 
-def test_a_zone_name_in_the_text_places_it(spark: Any) -> None:
+def test_a_zone_name_in_the_text_sets_its_zone(spark: Any) -> None:
     settings = by_time(
         timestamp_type="DATE_STRING",
         input_dateformat="yyyy-MM-dd HH ZZZ",
@@ -729,7 +729,7 @@ def test_the_first_pattern_that_fits_the_whole_text_is_taken(spark: Any) -> None
         ({"output_timezone": "UTC"}, "1970-01-01 00:00:00.001"),
     ],
 )
-def test_a_missing_text_is_the_first_millisecond_of_1970(spark: Any, zones: dict[str, str], expected: str) -> None:
+def test_a_null_text_is_read_as_the_first_millisecond_of_1970(spark: Any, zones: dict[str, str], expected: str) -> None:
     settings = by_time(timestamp_type="DATE_STRING", input_dateformat=ISO, output_dateformat="yyyy-MM-dd HH:mm:ss.SSS", **zones)
     rows = values(spark, "string", "null", f"'{DEFAULT_PARTITION}'")
     with conf(spark, spark__sql__session__timeZone="America/New_York"):

@@ -40,13 +40,13 @@ def fill(storage: Storage, path: str, data: bytes) -> None:
 # --- publishing
 
 
-def test_a_new_file_is_there_whole(place: Place) -> None:
+def test_a_new_file_holds_what_was_written(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/a/b/file", b"content")
     assert storage.read(f"{base}/a/b/file") == b"content"
 
 
-def test_a_name_that_is_taken_stays_as_it_is(place: Place) -> None:
+def test_writing_a_new_file_does_not_replace_an_existing_one(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"first")
     with pytest.raises(AlreadyExists):
@@ -64,7 +64,7 @@ def test_an_empty_file_is_a_file(place: Place) -> None:
     assert (info.size_bytes, info.is_dir) == (0, False)
 
 
-def test_of_many_threads_one_creates_the_file(place: Place) -> None:
+def test_one_of_many_threads_creates_the_file(place: Place) -> None:
     storage, base = place
     together = threading.Barrier(8)
 
@@ -82,7 +82,7 @@ def test_of_many_threads_one_creates_the_file(place: Place) -> None:
 
 
 def _win(path: str, number: int) -> int:
-    """How many of a hundred names this process was the first to take."""
+    """Return how many of a hundred names this process was the first to create."""
     won = 0
     for i in range(100):
         try:
@@ -93,14 +93,14 @@ def _win(path: str, number: int) -> int:
     return won
 
 
-def test_of_many_processes_one_creates_each_file(tmp_path: Path) -> None:
+def test_one_of_many_processes_creates_each_file(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(4) as pool:
         won = pool.starmap(_win, [(str(tmp_path), n) for n in range(4)])
     assert sum(won) == 100
     assert names(LocalStorage(), str(tmp_path)) == sorted(map(str, range(100)))
 
 
-def test_replacing_swaps_the_content_or_makes_the_file(place: Place) -> None:
+def test_replacing_changes_the_content_or_creates_the_file(place: Place) -> None:
     storage, base = place
     storage.replace(f"{base}/x/file", b"old")
     storage.replace(f"{base}/x/file", b"new")
@@ -140,7 +140,7 @@ def test_a_stream_that_was_closed_is_a_file(place: Place) -> None:
     assert storage.read(f"{base}/p/data") == b"one two"
 
 
-def test_a_stream_is_not_opened_on_a_file_that_is_there(place: Place) -> None:
+def test_a_stream_is_not_opened_on_an_existing_file(place: Place) -> None:
     storage, base = place
     fill(storage, f"{base}/data", b"first")
     with pytest.raises(AlreadyExists):
@@ -176,7 +176,7 @@ def test_many_files_are_synced_at_once(place: Place) -> None:
     "look", [lambda s, p: s.read(p), lambda s, p: s.open(p), lambda s, p: s.map(p)], ids=["read", "open", "map"]
 )
 @pytest.mark.parametrize("path", ["nothing", "file/below"])
-def test_a_file_that_is_not_there_is_not_found(place: Place, look: Callable[[Storage, str], object], path: str) -> None:
+def test_reading_a_missing_file_raises_an_error(place: Place, look: Callable[[Storage, str], object], path: str) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"")
     with pytest.raises(FileNotFoundError):
@@ -200,13 +200,13 @@ def test_a_listing_has_the_direct_children_by_name(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", ["nothing", "file", "file/below"])
-def test_a_listing_of_what_is_no_folder_is_empty(place: Place, path: str) -> None:
+def test_a_listing_of_a_path_that_is_no_folder_is_empty(place: Place, path: str) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"x")
     assert storage.list(f"{base}/{path}") == []
 
 
-def test_what_is_not_there_has_no_stat(place: Place) -> None:
+def test_a_missing_path_has_no_stat(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"abc")
     assert storage.stat(f"{base}/nothing") is None
@@ -219,7 +219,7 @@ def test_what_is_not_there_has_no_stat(place: Place) -> None:
 
 
 def test_a_listing_loses_nothing_while_others_create_and_delete(place: Place) -> None:
-    """A timeline is listed while other writers publish through temporary names beside it."""
+    """A timeline is listed while other writers publish through temporary names in the same folder."""
     storage, base = place
     for i in range(20):
         storage.write_new(f"{base}/kept-{i:02}", b"")
@@ -241,7 +241,7 @@ def test_a_listing_loses_nothing_while_others_create_and_delete(place: Place) ->
         other.join()
 
 
-def test_a_walk_gives_every_file_below(place: Place) -> None:
+def test_a_walk_yields_every_file_below(place: Place) -> None:
     storage, base = place
     for name in ("a/1", "a/b/2", "3"):
         storage.write_new(f"{base}/{name}", b"")
@@ -251,7 +251,7 @@ def test_a_walk_gives_every_file_below(place: Place) -> None:
 # --- removing and moving
 
 
-def test_deleting_says_whether_there_was_something(place: Place) -> None:
+def test_deleting_returns_whether_the_file_existed(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"")
     assert storage.delete(f"{base}/file") is True
@@ -260,7 +260,7 @@ def test_deleting_says_whether_there_was_something(place: Place) -> None:
     assert storage.stat(f"{base}/file") is None
 
 
-def test_deleting_a_tree_takes_what_is_below_and_nothing_beside(place: Place) -> None:
+def test_deleting_a_tree_leaves_its_siblings(place: Place) -> None:
     storage, base = place
     for name in ("tree/a/b", "tree/c", "treehouse/d"):
         storage.write_new(f"{base}/{name}", b"")
@@ -311,7 +311,7 @@ def test_a_tree_is_not_moved_onto_another(place: Place) -> None:
 # --- as a value
 
 
-def test_a_storage_travels_as_a_pickle(place: Place) -> None:
+def test_a_storage_can_be_pickled(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"x")
     again = pickle.loads(pickle.dumps(storage))
@@ -327,7 +327,7 @@ def crc_of(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", ["replace", "delete", "write_new"])
-def test_hadoops_checksum_goes_with_the_file_it_is_for(tmp_path: Path, change: str) -> None:
+def test_a_change_of_a_file_removes_hadoops_checksum_of_it_and_of_no_other(tmp_path: Path, change: str) -> None:
     file, other = tmp_path / "hoodie.properties", tmp_path / "other"
     for path in (file, other):
         path.write_bytes(b"old")
@@ -405,13 +405,13 @@ def test_a_memory_path_is_in_memory() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "  ", "/a\0b", "file://host/a"])
-def test_a_path_that_names_no_place_is_refused(path: str) -> None:
+def test_a_path_without_a_location_is_refused(path: str) -> None:
     with pytest.raises(OptionError):
         open_storage(path)
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/a", "hdfs://host:9000/a", "abfss://a@b/c"])
-def test_a_storage_that_is_not_there_yet_is_named(path: str) -> None:
+def test_a_storage_that_is_not_supported_yet_is_named(path: str) -> None:
     with pytest.raises(Unsupported, match=path.split(":")[0]):
         open_storage(path)
 

@@ -1,4 +1,4 @@
-"""Work on a table that goes wrong at every one of its storage calls, in every way, each time on a fresh copy of the table."""
+"""Runs work on a table with a fault at every one of its storage calls, each time on a fresh copy of the table."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from penstock.errors import PenstockError
 from penstock.spread import run as spread
 from tests.kit.faults import Crash, Fault, FaultPlan, calls_to_fail, injected
 
-#: The process dies. After a call is before the next one, and what is created and not written to is as if it was torn.
+#: The process dies. AFTER is left out: dying after a call is dying before the next one.
 CRASHES = (Fault.BEFORE, Fault.TORN)
-#: The storage reports an error, or does things twice; or somebody interrupts.
+#: The storage reports an error or runs a call twice, or the user presses Ctrl-C.
 ERRORS = (Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED)
 
 
 @contextmanager
 def calls_in_one_order() -> Iterator[None]:
-    """What is done in the driver is done by one thread."""
+    """Let the driver run its tasks in one thread, so that storage calls come in one order."""
     with patch.object(spread, "_DRIVER_THREADS", 1):
         yield
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Some work, and what must be true of the table whatever went wrong with it."""
+    """Some work on a table, and a check of the table that must pass after every fault."""
 
-    #: The table before it.
+    #: The table before the work.
     template: Path
-    #: Where copies are made.
+    #: Folder for copies of the table.
     folder: Path
-    #: Does the work on a table, by its path with a scheme.
+    #: Does the work on the table at a path with the scheme `crash:`.
     work: Callable[[str], None]
-    #: Looks at a table afterwards; the text says what happened.
+    #: Checks a table after the work. The text says what went wrong, for assertion messages.
     check: Callable[[Path, str], None]
-    #: Calls of the work that change something: at least so many.
+    #: The least number of calls of the work that change something.
     calls_min: int
 
     def fail_at_every_call(self, fault: Fault) -> None:
-        """The work once without trouble, and once with this fault at each of its calls."""
+        """Run the work once without a fault, and once with this fault at each of its calls. Check the table each time."""
         calls = self._play(None, fault).calls
         self.check(self._table, "nothing went wrong")
         assert len(calls) >= self.calls_min
@@ -72,5 +72,5 @@ class Rehearsal:
 
 
 def _ends_by(fault: Fault) -> AbstractContextManager[Any]:
-    """A crash ends the work; an error may be told, or be overcome."""
+    """Expect a crash to end the work. An error may be raised or overcome."""
     return pytest.raises(Crash) if fault in CRASHES else suppress(PenstockError, KeyboardInterrupt)

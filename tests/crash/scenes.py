@@ -1,4 +1,4 @@
-"""The writes that tests of this folder cut off, and how they run fast: rows are evaluated once and kernels run here."""
+"""The writes that the tests of this folder interrupt, and a runner that makes them fast: rows are evaluated once and kernels run in this process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.kit.plain import Row, plain_rows
 from tests.table.tables import OPERATION, TRIPS, Trip, trips
 
 TASKS = 2
-#: For a write that takes signs of life of just now for old ones.
-NO_SIGN_OF_LIFE = {"hoodie.client.heartbeat.tolerable.misses": "0"}
+#: For a write that treats every heartbeat as expired.
+HEARTBEATS_EXPIRED = {"hoodie.client.heartbeat.tolerable.misses": "0"}
 #: The call that publishes a commit.
 PUBLISHING = r"^write_new .*\.(?:delta|replace)?commit$"
 
@@ -59,9 +59,9 @@ class Scene:
     write: Step | None
     old: tuple[Trip, ...]
     new: tuple[Trip, ...]
-    #: Calls of the write that change something: at least so many.
+    #: The least number of calls of the write that change something.
     calls_min: int
-    #: Cut off the last write of `before` when it publishes.
+    #: Whether the last write of `before` dies when it publishes.
     fails_before: bool = False
 
 
@@ -69,7 +69,7 @@ class Scene:
 FILLED = (Step("insert", FIRST),)
 SPREAD = (Step("bulk_insert", FIRST),)
 GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
-#: Without a compaction after the write, whose failure is told although the write is done.
+#: Without a compaction after the write: its failure would be raised although the write completed.
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
 LOGGED = (Step("insert", FIRST, options=MERGE_ON_READ),)
 #: Changes of known rows alone: they all go to logs.
@@ -106,7 +106,7 @@ SCENES = (
 
 
 class Runner:
-    """Runs writes: in Spark's tasks, or at a speed of tens of milliseconds, when what only depends on the rows is done once."""
+    """Runs writes in Spark tasks, or within tens of milliseconds in this process, with everything that depends on the rows alone done once."""
 
     def __init__(self, spark: Any, *, in_tasks: bool = False) -> None:
         self._spark, self._in_tasks = spark, in_tasks
@@ -205,10 +205,10 @@ class Stage:
 
     def run_later(self, table: Path) -> None:
         """The next write, by a process that knows nothing of the one that failed, after a while."""
-        self.runner.run(Step("upsert", LATER, options=NO_SIGN_OF_LIFE), str(table))
+        self.runner.run(Step("upsert", LATER, options=HEARTBEATS_EXPIRED), str(table))
 
 
 def with_later(rows: tuple[Row, ...]) -> list[Row]:
-    """Rows after the next write."""
+    """Return the rows after the next write."""
     later = {row[0] for row in LATER}
     return sorted([*(row for row in rows if row[0] not in later), *LATER], key=repr)

@@ -17,7 +17,7 @@ from penstock.errors import CommitUnknown, StorageError, WriteConflict
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
 from penstock.table import open_table
-from tests.crash.scenes import FIRST, LATER, NEW, NO_SIGN_OF_LIFE, PUBLISHING, Runner, Step, with_later
+from tests.crash.scenes import FIRST, HEARTBEATS_EXPIRED, LATER, NEW, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, injected
 from tests.kit.plain import leftovers, orphans, plain_rows
 from tests.table.tables import snapshot
@@ -38,13 +38,13 @@ def overwrite(runner: Runner, path: str, fault: Fault, match: str) -> None:
         runner.run(OVERWRITE, f"crash:{path}")
 
 
-def test_a_commit_that_may_not_be_there_is_no_commit_before_the_new_table_has_its_place(runner: Runner, path: str) -> None:
+def test_an_overwrite_with_an_unknown_commit_keeps_the_old_table(runner: Runner, path: str) -> None:
     with pytest.raises(StorageError, match="the old table is as it was"):
         overwrite(runner, path, Fault.FAILS_AFTER, PUBLISHING)
     assert (plain_rows(path), orphans(path)) == (OLD, [])
 
 
-def test_an_overwrite_that_cannot_take_its_place_gives_the_old_table_back(runner: Runner, path: str) -> None:
+def test_an_overwrite_that_cannot_be_moved_into_place_restores_the_old_table(runner: Runner, path: str) -> None:
     with pytest.raises(StorageError, match="the storage failed"):
         overwrite(runner, path, Fault.FAILS, r"^move_tree .*/overwrite-[^/]*$")
     assert plain_rows(path) == OLD
@@ -52,14 +52,16 @@ def test_an_overwrite_that_cannot_take_its_place_gives_the_old_table_back(runner
     assert orphans(path) == []
 
 
-def test_an_overwrite_that_can_neither_go_on_nor_back_says_who_finishes_it(runner: Runner, path: str) -> None:
+def test_an_overwrite_that_can_neither_finish_nor_restore_says_that_the_next_reader_finishes_it(
+    runner: Runner, path: str
+) -> None:
     with pytest.raises(CommitUnknown, match="takes its place when the path is next opened"):
         overwrite(runner, path, Fault.FAILS, r"^move_tree .*penstock-old")
     assert not Path(path).exists()
     assert plain_rows(path) == NEW_ROWS
 
 
-def test_an_overwrite_cut_off_between_its_renames_is_finished_by_the_next_reader(runner: Runner, spark: Any, path: str) -> None:
+def test_an_overwrite_that_dies_between_its_renames_is_finished_by_the_next_reader(runner: Runner, spark: Any, path: str) -> None:
     with pytest.raises(Crash):
         overwrite(runner, path, Fault.AFTER, "^move_tree ")
     assert not Path(path).exists()
@@ -67,19 +69,19 @@ def test_an_overwrite_cut_off_between_its_renames_is_finished_by_the_next_reader
     assert orphans(path) == []
 
 
-def test_a_reader_that_finishes_an_overwrite_while_it_runs_does_no_harm(runner: Runner, path: str) -> None:
+def test_a_reader_may_finish_an_overwrite_while_it_runs(runner: Runner, path: str) -> None:
     move_tree = FaultyStorage.move_tree
 
-    def somebody_reads(storage: FaultyStorage, source: str, to: str) -> None:
+    def another_process_reads(storage: FaultyStorage, source: str, to: str) -> None:
         move_tree(storage, source, to)
         finish_overwrite(LocalStorage(), path)
 
-    with patch.object(FaultyStorage, "move_tree", somebody_reads):
+    with patch.object(FaultyStorage, "move_tree", another_process_reads):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (NEW_ROWS, [])
 
 
-def test_a_table_deleted_after_an_overwrite_does_not_come_back_from_what_the_overwrite_left(runner: Runner, path: str) -> None:
+def test_a_table_deleted_after_an_overwrite_is_not_restored_from_leftovers_of_the_overwrite(runner: Runner, path: str) -> None:
     """A crash while the old table was being deleted leaves a part of it."""
     deleting = FaultyStorage.delete_tree
 
@@ -104,16 +106,19 @@ PARTS = (".hoodie/hoodie.properties", ".hoodie/*.commit", "berlin/*.parquet", "t
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_an_overwrite_whose_new_table_somebody_deletes_gives_the_old_one_back(runner: Runner, path: str, part: str) -> None:
+def test_an_overwrite_whose_new_table_is_deleted_restores_the_old_table(runner: Runner, path: str, part: str) -> None:
     """Whatever is missing of the new table when the old one has just been renamed."""
     move_tree = FaultyStorage.move_tree
 
-    def somebody_deletes(storage: FaultyStorage, source: str, to: str) -> None:
+    def another_process_deletes(storage: FaultyStorage, source: str, to: str) -> None:
         move_tree(storage, source, to)
         for fresh in Path(to, ".hoodie", ".temp").glob("overwrite-*"):
             delete(*(fresh.glob(part) if part else [fresh]))
 
-    with patch.object(FaultyStorage, "move_tree", somebody_deletes), pytest.raises(WriteConflict, match=r"old table .* Run the"):
+    with (
+        patch.object(FaultyStorage, "move_tree", another_process_deletes),
+        pytest.raises(WriteConflict, match=r"old table .* Run the"),
+    ):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (OLD, [])
     runner.run(Step("upsert", LATER), path)
@@ -128,21 +133,19 @@ def test_a_new_table_that_is_not_whole_does_not_take_the_place_of_the_old_one(ru
     (fresh,) = Path(path).parent.glob(".*.penstock-old/.hoodie/.temp/overwrite-*")
     delete(*(fresh.glob(part) if part else [fresh]))
     assert plain_rows(path) == OLD
-    runner.run(Step("upsert", LATER, options=NO_SIGN_OF_LIFE), path)
+    runner.run(Step("upsert", LATER, options=HEARTBEATS_EXPIRED), path)
     assert (plain_rows(path), orphans(path)) == (with_later(FIRST), [])
 
 
-def test_a_reader_that_gives_the_old_table_back_is_not_taken_for_one_that_finishes_the_overwrite(
-    runner: Runner, path: str
-) -> None:
+def test_a_reader_that_restores_the_old_table_is_not_taken_for_one_that_finishes_the_overwrite(runner: Runner, path: str) -> None:
     move_tree = FaultyStorage.move_tree
 
-    def somebody_deletes_and_reads(storage: FaultyStorage, source: str, to: str) -> None:
+    def another_process_deletes_and_reads(storage: FaultyStorage, source: str, to: str) -> None:
         move_tree(storage, source, to)
         delete(*Path(to, ".hoodie", ".temp").glob("overwrite-*"))
         finish_overwrite(LocalStorage(), path)
 
-    with patch.object(FaultyStorage, "move_tree", somebody_deletes_and_reads), pytest.raises(WriteConflict):
+    with patch.object(FaultyStorage, "move_tree", another_process_deletes_and_reads), pytest.raises(WriteConflict):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (OLD, [])
 
@@ -154,20 +157,20 @@ def delete(*found: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["EAGER", "LAZY"])
-def test_another_writer_leaves_an_overwrite_alone_that_is_under_way(runner: Runner, path: str, policy: str) -> None:
+def test_another_writer_does_not_touch_an_overwrite_that_is_under_way(runner: Runner, path: str, policy: str) -> None:
     take_place = door.swap_tables
 
-    def somebody_writes(*args: Any) -> None:
+    def another_process_writes(*args: Any) -> None:
         runner.run(Step("upsert", LATER, options={"hoodie.cleaner.policy.failed.writes": policy}), path)
         assert [name for name in leftovers(path) if name.endswith("hoodie.properties")]
         take_place(*args)
 
-    with patch.object(door, "swap_tables", somebody_writes):
+    with patch.object(door, "swap_tables", another_process_writes):
         overwrite(runner, path, Fault.FAILS, "never")
     assert (plain_rows(path), orphans(path)) == (NEW_ROWS, [])
 
 
-def test_a_dead_overwrite_goes_when_it_has_given_no_sign_of_life_for_a_while(runner: Runner, path: str) -> None:
+def test_a_dead_overwrite_is_removed_once_its_heartbeat_is_old(runner: Runner, path: str) -> None:
     with pytest.raises(Crash):
         overwrite(runner, path, Fault.BEFORE, "^move_tree ")
     roll_back_failed(open_table(path))

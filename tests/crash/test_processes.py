@@ -1,4 +1,4 @@
-"""Processes that really die: drivers, Spark's workers; and tasks that run twice, or come back when all is over."""
+"""Processes that are killed: drivers and Spark's workers; and tasks that run twice or after the end of their write."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_driver_killed_at_any_call_leaves_a_table_that_the_next_process_can_wr
 
 
 def _killed(work: Callable[[], None]) -> bool:
-    """Whether a fork that does some work is killed at it."""
+    """Return whether a fork that does some work is killed while it does it."""
     child = os.fork()
     if child == 0:
         try:
@@ -98,7 +98,7 @@ def _killed(work: Callable[[], None]) -> bool:
     raise AssertionError("the fork hangs")
 
 
-def test_a_driver_killed_with_a_session_of_its_own(stage: Stage) -> None:
+def test_a_killed_driver_with_a_session_of_its_own_leaves_the_old_table(stage: Stage) -> None:
     """Once, when all is ready to be published; forks are killed at every call."""
     table, plan = stage.play()
     log = table.parent / "log"
@@ -110,20 +110,22 @@ def test_a_driver_killed_with_a_session_of_its_own(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("kind", "points"), [("workers", range(0, 24, 4)), ("executors", (2, 16))], ids=["worker", "executor"])
-def test_who_is_killed_at_a_task_is_replaced_and_the_files_go(stage: Stage, kind: str, points: Sequence[int]) -> None:
+def test_a_worker_or_executor_killed_at_a_task_is_replaced_and_its_files_are_removed(
+    stage: Stage, kind: str, points: Sequence[int]
+) -> None:
     """While rows are staged, keys located, files announced, created and closed."""
     played = [stage.play() for _ in points]
     asked = [part for at, (table, plan) in zip(points, played, strict=True) for part in (str(at), plan.folder, str(table))]
     log = played[0][0].parent / "log"
     assert _run_victim(log, kind, *asked) == 0, log.read_text()[-4000:]
     for at, (table, plan) in zip(points, played, strict=True):
-        assert len(plan.calls) > at + 1, "nobody was killed"
+        assert len(plan.calls) > at + 1, "no process was killed"
         assert plain_rows(table) == sorted(CHANGED, key=repr), plan.calls
         check_clean(table)
 
 
 def _run_victim(log: Path, *arguments: str) -> int:
-    """Run a process with a session of its own; gives its return code. Its JVM, which may outlive it, ends with it."""
+    """Run a process with a session of its own and return its exit code. Its JVM, which may outlive it, is ended too."""
     for folder in arguments[2::3]:
         Path(folder).mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
@@ -144,7 +146,7 @@ def _run_victim(log: Path, *arguments: str) -> int:
 
 
 def twice(run: Callable[[], Any], number: int) -> Any:
-    """A task and a speculative copy of it: both finish, the answer of the second counts."""
+    """Run a task and a speculative copy of it. Both finish; return the result of the second."""
     for attempt in range(2):
         spread._local.identity = TaskIdentity(number, f"{number}-7-{2 * number + attempt}")
         try:
@@ -180,7 +182,7 @@ class Speculating(Runner):
     ],
     ids=["bulk_insert", "insert", "upsert", "upsert_of_several_file_groups", "delete"],
 )
-def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark: Any, tmp_path: Path, scene: Scene) -> None:
+def test_two_finished_attempts_of_every_task_leave_one_set_of_rows(spark: Any, tmp_path: Path, scene: Scene) -> None:
     stage = Stage(scene, Runner(spark), tmp_path / "stage")
     table, plan = stage.play()
     stage.runner = Speculating(spark)
@@ -193,7 +195,7 @@ def test_two_attempts_of_every_task_that_both_finish_leave_one_set_of_rows(spark
 
 @pytest.fixture
 def late_tasks() -> Iterator[list[Callable[[], Any]]]:
-    """Tasks of the write that runs meanwhile, to be run once more later."""
+    """The tasks of the write that runs during the test, to be run once more later."""
     found: list[Callable[[], Any]] = []
     on_driver = spread.run_on_driver
 
@@ -205,7 +207,7 @@ def late_tasks() -> Iterator[list[Callable[[], Any]]]:
         yield found
 
 
-def test_a_task_that_comes_back_after_the_commit_adds_nothing(stage: Stage, late_tasks: list[Callable[[], Any]]) -> None:
+def test_a_task_that_runs_again_after_the_commit_adds_nothing(stage: Stage, late_tasks: list[Callable[[], Any]]) -> None:
     table, plan = stage.play()
     stage.run(table, plan)
     files = {p for p in table.rglob("*.parquet") if ".hoodie" not in p.parts}
@@ -216,10 +218,10 @@ def test_a_task_that_comes_back_after_the_commit_adds_nothing(stage: Stage, late
     assert plain_rows(table) == sorted(CHANGED, key=repr)
 
 
-def test_a_task_of_a_write_that_was_taken_back_adds_nothing_to_the_next_one(
+def test_a_late_task_of_a_rolled_back_write_adds_nothing_to_the_next_write(
     stage: Stage, late_tasks: list[Callable[[], Any]]
 ) -> None:
-    """Its folder is gone by then, and the sign that it was closed must not go with it."""
+    """The folder of the write is deleted by then, but the seal of its markers must still exist."""
     table, plan = stage.play()
     with patch("penstock.filegroup.markers.reconcile", side_effect=StorageError("full")), pytest.raises(StorageError):
         stage.run(table, plan)

@@ -21,14 +21,14 @@ def names(spark: Any, tmp_path: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def names_with_table(names: dict[str, Any], templates: Templates, tmp_path: Any) -> dict[str, Any]:
-    """The same, and a table with the trips in it."""
+    """The names that an example starts with, and a table with the trips in it."""
     path = templates.copy("three-trips", lambda path: write_trips(names, path), tmp_path / "known")
     return {**names, "table": penstock.Table.open(path, names["spark"])}
 
 
 @pytest.fixture
 def merge_on_read_path(names: dict[str, Any], templates: Templates, tmp_path: Any) -> Callable[[], str]:
-    """Gives the same trips in a merge-on-read table, one of them with a newer version in a log file."""
+    """Returns the path of a merge-on-read table with the same trips, one of them with a newer version in a log file."""
 
     def make(path: str) -> None:
         write_trips(names, path, "MERGE_ON_READ").upsert(some_trips(names["spark"], ("c", "paris", 4, 4.5)))
@@ -37,7 +37,7 @@ def merge_on_read_path(names: dict[str, Any], templates: Templates, tmp_path: An
 
 
 def write_trips(names: dict[str, Any], path: str, table_type: str = "COPY_ON_WRITE") -> penstock.Table:
-    """A new table with the trips in it."""
+    """Create a table with the trips in it."""
     table = penstock.Table.create(
         path, names["trips"], name="trips", record_key="id", partition_by="city", ordering="ts", table_type=table_type
     )
@@ -46,5 +46,5 @@ def write_trips(names: dict[str, Any], path: str, table_type: str = "COPY_ON_WRI
 
 
 def three_trips(spark: Any) -> Any:
-    """Two trips in Berlin, one in Paris."""
+    """Return two trips in Berlin and one in Paris."""
     return some_trips(spark, ("a", "berlin", 1, 1.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.5))

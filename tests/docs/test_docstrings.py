@@ -58,7 +58,7 @@ def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
     assert ">>> " in (inspect.getdoc(thing) or ""), f"{name} has no example"
 
 
-def test_everything_that_is_exported_can_be_had() -> None:
+def test_every_exported_name_can_be_imported() -> None:
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
         assert name in dir(penstock)

@@ -46,7 +46,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Penstock:
-    """Us, in the shape of the oracle."""
+    """Penstock with the methods of the oracle."""
 
     spark: Any
     folder: Path
@@ -56,12 +56,12 @@ class Penstock:
         self.frame(rows).write.format("hudi").options(**texts(options)).mode(mode).save(str(path))
 
     def read(self, path: str | Path) -> pa.Table:
-        """The rows that a snapshot query finds, meta columns included."""
+        """Return the rows of a snapshot query, meta columns included."""
         found: pa.Table = self.spark.read.format("hudi").load(str(path)).toArrow()
         return found
 
     def frame(self, rows: pa.Table) -> Any:
-        """A DataFrame of these rows: in turn the file as it is, which workers may read themselves, and a query over it."""
+        """Return a DataFrame of these rows: in turn a read of the plain file, which workers may read themselves, and a query over it."""
         number = len(list(self.folder.iterdir()))
         file = self.folder / f"rows-{number}.parquet"
         pq.write_table(rows, file, coerce_timestamps="us", allow_truncated_timestamps=True)
@@ -70,17 +70,17 @@ class Penstock:
 
 
 def texts(options: Options) -> dict[str, str]:
-    """Options as a user writes them."""
+    """Return options as a user writes them."""
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
 
 
 def trips(*rows: Row) -> pa.Table:
-    """Trips as a table."""
+    """Return trips as a table."""
     return _table_of(TRIP, rows)
 
 
 def deletable_trips(*rows: Row) -> pa.Table:
-    """Trips as a table, each with whether it is a delete."""
+    """Return trips as a table, each with a flag that says whether it is a delete."""
     return _table_of(DELETABLE, rows)
 
 
@@ -89,17 +89,17 @@ def _table_of(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
 
 
 def trips_of(table: pa.Table) -> list[Row]:
-    """The trips in a table, in order, as they were given."""
+    """Return the trips of a table, sorted, as tuples."""
     return sorted(zip(*(table[name].to_pylist() for name in TRIP.names), strict=True))
 
 
 def assert_rows(found: pa.Table, expected: Sequence[Mapping[str, Any]], who: str) -> None:
-    """These rows, in whatever order, and no others."""
+    """Assert that a table has these rows, in any order, and no others."""
     assert _sorted(rows_of(found)) == _sorted(expected), who
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as dictionaries, maps too: theirs is no order that a writer must keep."""
+    """Return rows as dictionaries, maps too: writers need not keep the order of maps."""
     rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
     return rows
 
@@ -109,14 +109,14 @@ def _sorted(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _in_order(value: Any) -> Any:
-    """The value with the entries of structs and maps in one order."""
+    """Return the value with the entries of structs and maps sorted."""
     if isinstance(value, Mapping):
         return {name: _in_order(value[name]) for name in sorted(value)}
     return [_in_order(each) for each in value] if isinstance(value, list) else value
 
 
 def assert_same_files(path: str | Path, hudi: Oracle, *, hudi_rs: bool = True) -> None:
-    """Our listing, Hudi's file system view (by listing, and by its metadata table where there is one) and hudi-rs name the same files."""
+    """Assert that our listing, Hudi's file system view (listed, and by its metadata table if there is one) and hudi-rs name the same files."""
     ours = our_groups(path)
     if properties(path).get(METADATA_PARTITIONS):
         assert ours == hudi_groups(path, hudi, metadata=True), "by Hudi's metadata table"
@@ -126,13 +126,13 @@ def assert_same_files(path: str | Path, hudi: Oracle, *, hudi_rs: bool = True) -
 
 
 def our_groups(path: str | Path) -> set[tuple[str, str, str, str]]:
-    """Partition, file group, instant and base file of every file group, as we see them."""
+    """Return partition, file group, instant and base file of every file group, as Penstock lists them."""
     files = penstock.Table.open(path).files()
     return {(each.partition, each.file_group, each.instant, each.path.rpartition("/")[2]) for each in files}
 
 
 def hudi_groups(path: str | Path, hudi: Oracle, *, metadata: bool) -> set[tuple[str, str, str, str]]:
-    """The same, as Hudi sees them."""
+    """Return partition, file group, instant and base file of every file group, as Hudi lists them."""
     found = hudi.file_groups(path, metadata=metadata)
     return {(each.partition, each.file_id, each.base_instant, each.base_file or "") for each in found}
 
@@ -140,11 +140,11 @@ def hudi_groups(path: str | Path, hudi: Oracle, *, metadata: bool) -> set[tuple[
 def assert_all_read(
     path: str | Path, us: Penstock, *others: Oracle, hudi_rs: bool = True, meta: bool = True, unlike: Sequence[str] = ()
 ) -> pa.Table:
-    """Every reader finds the same rows with the same meta columns; gives them.
+    """Assert that every reader finds the same rows with the same meta columns. Return the rows.
 
     Args:
         meta: the table has meta columns that are filled.
-        unlike: columns that Hudi does not give as they were stored.
+        unlike: columns that Hudi does not return as they were stored.
     """
     ours = us.read(path)
     for other in others:
@@ -160,16 +160,16 @@ def _without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def timeline(path: str | Path) -> list[str]:
-    """Names of the timeline's files, in order."""
+    """Return the names of the timeline's files, sorted."""
     return sorted(p.name for p in (Path(path) / ".hoodie").iterdir() if p.name[0].isdigit())
 
 
 def last_commit(path: str | Path) -> str:
-    """The instant of the newest completed commit."""
+    """Return the instant of the newest completed commit."""
     return [name for name in timeline(path) if name.endswith(".commit")][-1].partition(".")[0]
 
 
 def commit_json(path: str | Path, instant: str) -> dict[str, Any]:
-    """What a commit's file says."""
+    """Return the content of a commit's file."""
     content: dict[str, Any] = json.loads((Path(path) / ".hoodie" / f"{instant}.commit").read_bytes())
     return content

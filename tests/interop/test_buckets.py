@@ -56,7 +56,9 @@ def keys_and_groups(found: pa.Table) -> dict[tuple[str, str], str]:
     return groups
 
 
-def test_a_table_with_a_fixed_number_of_buckets_goes_from_hand_to_hand(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_a_table_with_a_fixed_number_of_buckets_is_written_by_both_engines_in_turn(
+    us: Penstock, hudi015: Oracle, tmp_path: Path
+) -> None:
     path = tmp_path / "table"
     write(hudi015, path, rows(0, 47, 1), BUCKET)
     placed = keys_and_groups(hudi015.read(path))
@@ -84,7 +86,7 @@ def assert_filters_are_ours(path: Path) -> None:
         assert footer[b"hoodie_bloom_filter_type_code"] == b"DYNAMIC_V0"
 
 
-def test_a_table_with_a_hash_ring_goes_from_hand_to_hand(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_a_table_with_a_hash_ring_is_written_by_both_engines_in_turn(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     path, folder = tmp_path / "table", ".hoodie/.bucket_index/consistent_hashing_metadata"
     write(us, path, rows(0, 40, 1), RINGS)
     write(hudi015, path, rows(0, 47, 2), RINGS)
@@ -103,9 +105,7 @@ SPLIT = {"hoodie.parquet.max.file.size": "100", "hoodie.bucket.index.max.num.buc
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 
 
-def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
-    us: Penstock, hudi015: Oracle, tmp_path: Path
-) -> None:
+def test_each_engine_keeps_buckets_that_the_other_split_or_merged(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "table"
     options = {**RINGS, "hoodie.metadata.enable": "false", "hoodie.compact.inline": "false"}
     write(us, path, rows(0, 40, 1), options)
@@ -130,7 +130,7 @@ def test_buckets_that_either_side_has_split_or_joined_are_kept_by_the_other(
     assert set(found["ts"].to_pylist()) == {4}
 
 
-def test_either_side_runs_the_splits_that_the_other_has_planned(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_each_engine_runs_the_splits_that_the_other_planned(us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "table"
     options = {**RINGS, "hoodie.metadata.enable": "false", "hoodie.compact.inline": "false"}
     schedule = {"hoodie.clustering.schedule.inline": "true", "hoodie.clustering.inline.max.commits": "1"}

@@ -53,13 +53,13 @@ def call(oracle: Oracle, op: str, path: str) -> None:
 
 
 def clustered_files(path: str) -> list[list[int]]:
-    """The values of ts in the files of the last clustering, as they stand."""
+    """Return the values of ts in the files of the last clustering, in file order."""
     time = [name for name in timeline(path) if name.endswith(".replacecommit")][-1].split(".")[0]
     return [pq.ParquetFile(f).read(["ts"])["ts"].to_pylist() for f in sorted(Path(path).rglob(f"*_{time}.parquet"))]
 
 
 def check(oracle: Oracle, path: str, spark: Any) -> None:
-    """Both see all rows, in order within new files, and the replacing commit says what it replaced."""
+    """Check that both engines see all rows, sorted within new files, and that the replace commit names what it replaced."""
     assert read(oracle, path) == ALL
     assert plain_rows(path) == sorted(ALL, key=repr)
     assert all(one == sorted(one) for one in clustered_files(path))
@@ -69,7 +69,9 @@ def check(oracle: Oracle, path: str, spark: Any) -> None:
     assert list(penstock.Table.open(path).check_files()) == []
 
 
-def test_either_runs_what_the_other_has_planned(hudi015: Oracle, table_path: str, spark: Any, options: dict[str, Any]) -> None:
+def test_each_engine_runs_the_clustering_that_the_other_planned(
+    hudi015: Oracle, table_path: str, spark: Any, options: dict[str, Any]
+) -> None:
     def ours(trips: tuple[Row, ...], operation: str) -> None:
         frame = spark.createDataFrame(rows(*trips))
         frame.write.format("hudi").options(**{**options, OPERATION: operation}).mode("append").save(table_path)

@@ -82,7 +82,7 @@ def log_files(path: str) -> list[Path]:
     return sorted(file for file in Path(path).rglob(".*.log.*") if not file.name.endswith(".crc"))
 
 
-def test_hudi_runs_what_we_have_planned(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
+def test_hudi_runs_a_compaction_that_we_planned(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     plan = penstock.Table.open(path, spark).schedule_compaction()
     assert plan is not None
     assert plan.file_groups == 2
@@ -95,7 +95,7 @@ def test_hudi_runs_what_we_have_planned(hudi015: Oracle, writer: Any, path: str,
     assert len(penstock.Table.open(path, spark).pending_compactions()) == 0
 
 
-def test_we_run_what_hudi_has_planned(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
+def test_we_run_a_compaction_that_hudi_planned(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     call(hudi015, "schedule", path)
     table = penstock.Table.open(path, spark)
     (plan,) = table.pending_compactions()
@@ -109,7 +109,7 @@ def test_we_run_what_hudi_has_planned(hudi015: Oracle, writer: Any, path: str, s
     assert read(hudi015, path) == sorted((*ALL[:-1], ("d", "paris", 11, 11.5)))
 
 
-def test_our_compaction_and_hudis_give_the_same_rows_and_stats(hudi015: Oracle, path: str, spark: Any) -> None:
+def test_our_compaction_and_hudis_write_the_same_rows_and_stats(hudi015: Oracle, path: str, spark: Any) -> None:
     other = f"{path}-other"
     shutil.copytree(path, other)
     call(hudi015, "run", path)
@@ -136,7 +136,7 @@ def told(path: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("writer", ["0.15.0"], indirect=True)
-def test_hudi_takes_up_a_plan_whose_run_by_us_died(hudi015: Oracle, path: str, spark: Any) -> None:
+def test_hudi_runs_a_plan_again_whose_run_by_us_died(hudi015: Oracle, path: str, spark: Any) -> None:
     with injected(FaultPlan(f"{path}-plan", fault=Fault.BEFORE, match=r"^write_new .*\.commit$")), pytest.raises(Crash):
         schedule_and_run(spark, open_table(f"crash:{path}", read_options({})), COMPACTION, Stages("", "off"), due=True)
     assert any(name.endswith(".compaction.inflight") for name in pending(path))
@@ -147,7 +147,7 @@ def test_hudi_takes_up_a_plan_whose_run_by_us_died(hudi015: Oracle, path: str, s
 
 
 @pytest.mark.parametrize("writer", ["penstock"], indirect=True)
-def test_we_take_up_a_plan_whose_run_by_hudi_died(hudi015: Oracle, path: str, spark: Any) -> None:
+def test_we_run_a_plan_again_whose_run_by_hudi_died(hudi015: Oracle, path: str, spark: Any) -> None:
     """As Hudi leaves it: inflight, a base file, and the marker that announced it."""
     call(hudi015, "schedule", path)
     table = penstock.Table.open(path, spark)
@@ -166,7 +166,7 @@ def test_we_take_up_a_plan_whose_run_by_hudi_died(hudi015: Oracle, path: str, sp
 
 
 @pytest.mark.parametrize("writer", ["0.15.0"], indirect=True)
-def test_hudi_goes_on_with_a_table_whose_plan_we_unscheduled(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
+def test_hudi_continues_with_a_table_whose_plan_we_unscheduled(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     table = penstock.Table.open(path, spark)
     plan = table.schedule_compaction()
     assert plan is not None
@@ -181,7 +181,7 @@ def test_hudi_goes_on_with_a_table_whose_plan_we_unscheduled(hudi015: Oracle, wr
 JOINING = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "2"}
 
 
-def test_hudi_reads_and_compacts_logs_that_we_have_joined(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
+def test_hudi_reads_and_compacts_logs_that_we_compacted_into_one(hudi015: Oracle, writer: Any, path: str, spark: Any) -> None:
     writer(path, LATER, "upsert")
     (commit,) = penstock.Table.open(path, spark).compact_logs({"hoodie.log.compaction.blocks.threshold": 2})
     assert commit.operation == "log_compact"
@@ -194,7 +194,7 @@ def test_hudi_reads_and_compacts_logs_that_we_have_joined(hudi015: Oracle, write
     assert read(hudi015, path, "read_optimized") == expected
 
 
-def test_we_read_and_compact_logs_that_hudi_has_joined(hudi015: Oracle, path: str, spark: Any) -> None:
+def test_we_read_and_compact_logs_that_hudi_compacted_into_one(hudi015: Oracle, path: str, spark: Any) -> None:
     hudi015.write(path, trips(*LATER), {**MOR, OPERATION: "upsert", **JOINING})
     assert "LOG_COMPACT" in [commit["operationType"] for commit in commits(path)]
     assert plain_rows(path) == sorted(ALL, key=repr)

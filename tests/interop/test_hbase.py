@@ -1,4 +1,4 @@
-"""The HBase index beside real Hudi's: each goes on with what the other wrote, by the entries that the other has put."""
+"""The HBase index shared with real Hudi: each engine finds rows by the entries that the other wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = tuple[str, str, int, float]
 
 
 class Sides:
-    """One table with one index, written by both."""
+    """One table with one index, written by both engines."""
 
     def __init__(self, spark: Any, hudi: Oracle, hbase: HBase, path: str, kind: str) -> None:
         self.spark, self.hudi, self.hbase, self.path = spark, hudi, hbase, path
@@ -43,7 +43,7 @@ class Sides:
         write(values(self.spark, "id string, city string", *keys), self.path, {**self.our_options, OPERATION: "delete"})
 
     def check(self, *expected: Row) -> None:
-        """Both see these rows, and the index has an entry for each, where it is."""
+        """Check that both engines see these rows, and that the index has an entry with the place of each."""
         assert snapshot(self.spark, self.path) == sorted(expected)
         found = self.hudi.read(self.path)
         assert sorted(tuple(row.values()) for row in found.select(SCHEMA.names).to_pylist()) == sorted(expected)
@@ -54,7 +54,7 @@ class Sides:
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_each_side_goes_on_with_the_entries_of_the_other(
+def test_each_engine_finds_rows_by_the_entries_of_the_other(
     spark: Any, hudi015: Oracle, hbase: HBase, table_path: str, kind: str
 ) -> None:
     hudi015.let_reach_hbase()

@@ -40,7 +40,9 @@ RANGES = [(None, 0), (0, 2), (1, 3), (0, None), (3, 4), (4, None), (None, None)]
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_both_find_the_same_changes(kind: str, spark: Any, hudi015: Oracle, table_path: str, tmp_path_factory: Any) -> None:
+def test_penstock_and_hudi_find_the_same_changes(
+    kind: str, spark: Any, hudi015: Oracle, table_path: str, tmp_path_factory: Any
+) -> None:
     us = Penstock(spark, tmp_path_factory.mktemp("rows"))
     options = {**TRIPS, **OFF, "hoodie.datasource.write.table.type": kind}
     for who, operation, rows in WRITES:

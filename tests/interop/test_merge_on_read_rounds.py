@@ -121,7 +121,7 @@ class Shared:
         return found
 
 
-def test_ten_rounds_by_turns_leave_the_same_rows_in_both_views(
+def test_ten_rounds_by_both_engines_in_turn_leave_the_same_rows_in_both_views(
     us: Penstock, hudi015: Oracle, hudi12: Oracle, table_path: str
 ) -> None:
     one = Shared(table_path, us, hudi015)

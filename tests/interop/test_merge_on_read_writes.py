@@ -1,5 +1,8 @@
-"""Merge-on-read tables that we write, beside real Hudi 0.15: it reads the same rows by both views, writes the same history with the
-same counts, and undoes what a dead write of ours left in logs, as we undo its."""
+"""Merge-on-read tables that Penstock writes, read and written by real Hudi 0.15.
+
+Hudi reads the same rows by both views, writes the same history with the same counts, and rolls back log blocks of a dead write
+of Penstock, as Penstock rolls back those of Hudi.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def deltacommits(path: Path) -> list[dict[str, Any]]:
 
 
 def counts_of(commit: Mapping[str, Any]) -> list[Row]:
-    """What each file's stat says, but for names, sizes and times."""
+    """Return the write stat of each file, without names, sizes and times."""
     return sorted(
         (
             path,
@@ -98,7 +101,7 @@ def counts_of(commit: Mapping[str, Any]) -> list[Row]:
 
 
 def log_records(path: Path) -> list[Row]:
-    """What all log files say, but for what differs from run to run: file groups, times and numbers of rows."""
+    """Return the content of all log files, without what differs from run to run: file groups, times and sequence numbers."""
     found: list[Row] = []
     for file in path.rglob(".*.log.*"):
         if file.name.endswith(".crc"):
@@ -232,7 +235,7 @@ def test_deletes_by_ordering_values_of_other_types_are_understood(hudi015: Oracl
 
 
 def fail(runner: Runner, path: str) -> str:
-    """A write of ours that dies when all its files are there; gives its instant."""
+    """Let a write of Penstock die when all its files exist. Return its instant."""
     with injected(FaultPlan(f"{path}-plan", match=PUBLISHING)), pytest.raises(Crash):
         runner.run(Step("upsert", CHANGES), f"crash:{path}")
     return max(name.split(".")[0] for name in timeline(path))
@@ -241,7 +244,7 @@ def fail(runner: Runner, path: str) -> str:
 UPSERT = {**TRIPS, **MOR, OPERATION: "upsert", INDEX: "SIMPLE"}
 
 
-def test_hudi_undoes_what_a_dead_write_of_ours_left_in_logs(hudi015: Oracle, runner: Runner, table_path: str) -> None:
+def test_hudi_rolls_back_log_blocks_of_a_dead_write_of_ours(hudi015: Oracle, runner: Runner, table_path: str) -> None:
     runner.run(Step("insert", FIRST, options=MOR), table_path)
     failed = fail(runner, table_path)
     hudi015.write(table_path, trips(*LATER), UPSERT)
@@ -276,7 +279,7 @@ def test_hudi_finishes_a_rollback_of_ours_that_died(hudi015: Oracle, runner: Run
     assert trips_of(hudi015.read(table_path)) == plain_rows(table_path) == with_later(FIRST)
 
 
-def test_we_undo_what_a_dead_write_of_hudi_left_in_logs(hudi015: Oracle, runner: Runner, table_path: str) -> None:
+def test_we_roll_back_log_blocks_of_a_dead_write_of_hudi(hudi015: Oracle, runner: Runner, table_path: str) -> None:
     """Its completed file is taken away; markers are gone by then, so files are found by listing."""
     hudi015.write(table_path, trips(*FIRST), {**UPSERT, OPERATION: "insert"})
     hudi015.write(table_path, trips(*CHANGES), UPSERT)

@@ -35,7 +35,7 @@ def oracle(request: pytest.FixtureRequest) -> Oracle:
     return running
 
 
-def test_what_the_oracle_writes_hudi_rs_reads_the_same(oracle: Oracle, table_path: str) -> None:
+def test_hudi_rs_reads_the_rows_that_the_oracle_wrote(oracle: Oracle, table_path: str) -> None:
     oracle.write(table_path, FIRST, {**OPTIONS, "hoodie.datasource.write.operation": "bulk_insert"}, mode="overwrite")
     oracle.write(table_path, SECOND, {**OPTIONS, "hoodie.datasource.write.operation": "upsert"})
 

@@ -147,7 +147,7 @@ SINGLE_ROWS = [each for each in SECOND if not each["_hoodie_is_deleted"]]
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_both_keep_the_same_rows(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_penstock_and_hudi_keep_the_same_rows(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     options = {**TRIPS, PAYLOAD: _MODEL + name.split()[0], **PAYLOADS[name]}
     for side, path in ((us, tmp_path / "ours"), (hudi015, tmp_path / "theirs")):
         side.write(path, pa.Table.from_pylist(FIRST, SCHEMA), {**options, OPERATION: "bulk_insert"}, mode="overwrite")
@@ -174,7 +174,7 @@ IN_LOGS = {
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_both_merge_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_penstock_and_hudi_merge_the_logs_of_both_alike(name: str, us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
     options = {**TRIPS, **IN_LOGS, PAYLOAD: _MODEL + name.split()[0], **PAYLOADS[name]}
     path = tmp_path / "shared"
     us.write(path, pa.Table.from_pylist(FIRST, SCHEMA), {**options, OPERATION: "bulk_insert"})
@@ -189,7 +189,7 @@ OGG = {NAME: "trips", KEY: "id", ORDERING: "pos", PAYLOAD: "penstock.ogg"}
 
 
 @pytest.mark.parametrize("kind", [{}, IN_LOGS], ids=["copy-on-write", "merge-on-read"])
-def test_hudi_reads_what_payloads_of_ours_and_the_users_own_left(
+def test_hudi_reads_tables_with_payloads_of_penstock_and_of_users(
     kind: dict[str, str], us: Penstock, hudi015: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_registered", {})
@@ -227,7 +227,9 @@ THEIRS = ({"a": "-U", "b": "I", "d": "D"}, {"a": "-U", "b": "I", "c": "-U", "d":
 
 
 @pytest.mark.parametrize("kind", [{}, IN_LOGS], ids=["copy-on-write", "merge-on-read"])
-def test_both_read_the_operations_that_either_wrote(kind: dict[str, str], us: Penstock, hudi015: Oracle, tmp_path: Path) -> None:
+def test_penstock_and_hudi_read_the_operation_column_that_either_wrote(
+    kind: dict[str, str], us: Penstock, hudi015: Oracle, tmp_path: Path
+) -> None:
     path, options = tmp_path / "shared", {**TRIPS, **kind, **KEEPS_OPERATIONS, OPERATION: "upsert"}
     batches = [(us, *each) for each in OURS] if kind else [*((us, *each) for each in OURS), (hudi015, *THEIRS)]
     for ts, (side, batch, left) in enumerate(batches):

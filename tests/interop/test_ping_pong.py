@@ -123,7 +123,7 @@ UNPARTITIONED = History(
     ],
 )
 
-#: No empty text: Hudi reads the partition column from the path, and gives null for it.
+#: No empty text: Hudi reads the partition column from the path, and returns null for it.
 ODD = [
     "a b",
     "x/y",
@@ -145,7 +145,7 @@ ODD = [
 
 
 def odd_rows(*, every: int, ts: int) -> list[Row]:
-    """One row per odd place, or for every second, third, … of them."""
+    """Return one row per unusual partition value, or for every second, third, … of them."""
     return [(f"k{i}", place, 20_000, ts) for i, place in enumerate(ODD) if i % every == 0]
 
 
@@ -175,14 +175,14 @@ HISTORIES = {"partitioned": PARTITIONED, "unpartitioned": UNPARTITIONED, "odd pa
 
 
 class Model:
-    """What the table must hold: every key's row, and the commit that wrote it."""
+    """The rows that the table must hold: each key's row, and the commit that wrote it."""
 
     def __init__(self, history: History) -> None:
         self._key, self._partition = history.key, history.partition
         self._rows: dict[Row, tuple[dict[str, Any], str]] = {}
 
     def apply(self, operation: str, batch: pa.Table, commit: str) -> None:
-        """Do to the rows what the operation says."""
+        """Apply the operation to the rows."""
         for row in batch.to_pylist():
             key = tuple(row[name] for name in self._key)
             if operation == "delete":
@@ -198,7 +198,7 @@ class Model:
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_after_every_round_everybody_sees_the_same(
+def test_after_every_round_all_readers_see_the_same_rows_and_files(
     us: Penstock, hudi015: Oracle, hudi12: Oracle, table_path: str, name: str
 ) -> None:
     history, model = HISTORIES[name], Model(HISTORIES[name])
@@ -217,7 +217,7 @@ def test_after_every_round_everybody_sees_the_same(
 
 
 def table_of(history: History, rows: Sequence[Row]) -> pa.Table:
-    """Rows as a table."""
+    """Return rows as a table."""
     columns = zip(*rows, strict=True)
     return pa.table(
         [pa.array(column, kind) for column, kind in zip(columns, history.schema.types, strict=True)], schema=history.schema
@@ -225,7 +225,7 @@ def table_of(history: History, rows: Sequence[Row]) -> pa.Table:
 
 
 def agree(path: str | Path, model: Model, us: Penstock, hudi: Oracle, when: str) -> None:
-    """Everybody finds the model's rows, in the same files, with the same meta columns."""
+    """Check that all readers find the model's rows, in the same files, with the same meta columns."""
     try:
         found = assert_all_read(path, us, hudi)
         assert_rows(found.drop_columns(list(META_COLUMNS[1:])), model.rows(), "us")

@@ -1,4 +1,4 @@
-"""Overwritten and deleted partitions beside real Hudi: each engine replaces what the other wrote, and both see the same rows and files."""
+"""Overwritten and deleted partitions with real Hudi: each engine replaces what the other wrote, and both see the same rows and files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(*cities: str, ts: int = 1) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
-def test_both_replace_what_the_other_wrote(us: Penstock, hudi015: Oracle, table_path: str, kind: dict[str, str]) -> None:
+def test_each_engine_replaces_what_the_other_wrote(us: Penstock, hudi015: Oracle, table_path: str, kind: dict[str, str]) -> None:
     options = {**TRIPS, "hoodie.metadata.enable": "false", **kind}
 
     def step(side: Any, operation: str, batch: pa.Table, seen: int, **more: str) -> None:

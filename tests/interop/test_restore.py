@@ -27,7 +27,7 @@ def hudi(hudi015: Oracle) -> Iterator[Oracle]:
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_each_restores_a_table_to_the_savepoint_of_the_other(kind: str, hudi: Oracle, spark: Any, table_path: str) -> None:
+def test_each_engine_restores_a_table_to_a_savepoint_of_the_other(kind: str, hudi: Oracle, spark: Any, table_path: str) -> None:
     sides, path = Sides(hudi, spark), table_path
     made = {**OFF, "hoodie.datasource.write.table.type": kind, "hoodie.compact.inline": "false"}
     for number in (1, 2):

@@ -26,7 +26,7 @@ def oracle(request: pytest.FixtureRequest) -> Oracle:
 
 
 def fail(runner: Runner, path: str, step: Step, match: str, fault: Fault = Fault.BEFORE) -> str:
-    """A write of ours that dies; gives its instant."""
+    """Let a write of Penstock die. Return its instant."""
     with injected(FaultPlan(f"{path}-plan-{len(timeline(path))}", fault=fault, match=match)), pytest.raises(Crash):
         runner.run(step, f"crash:{path}")
     return max(name.split(".")[0] for name in timeline(path) if "rollback" not in name)
@@ -37,9 +37,7 @@ def fail(runner: Runner, path: str, step: Step, match: str, fault: Fault = Fault
     [(PUBLISHING, Fault.BEFORE), (r"^write_new .*\.inflight$", Fault.BEFORE), (r"^create .*berlin.*\.parquet$", Fault.AFTER)],
     ids=["publishing", "with staged rows", "with half a file"],
 )
-def test_hudi_rolls_back_what_a_dead_write_of_ours_left(
-    oracle: Oracle, runner: Runner, table_path: str, match: str, fault: Fault
-) -> None:
+def test_hudi_rolls_back_a_dead_write_of_ours(oracle: Oracle, runner: Runner, table_path: str, match: str, fault: Fault) -> None:
     runner.run(Step("insert", FIRST), table_path)
     failed = fail(runner, table_path, Step("upsert", CHANGES), match, fault)
     oracle.write(table_path, trips(*LATER), UPSERT)
@@ -74,7 +72,7 @@ def test_hudi_goes_on_after_a_rollback_of_ours(oracle: Oracle, runner: Runner, t
     assert trips_of(oracle.read(table_path)) == plain_rows(table_path)
 
 
-def test_we_roll_back_what_a_dead_write_of_hudi_left(oracle: Oracle, runner: Runner, table_path: str) -> None:
+def test_we_roll_back_a_dead_write_of_hudi(oracle: Oracle, runner: Runner, table_path: str) -> None:
     """Its completed file is taken away; markers are gone by then, so files are found by listing."""
     oracle.write(table_path, trips(*FIRST), {**UPSERT, OPERATION: "insert"})
     oracle.write(table_path, trips(*CHANGES), UPSERT)

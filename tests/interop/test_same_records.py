@@ -1,5 +1,4 @@
-"""What a write leaves behind besides rows: the same history by us and by Hudi 0.15 gives the same properties, timeline, commit
-metadata and counts, field by field."""
+"""The same history by Penstock and by Hudi 0.15 leaves the same properties, timeline, commit metadata and counts, field by field."""
 
 from __future__ import annotations
 
@@ -63,14 +62,14 @@ HISTORY: list[tuple[str, str, pa.Table]] = [
     ("delete", "SIMPLE", deletable_trips(("no", "z", 6, None, False))),
     ("upsert", "SIMPLE", deletable_trips()),
 ]
-#: What differs from one write to the next, whoever writes.
+#: What differs between two writes of the same engine.
 MEASURED = "runtimeStats"
 FREE = {"fileId", "path", "totalWriteBytes", "fileSizeInBytes", MEASURED}
 
 
 @pytest.fixture(scope="module")
 def twins(spark: Any, hudi015: Oracle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same history, once by each."""
+    """Two tables with the same history: one written by Penstock, one by Hudi."""
     root = tmp_path_factory.mktemp("twins")
     (root / "rows").mkdir()
     for name, side in (("us", Penstock(spark, root / "rows")), ("hudi", hudi015)):
@@ -85,14 +84,14 @@ def test_the_timelines_have_the_same_files(twins: Mapping[str, Path]) -> None:
 
 
 def _numbered(path: Path) -> list[str]:
-    """The timeline's files, with numbers instead of times."""
+    """Return the timeline's files, with numbers instead of times."""
     names = timeline(path)
     times = sorted({name.partition(".")[0] for name in names})
     return [f"{times.index(name.partition('.')[0])}.{name.partition('.')[2]}" for name in names]
 
 
 @pytest.mark.parametrize("number", range(len(HISTORY)), ids=[f"{i} {each[0]}" for i, each in enumerate(HISTORY)])
-def test_a_commit_says_the_same(twins: Mapping[str, Path], number: int) -> None:
+def test_the_commits_have_the_same_metadata(twins: Mapping[str, Path], number: int) -> None:
     ours, theirs = (_commit(twins[who], number) for who in ("us", "hudi"))
     assert {**ours, "extraMetadata": None, "partitionToWriteStats": None} == {
         **theirs,
@@ -144,7 +143,7 @@ def _settled_profile(path: Path, profile: Mapping[str, Any] | None) -> Any:
     return profile and {**profile, "partitionToWriteStats": _stats(path, profile)}
 
 
-def test_hudi_counts_the_same_in_both_tables(twins: Mapping[str, Path], hudi015: Oracle) -> None:
+def test_hudi_counts_the_same_rows_in_both_tables(twins: Mapping[str, Path], hudi015: Oracle) -> None:
     procedures = ("show_commits", "show_commits_metadata")
     free = {"commit_time", "state_transition_time", "file_id", "previous_commit", "total_bytes_written"}
     for name, path in twins.items():
@@ -172,13 +171,13 @@ def test_the_rows_are_the_same_in_number_order_and_place(twins: Mapping[str, Pat
     assert twins_keys == expected
 
 
-def test_everybody_reads_both(twins: Mapping[str, Path], us: Penstock, hudi015: Oracle, hudi12: Oracle) -> None:
+def test_all_readers_read_both_tables(twins: Mapping[str, Path], us: Penstock, hudi015: Oracle, hudi12: Oracle) -> None:
     for path in twins.values():
         assert_all_read(path, us, hudi015, hudi12)
         assert_same_files(path, hudi015)
 
 
-def test_where_hudi_keeps_an_empty_file_for_the_delete_of_an_unknown_row_we_keep_none(
+def test_we_write_no_empty_file_for_the_delete_of_an_unknown_row_where_hudi_does(
     us: Penstock, hudi015: Oracle, tmp_path: Path
 ) -> None:
     """In a partition that has no file: the rows are the same."""
@@ -194,7 +193,7 @@ def test_where_hudi_keeps_an_empty_file_for_the_delete_of_an_unknown_row_we_keep
 
 
 def rows_without_meta(table: pa.Table) -> list[str]:
-    """Rows as sorted texts."""
+    """Return rows as sorted texts."""
     return sorted(repr(sorted(row.items())) for row in rows_of(table.drop_columns(list(META_COLUMNS))))
 
 
@@ -207,7 +206,7 @@ def _commit(path: Path, number: int) -> dict[str, Any]:
 
 
 def _stats(path: Path, commit: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Write stats by partition, without what is free to differ; earlier commits by their number."""
+    """Return write stats by partition, without fields that may differ; earlier commits by their number."""
     order = _instants(path)
     return {
         partition: sorted(repr(sorted(_settled(stat, order).items())) for stat in stats)
@@ -222,12 +221,12 @@ def _settled(stat: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
 
 
 def _profile(path: Path, number: int) -> Any:
-    """The content of an inflight file."""
+    """Return the content of an inflight file."""
     content = (path / ".hoodie" / f"{_instants(path)[number]}.inflight").read_bytes()
     return json.loads(content) if content else None
 
 
-#: Hudi forgets this one; we keep it, so that the next writer need not be told.
+#: Hudi does not store this property. Penstock does, so that the next writer need not set it.
 KIND_OF_TIME = "hoodie.keygen.timebased.timestamp.type"
 TIMED = {
     GENERATOR: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",

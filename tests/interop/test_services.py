@@ -76,7 +76,7 @@ class Sides:
     ("first", "second", "kind"),
     [("penstock", "hudi", "COPY_ON_WRITE"), ("hudi", "penstock", "COPY_ON_WRITE"), ("penstock", "hudi", "MERGE_ON_READ")],
 )
-def test_each_cleans_and_archives_what_the_other_wrote(
+def test_each_engine_cleans_and_archives_what_the_other_wrote(
     first: str, second: str, kind: str, hudi015: Oracle, spark: Any, table_path: str
 ) -> None:
     sides, made = Sides(hudi015, spark), {"hoodie.datasource.write.table.type": kind}
@@ -114,7 +114,7 @@ def located(path: str) -> tuple[Any, str]:
     return table.storage, table.base_path
 
 
-def test_each_finishes_a_clean_that_the_other_left(hudi015: Oracle, spark: Any, table_path: str, tmp_path: Path) -> None:
+def test_each_engine_finishes_a_clean_that_the_other_began(hudi015: Oracle, spark: Any, table_path: str, tmp_path: Path) -> None:
     sides = Sides(hudi015, spark)
     for number in range(1, 5):
         sides.write("penstock", table_path, number, OFF)
@@ -134,7 +134,7 @@ def test_each_finishes_a_clean_that_the_other_left(hudi015: Oracle, spark: Any, 
     sides.check(table_path, 5)
 
 
-def test_what_a_savepoint_of_hudi_holds_stays(hudi015: Oracle, spark: Any, table_path: str) -> None:
+def test_files_of_a_savepoint_of_hudi_are_not_cleaned(hudi015: Oracle, spark: Any, table_path: str) -> None:
     sides = Sides(hudi015, spark)
     sides.write("penstock", table_path, 1, OFF)
     held = set(base_files(Path(table_path)))
@@ -147,7 +147,7 @@ def test_what_a_savepoint_of_hudi_holds_stays(hudi015: Oracle, spark: Any, table
     sides.check(table_path, 7)
 
 
-def test_both_let_the_same_partitions_go(hudi12: Oracle, spark: Any, tmp_path: Path) -> None:
+def test_both_engines_expire_the_same_partitions(hudi12: Oracle, spark: Any, tmp_path: Path) -> None:
     """By a table that Hudi wrote years ago. Hudi has lifetimes of partitions since 1.0."""
     ours, theirs = (old_table(tmp_path / name) for name in ("ours", "theirs"))
     before = penstock.Table.open(ours, spark).read().count()

@@ -39,7 +39,7 @@ DROP_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 UTC = dt.timezone.utc
 
 
-EVERYBODY = ("0.15.0", "1.2.0", "hudi-rs")
+ALL_READERS = ("0.15.0", "1.2.0", "hudi-rs")
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Kind:
     #: What we write, in order; the first creates the table.
     writes: Sequence[tuple[str, pa.Table]]
     key: tuple[str, ...] = ("id",)
-    #: Who can read it. Where somebody is missing, he cannot read such a table of Hudi's own either.
-    readers: tuple[str, ...] = EVERYBODY
+    #: The engines that can read it. One that is missing cannot read such a table of Hudi's own either.
+    readers: tuple[str, ...] = ALL_READERS
     #: Columns that Hudi takes from the partition path, whatever was stored.
     unlike: tuple[str, ...] = ()
     #: The indexes by which Hudi 0.15 upserts afterwards, and the operation where it cannot upsert. The second reads keys alone.
@@ -67,7 +67,7 @@ class Kind:
 
 
 def rows(**columns: Any) -> pa.Table:
-    """Four rows: an id, a city, a time, a number, and whatever else is given."""
+    """Return four rows: an id, a city, a time, a number, and the given columns."""
     plain = {
         "id": ["a", "b", "c", "d"],
         "city": ["x", "y", "x", "z"],
@@ -82,12 +82,12 @@ UNPARTITIONED = {NAME: "t", KEY: "id", ORDERING: "ts", GENERATOR: f"{KEYGEN}Nonp
 
 
 def plain(options: Mapping[str, str], **more: Any) -> Kind:
-    """The plain table, written by a bulk_insert with further options."""
+    """Return the plain table, written by a bulk_insert with further options."""
     return Kind({**PLAIN, **options}, [("bulk_insert", rows())], **more)
 
 
 def timed(kind: str, times: Any, output: str, **settings: str) -> Kind:
-    """A table with partitions by time."""
+    """Return a table with partitions by time."""
     chosen = {"timestamp.type": kind, "output.dateformat": output, "timezone": "UTC", **settings}
     options = {GENERATOR: f"{KEYGEN}TimestampBasedKeyGenerator", PARTITION: "at"}
     timebased = {f"{TIMEBASED}{k.replace('_', '.')}": v for k, v in chosen.items()}
@@ -249,15 +249,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_hudi_reads_our_table_and_goes_on_writing_to_it(
-    us: Penstock, hudi015: Oracle, hudi12: Oracle, table_path: str, name: str
-) -> None:
+def test_hudi_reads_our_table_and_writes_to_it(us: Penstock, hudi015: Oracle, hudi12: Oracle, table_path: str, name: str) -> None:
     kind = KINDS[name]
     options = {**SMALL_FILTERS, **kind.options}
     for number, (operation, batch) in enumerate(kind.writes):
         us.write(table_path, batch, {**options, OPERATION: operation}, mode="append" if number else "overwrite")
     expected = after(kind, kind.writes)
-    _assert_everybody_sees(expected, kind, us, [hudi015, hudi12], table_path)
+    _assert_all_readers_see(expected, kind, us, [hudi015, hudi12], table_path)
     written = list(kind.writes)
     for number, index in enumerate(kind.indexes):  # each changes rows of its own: what one does wrong stays to be seen
         batch = changed(kind.writes[-1][1], number)
@@ -265,10 +263,10 @@ def test_hudi_reads_our_table_and_goes_on_writing_to_it(
         hudi015.write(table_path, batch, {**options, **settings})
         written.append((kind.operation, batch))
     if kind.indexes:
-        _assert_everybody_sees(after(kind, written), kind, us, [hudi015], table_path)
+        _assert_all_readers_see(after(kind, written), kind, us, [hudi015], table_path)
 
 
-def _assert_everybody_sees(expected: list[dict[str, Any]], kind: Kind, us: Penstock, hudis: Sequence[Oracle], path: str) -> None:
+def _assert_all_readers_see(expected: list[dict[str, Any]], kind: Kind, us: Penstock, hudis: Sequence[Oracle], path: str) -> None:
     able = [each for each in hudis if each.hudi in kind.readers]
     hudi_rs = "hudi-rs" in kind.readers
     found = assert_all_read(path, us, *able, hudi_rs=hudi_rs, meta=kind.has_meta, unlike=kind.unlike)
@@ -277,7 +275,7 @@ def _assert_everybody_sees(expected: list[dict[str, Any]], kind: Kind, us: Penst
 
 
 def changed(batch: pa.Table, at: int) -> pa.Table:
-    """One row of the batch with a later time, and one with a new key."""
+    """Return one row of the batch with a later time, and one with a new key."""
     if batch.num_rows < at + 2:
         batch = rows()
     old = batch.slice(at, 1)
@@ -288,7 +286,7 @@ def changed(batch: pa.Table, at: int) -> pa.Table:
 
 
 def after(kind: Kind, writes: Sequence[tuple[str, pa.Table]]) -> list[dict[str, Any]]:
-    """The rows that the table must hold after these writes."""
+    """Return the rows that the table must hold after these writes."""
     names: dict[str, None] = {}
     found: dict[Any, dict[str, Any]] = {}
     for operation, batch in writes:

@@ -11,7 +11,7 @@ from penstock.storage import FileInfo, LocalStorage
 
 
 @dataclass(frozen=True)
-class MeanwhileStorage(LocalStorage):
+class InterleavingStorage(LocalStorage):
     """The local file system, on which others are at work. Calls that list and read are looked at."""
 
     #: What is searched for in the call's name and the path.
@@ -19,13 +19,13 @@ class MeanwhileStorage(LocalStorage):
     others: deque[Callable[[], object]] = field(default_factory=deque, compare=False)
 
     def list(self, path: str) -> list[FileInfo]:
-        self._meanwhile(f"list {path}")
+        self._run_next(f"list {path}")
         return super().list(path)
 
     def read(self, path: str) -> bytes:
-        self._meanwhile(f"read {path}")
+        self._run_next(f"read {path}")
         return super().read(path)
 
-    def _meanwhile(self, call: str) -> None:
+    def _run_next(self, call: str) -> None:
         if self.others and re.search(self.match, call):
             self.others.popleft()()

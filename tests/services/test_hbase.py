@@ -77,7 +77,7 @@ class Trips:
 
 
 @KINDS
-def test_the_history_of_all_indexes_gives_the_rows_that_a_dictionary_gives(
+def test_the_contract_history_leaves_the_same_rows_as_a_dictionary(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
 ) -> None:
     """The contract of every index; here, because here is the server."""
@@ -87,7 +87,7 @@ def test_the_history_of_all_indexes_gives_the_rows_that_a_dictionary_gives(
 
 
 @KINDS
-def test_one_history_keeps_table_and_index_in_step(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
+def test_after_every_write_each_row_has_its_entry(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
     t = Trips(spark, hbase, table_path, **kind, **MOVES)
     t.write("insert", *SIX)
     first = t.last
@@ -125,7 +125,9 @@ def test_one_history_keeps_table_and_index_in_step(spark: Any, hbase: HBase, tab
 
 
 @KINDS
-def test_without_moves_a_row_is_changed_where_it_is(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
+def test_without_moves_a_row_is_updated_in_its_old_partition(
+    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
+) -> None:
     t = Trips(spark, hbase, table_path, **kind)
     t.write("upsert", *SIX[:3])
     made = t.last
@@ -166,7 +168,7 @@ MADE: list[tuple[str, dict[str, str], list[list[Any]]]] = [
 
 
 @pytest.mark.parametrize(("name", "kind", "after"), MADE, ids=[name for name, _, _ in MADE])
-def test_a_row_that_moves_is_what_the_payload_makes_of_both(
+def test_a_row_that_moves_is_merged_by_the_payload(
     spark: Any, hbase: HBase, table_path: str, name: str, kind: dict[str, str], after: list[list[Any]]
 ) -> None:
     """A late row, a delete that comes for another partition, a row that is new, and then in a log alone, and moves."""
@@ -224,7 +226,7 @@ def test_tagging_a_thousand_keys_opens_no_base_file(spark: Any, hbase: HBase, ta
     assert (plan.files_opened, plan.rows_incoming, sum(g.rows_changed for g in plan.groups)) == (0, 1000, 1000)
 
 
-def test_requests_are_as_large_and_as_fast_as_the_options_say(
+def test_size_and_rate_of_requests_follow_the_options(
     spark: Any, hbase: HBase, table_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happybase = pytest.importorskip("happybase")
@@ -252,7 +254,7 @@ def test_requests_are_as_large_and_as_fast_as_the_options_say(
 
 
 @KINDS
-def test_executors_ask_and_tell_side_by_side(
+def test_executors_read_and_write_entries_in_parallel(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.write.locate.entries._KEYS_PER_TASK", 25)
@@ -269,9 +271,7 @@ def test_executors_ask_and_tell_side_by_side(
 
 
 @KINDS
-def test_what_a_dead_write_told_the_index_counts_for_nothing(
-    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
-) -> None:
+def test_entries_of_a_dead_write_are_ignored(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
     t = Trips(spark, hbase, table_path, **kind, **MOVES)
     t.write("insert", *SIX)
     first = t.entries
@@ -289,7 +289,7 @@ def test_what_a_dead_write_told_the_index_counts_for_nothing(
 
 
 @KINDS
-def test_rollback_sync_takes_entries_back_and_puts_deleted_ones_again(
+def test_rollback_sync_removes_new_entries_and_restores_deleted_ones(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
 ) -> None:
     t = Trips(spark, hbase, table_path, **kind, **MOVES, **SYNC, **{"hoodie.compact.inline": "false"})
@@ -311,9 +311,7 @@ def test_rollback_sync_takes_entries_back_and_puts_deleted_ones_again(
 
 
 @KINDS
-def test_a_restore_gives_entries_back_to_rows_that_come_back(
-    spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
-) -> None:
+def test_a_restore_restores_the_entries_of_restored_rows(spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]) -> None:
     t = Trips(spark, hbase, table_path, **kind, **MOVES, **SYNC, **{"hoodie.compact.inline": "false"})
     t.write("insert", *SIX)
     table = penstock.Table.open(table_path, spark, options=t.options)
@@ -328,7 +326,7 @@ def test_a_restore_gives_entries_back_to_rows_that_come_back(
     t.check()
 
 
-def test_without_rollback_sync_entries_of_an_undone_commit_are_passed_over(spark: Any, hbase: HBase, table_path: str) -> None:
+def test_without_rollback_sync_entries_of_a_rolled_back_commit_are_ignored(spark: Any, hbase: HBase, table_path: str) -> None:
     t = Trips(spark, hbase, table_path)
     t.write("insert", *SIX[:2])
     t.write("upsert", *SIX[2:4])
@@ -340,7 +338,7 @@ def test_without_rollback_sync_entries_of_an_undone_commit_are_passed_over(spark
     assert t.entries["c"][0] == t.last > undone
 
 
-def test_entries_that_lead_nowhere_do_no_harm(spark: Any, hbase: HBase, table_path: str) -> None:
+def test_entries_that_point_to_no_file_group_are_ignored(spark: Any, hbase: HBase, table_path: str) -> None:
     """Of a file group that is gone, or of one where the row is not: the key is new there."""
     t = Trips(spark, hbase, table_path)
     t.write("insert", *SIX[:3])
@@ -358,7 +356,7 @@ def test_entries_that_lead_nowhere_do_no_harm(spark: Any, hbase: HBase, table_pa
     assert len(t.rows) == 5
 
 
-def test_a_delete_that_came_too_late_keeps_the_entry(spark: Any, hbase: HBase, table_path: str) -> None:
+def test_a_delete_with_an_older_ordering_value_keeps_the_entry(spark: Any, hbase: HBase, table_path: str) -> None:
     payload = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
     columns = "id string, city string, ts bigint, fare double, _hoodie_is_deleted boolean"
     for number, kind in enumerate(({}, MOR)):
@@ -394,7 +392,7 @@ def test_an_index_without_entries_is_refused_where_the_table_has_rows(
 
 
 @KINDS
-def test_rows_that_one_index_let_in_are_not_written_twice_by_another(
+def test_rows_written_by_another_index_are_not_written_twice(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
 ) -> None:
     t = Trips(spark, hbase, table_path, **kind, **{"hoodie.compact.inline": "false"})
@@ -420,7 +418,7 @@ def test_rows_that_one_index_let_in_are_not_written_twice_by_another(
     assert t.rows == [("a", "berlin", 9, 9.0), SIX[1], ("c", "berlin", 2, 2.0), ("n", "oslo", 2, 2.0)]
 
 
-def test_a_clustering_tells_the_index_and_rows_that_one_moved_without_it_are_not_written_twice(
+def test_a_clustering_updates_the_index_and_rows_moved_without_an_update_are_not_written_twice(
     spark: Any, hbase: HBase, table_path: str
 ) -> None:
     t = Trips(spark, hbase, table_path)
@@ -438,7 +436,7 @@ def test_a_clustering_tells_the_index_and_rows_that_one_moved_without_it_are_not
     assert t.rows == [("a", "berlin", 9, 9.0), SIX[1]]
 
 
-def test_what_is_wrong_with_hbase_is_said_and_nothing_is_written(spark: Any, hbase: HBase, table_path: str) -> None:
+def test_a_problem_of_hbase_is_an_error_and_nothing_is_written(spark: Any, hbase: HBase, table_path: str) -> None:
     t = Trips(spark, hbase, table_path)
     t.write("insert", *SIX[:2])
     before = timeline(table_path)
@@ -503,7 +501,7 @@ def test_a_missing_client_names_the_extra(spark: Any, hbase: HBase, table_path: 
 
 
 @KINDS
-def test_rows_that_a_clustering_moves_are_found_where_they_are_then(
+def test_rows_moved_by_a_clustering_are_found_in_their_new_file_groups(
     spark: Any, hbase: HBase, table_path: str, kind: dict[str, str]
 ) -> None:
     t = Trips(spark, hbase, table_path, **kind)

@@ -35,7 +35,7 @@ def rows(number: int) -> list[tuple[Any, ...]]:
     return [("a", "berlin", number, 1.5 * number), ("b", "paris", number, 2.5 * number)]
 
 
-def test_services_run_beside_a_writer_until_ctrl_c(spark: Any, table_path: str) -> None:
+def test_services_run_concurrently_with_a_writer_until_ctrl_c(spark: Any, table_path: str) -> None:
     def upsert(number: int) -> None:
         write(trips(spark, *rows(number)), table_path, {**OPTIONS, OPERATION: "upsert"})
         assert plain_rows(table_path) == rows(number)

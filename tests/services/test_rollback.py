@@ -139,7 +139,7 @@ def test_both_files_of_two_attempts_are_found_by_listing(runner: Runner, path: s
     assert files_of(path, failed) == []
 
 
-def test_a_write_that_was_only_requested_loses_its_instant_and_no_file_is_looked_for(runner: Runner, path: str) -> None:
+def test_the_rollback_of_a_requested_write_removes_its_instant_and_lists_no_files(runner: Runner, path: str) -> None:
     failed = fail(runner, path, match=r"write_new .*\.requested$", fault=Fault.AFTER)
     assert [name for name in timeline(path) if name.startswith(failed)] == [f"{failed}.commit.requested"]
     write_later(runner, path)
@@ -149,7 +149,7 @@ def test_a_write_that_was_only_requested_loses_its_instant_and_no_file_is_looked
     assert (orphans(path), pending(path)) == ([], [])
 
 
-def test_a_file_that_was_announced_and_not_made_is_no_failure(runner: Runner, path: str) -> None:
+def test_a_marker_without_its_file_does_not_fail_the_rollback(runner: Runner, path: str) -> None:
     fail(runner, path, match=r"close .*berlin.*\.marker\.MERGE$", fault=Fault.AFTER, **DIRECT)
     write_later(runner, path)
     (rollback,) = rollbacks(path)
@@ -166,7 +166,7 @@ def test_the_newest_failed_write_is_rolled_back_first(runner: Runner, path: str)
 
 
 @pytest.mark.parametrize("style", ["DIRECT", "TIMELINE_SERVER_BASED"])
-def test_markers_of_either_style_are_followed(runner: Runner, path: str, style: str) -> None:
+def test_files_are_found_by_markers_of_either_kind(runner: Runner, path: str, style: str) -> None:
     failed = fail(runner, path, **{"hoodie.write.markers.type": style})
     folder = Path(markers.markers_folder(path, failed))
     assert bool(list(folder.rglob("*.marker.*"))) is (style == "DIRECT")
@@ -176,7 +176,7 @@ def test_markers_of_either_style_are_followed(runner: Runner, path: str, style: 
     assert (orphans(path), pending(path)) == ([], [])
 
 
-def test_markers_of_a_timeline_server_are_followed(runner: Runner, path: str) -> None:
+def test_files_are_found_by_markers_of_a_timeline_server(runner: Runner, path: str) -> None:
     failed = fail(runner, path, **DIRECT)
     folder = Path(markers.markers_folder(path, failed))
     names = [str(file.relative_to(folder)) for file in folder.rglob("*.marker.*")]
@@ -196,7 +196,7 @@ def test_hudi_rs_reads_what_we_read_after_a_rollback(runner: Runner, path: str) 
     assert sorted(rows_of_columns([hudi_rs_rows(path).select(["id", "city", "ts", "fare"])]), key=repr) == plain_rows(path)
 
 
-def test_a_policy_of_never_leaves_failed_writes_alone(runner: Runner, path: str) -> None:
+def test_the_policy_never_leaves_failed_writes_in_place(runner: Runner, path: str) -> None:
     failed = fail(runner, path)
     left = files_of(path, failed)
     write_later(runner, path, **NEVER)
@@ -205,7 +205,7 @@ def test_a_policy_of_never_leaves_failed_writes_alone(runner: Runner, path: str)
     assert plain_rows(path) == with_later(FIRST)
 
 
-def test_a_folder_of_a_write_that_is_done_goes_with_the_next_one(runner: Runner, path: str) -> None:
+def test_the_next_write_removes_temporary_folders_of_completed_writes(runner: Runner, path: str) -> None:
     (done,) = {name.split(".")[0] for name in timeline(path)}
     put(path, f".temp/{done}/berlin/x.parquet.marker.CREATE")
     put(path, f".temp/penstock-{done}/staged/rows.arrow")
@@ -214,7 +214,7 @@ def test_a_folder_of_a_write_that_is_done_goes_with_the_next_one(runner: Runner,
     assert orphans(path) == []
 
 
-def test_what_others_keep_beside_it_stays_while_it_may_be_in_use(runner: Runner, path: str) -> None:
+def test_temporary_folders_of_other_work_stay_while_they_may_be_in_use(runner: Runner, path: str) -> None:
     put(path, ".temp/explain-1/rows.arrow")
     put(path, ".temp/explain-2/rows.arrow")
     os.utime(Path(path, ".hoodie/.temp/explain-2"), (0, 0))
@@ -237,7 +237,7 @@ NO_CLUSTERING = write_container(
 )
 
 
-def test_plans_of_table_services_are_left_alone(runner: Runner, path: str) -> None:
+def test_plans_of_table_services_are_not_rolled_back(runner: Runner, path: str) -> None:
     put(path, "20200101000000001.compaction.requested", b"plan")
     put(path, "20200101000000002.replacecommit.requested", CLUSTERING)
     put(path, "20200101000000003.replacecommit.requested", CLUSTERING)
@@ -271,7 +271,7 @@ def test_a_rollback_of_a_clustering_is_left_to_the_clustering(runner: Runner, pa
     assert pending(path) == before
 
 
-def test_a_rollback_of_a_clustering_that_is_done_goes_or_is_finished_if_it_was_begun(runner: Runner, path: str) -> None:
+def test_a_rollback_of_a_completed_clustering_is_removed_or_finished_if_it_was_begun(runner: Runner, path: str) -> None:
     target = {"commitTime": "20200101000000003", "action": "replacecommit"}
     done = write_commit(CommitMetadata(operation="CLUSTER", replaced={}))
     for name, content in ((".requested", CLUSTERING), (".inflight", b""), ("", done)):
@@ -298,7 +298,7 @@ def plan_of(target: dict[str, str] | None, *requests: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     "match", [r"rollback\.requested$", r"rollback\.inflight$", r"^delete .*berlin.*parquet$", r"^delete .*\.inflight$"]
 )
-def test_a_rollback_that_died_is_taken_up_under_its_own_instant(runner: Runner, path: str, match: str) -> None:
+def test_a_rollback_that_died_is_finished_under_its_own_instant(runner: Runner, path: str, match: str) -> None:
     failed = fail(runner, path)
     with injected(FaultPlan(f"{path}-dies", fault=Fault.AFTER, match=match)), pytest.raises(Crash):
         runner.run(Step("upsert", LATER), f"crash:{path}")
@@ -334,7 +334,7 @@ def test_a_rollback_of_hudi_that_died_is_finished_wherever_its_plan_says_the_fil
 
 
 @pytest.mark.parametrize("plan", [b"", b"garbage", plan_of(None)], ids=["empty", "garbage", "of nothing"])
-def test_a_requested_rollback_whose_plan_cannot_be_read_goes(runner: Runner, path: str, plan: bytes) -> None:
+def test_a_requested_rollback_whose_plan_cannot_be_read_is_removed(runner: Runner, path: str, plan: bytes) -> None:
     failed = fail(runner, path)
     put(path, "20200101000000004.rollback.requested", plan)
     write_later(runner, path)
@@ -343,7 +343,7 @@ def test_a_requested_rollback_whose_plan_cannot_be_read_goes(runner: Runner, pat
     assert pending(path) == []
 
 
-def test_a_rollback_that_was_begun_and_whose_plan_cannot_be_read_is_an_error(runner: Runner, path: str) -> None:
+def test_an_inflight_rollback_whose_plan_cannot_be_read_is_an_error(runner: Runner, path: str) -> None:
     put(path, "20200101000000004.rollback.requested", b"garbage")
     put(path, "20200101000000004.rollback.inflight")
     with pytest.raises(CorruptFile, match=r"20200101000000004\.rollback\.inflight .* cannot be read"):
@@ -359,7 +359,7 @@ def heartbeats(path: str) -> list[str]:
     return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
-def test_a_lazy_writer_has_a_heartbeat_from_before_its_instant_until_it_is_done(runner: Runner, path: str) -> None:
+def test_a_lazy_writer_has_a_heartbeat_from_before_its_instant_until_it_completes(runner: Runner, path: str) -> None:
     plan = FaultPlan(f"{path}-plan")
     seen: list[list[str]] = []
     reconcile = markers.reconcile
@@ -377,20 +377,20 @@ def test_a_lazy_writer_has_a_heartbeat_from_before_its_instant_until_it_is_done(
     assert heartbeats(path) == []
 
 
-def test_an_eager_writer_has_none(runner: Runner, path: str) -> None:
+def test_an_eager_writer_has_no_heartbeat(runner: Runner, path: str) -> None:
     plan = FaultPlan(f"{path}-plan")
     with injected(plan):
         runner.run(Step("upsert", LATER), f"crash:{path}")
     assert not [call for call in plan.calls if "heartbeat" in call and not call.startswith("delete")]
 
 
-def test_a_lazy_writer_that_fails_takes_its_heartbeat_away(runner: Runner, path: str) -> None:
+def test_a_lazy_writer_that_fails_deletes_its_heartbeat(runner: Runner, path: str) -> None:
     with patch("penstock.filegroup.markers.reconcile", side_effect=OptionError("no")), pytest.raises(OptionError):
         write_later(runner, path, **LAZY)
     assert (heartbeats(path), pending(path), orphans(path)) == ([], [], [])
 
 
-def test_a_living_writer_is_left_alone_and_a_dead_one_is_rolled_back_after_the_commit(runner: Runner, path: str) -> None:
+def test_a_live_writer_is_not_rolled_back_and_a_dead_one_is_after_the_commit(runner: Runner, path: str) -> None:
     dead = fail(runner, path, **LAZY)
     silent = fail(runner, path, **LAZY)
     living = fail(runner, path, **LAZY)
@@ -448,7 +448,7 @@ def test_a_writer_whose_heartbeat_is_too_old_does_not_publish(runner: Runner, pa
     assert (heartbeats(path), pending(path), orphans(path)) == ([], [], [])
 
 
-def test_a_heart_goes_on_beating(runner: Runner, path: str) -> None:
+def test_a_heartbeat_is_renewed_while_the_writer_runs(runner: Runner, path: str) -> None:
     options = {**LAZY, "hoodie.client.heartbeat.interval_in_ms": "1000", "hoodie.client.heartbeat.tolerable.misses": "2"}
     beats = FaultPlan(f"{path}-plan")
     reconcile = markers.reconcile
@@ -487,7 +487,7 @@ def newest(path: str) -> str:
     return max(name.split(".")[0] for name in timeline(path))
 
 
-def test_the_newest_commit_can_be_undone(twice_written: str) -> None:
+def test_the_newest_commit_can_be_rolled_back(twice_written: str) -> None:
     path, instant = twice_written, newest(twice_written)
     assert plain_rows(path) == sorted(CHANGED, key=repr)
     rollback = roll_back_to(state(path), instant)
@@ -500,7 +500,7 @@ def test_the_newest_commit_can_be_undone(twice_written: str) -> None:
     assert (orphans(path), pending(path)) == ([], [])
 
 
-def test_a_table_can_be_written_to_after_its_only_commit_was_undone(runner: Runner, path: str) -> None:
+def test_a_table_can_be_written_to_after_its_only_commit_was_rolled_back(runner: Runner, path: str) -> None:
     roll_back_to(state(path), newest(path))
     assert plain_rows(path) == []
     write_later(runner, path)
@@ -508,7 +508,7 @@ def test_a_table_can_be_written_to_after_its_only_commit_was_undone(runner: Runn
     assert (orphans(path), pending(path)) == ([], [])
 
 
-def test_commits_are_undone_one_after_the_other(runner: Runner, twice_written: str) -> None:
+def test_commits_are_rolled_back_one_after_the_other(runner: Runner, twice_written: str) -> None:
     path = twice_written
     first, second = sorted({name.split(".")[0] for name in timeline(path)})
     with pytest.raises(OptionError, match=f"Found commits after time :{first}, please rollback greater commits first: {second}"):
@@ -519,18 +519,18 @@ def test_commits_are_undone_one_after_the_other(runner: Runner, twice_written: s
     assert plain_rows(path) == []
 
 
-def test_what_is_not_there_cannot_be_undone(path: str) -> None:
+def test_an_unknown_instant_cannot_be_rolled_back(path: str) -> None:
     with pytest.raises(OptionError, match="there is no write at 20200101000000000"):
         roll_back_to(state(path), "20200101000000000")
 
 
-def test_a_rollback_cannot_be_undone(twice_written: str) -> None:
+def test_a_rollback_cannot_be_rolled_back(twice_written: str) -> None:
     rollback = roll_back_to(state(twice_written), newest(twice_written))
     with pytest.raises(OptionError, match="there is no write"):
         roll_back_to(state(twice_written), rollback)
 
 
-def test_a_savepointed_commit_cannot_be_undone(twice_written: str) -> None:
+def test_a_savepointed_commit_cannot_be_rolled_back(twice_written: str) -> None:
     path, instant = twice_written, newest(twice_written)
     put(path, f"{instant}.savepoint.inflight")
     put(path, f"{instant}.savepoint", b"x")
@@ -539,14 +539,14 @@ def test_a_savepointed_commit_cannot_be_undone(twice_written: str) -> None:
     assert plain_rows(path) == sorted(CHANGED, key=repr)
 
 
-def test_a_plan_of_a_service_cannot_be_undone(path: str) -> None:
+def test_a_plan_of_a_service_cannot_be_rolled_back(path: str) -> None:
     put(path, f"{LATE}.compaction.requested", b"plan")
     with pytest.raises(OptionError, match="table service"):
         roll_back_to(state(path), LATE)
     assert pending(path) == [f"{LATE}.compaction.requested"]
 
 
-def test_a_failed_write_that_came_later_is_undone_first(runner: Runner, twice_written: str) -> None:
+def test_a_later_failed_write_is_rolled_back_first(runner: Runner, twice_written: str) -> None:
     path, instant = twice_written, newest(twice_written)
     failed = fail(runner, path)
     roll_back_to(state(path), instant)
@@ -555,7 +555,7 @@ def test_a_failed_write_that_came_later_is_undone_first(runner: Runner, twice_wr
     assert orphans(path) == []
 
 
-def test_a_commit_is_not_undone_below_one_that_is_still_being_written(runner: Runner, twice_written: str) -> None:
+def test_a_commit_is_not_rolled_back_while_a_later_one_is_being_written(runner: Runner, twice_written: str) -> None:
     path, instant = twice_written, newest(twice_written)
     fail(runner, path, **LAZY)
     with pytest.raises(OptionError, match="Found in-flight commits after time"):
@@ -563,13 +563,13 @@ def test_a_commit_is_not_undone_below_one_that_is_still_being_written(runner: Ru
     assert plain_rows(path) == sorted(CHANGED, key=repr)
 
 
-def test_a_pending_write_can_be_undone_by_name(runner: Runner, path: str) -> None:
+def test_a_pending_write_can_be_rolled_back_by_its_instant(runner: Runner, path: str) -> None:
     failed = fail(runner, path, **LAZY)
     roll_back_to(state(path, **LAZY), failed)
     assert (pending(path), heartbeats(path), files_of(path, failed)) == ([], [], [])
 
 
-def test_readers_are_told_first_not_to_trust_the_metadata_table(twice_written: str) -> None:
+def test_a_rollback_turns_off_the_metadata_table(twice_written: str) -> None:
     path, instant = twice_written, newest(twice_written)
     config = read_config(state(path).storage, path)
     write_config(state(path).storage, path, {**config.raw, "hoodie.table.metadata.partitions": "files"})

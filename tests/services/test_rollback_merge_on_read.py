@@ -59,9 +59,7 @@ def content(path: str, name: str) -> dict[str, Any]:
 
 
 @BOTH
-def test_what_a_dead_write_put_into_logs_is_taken_back_by_a_block_behind_it(
-    runner: Runner, path: str, how: dict[str, Any]
-) -> None:
+def test_log_blocks_of_a_dead_write_are_rolled_back_by_a_later_block(runner: Runner, path: str, how: dict[str, Any]) -> None:
     failed = fail(runner, path)
     left = logs(path)
     assert len(left) == 2
@@ -77,7 +75,7 @@ def test_what_a_dead_write_put_into_logs_is_taken_back_by_a_block_behind_it(
 
 
 @BOTH
-def test_the_plan_and_its_result_say_it_in_hudis_words(runner: Runner, path: str, how: dict[str, Any]) -> None:
+def test_the_plan_and_the_result_have_hudis_form(runner: Runner, path: str, how: dict[str, Any]) -> None:
     failed = fail(runner, path, CHANGES)
     (log,) = logs(path)
     base_instant = log.name.split("_")[1].split(".")[0]
@@ -101,7 +99,7 @@ def test_the_plan_and_its_result_say_it_in_hudis_words(runner: Runner, path: str
     assert plain_rows(path) == sorted(FIRST, key=repr)
 
 
-def test_logs_tell_by_their_names_what_a_dead_write_does_not_say_about_itself(runner: Runner, path: str) -> None:
+def test_logs_that_a_dead_write_does_not_name_are_found_by_their_names(runner: Runner, path: str) -> None:
     """New rows that go to logs are not in its inflight file, file group by file group."""
     failed = fail(runner, path)
     (inflight,) = Path(path, ".hoodie").glob(f"{failed}.deltacommit.inflight")
@@ -111,14 +109,14 @@ def test_logs_tell_by_their_names_what_a_dead_write_does_not_say_about_itself(ru
     assert plain_rows(path) == sorted(FIRST, key=repr)
 
 
-def test_a_write_that_died_before_its_log_was_made_leaves_no_block(runner: Runner, path: str) -> None:
+def test_a_write_that_died_before_its_log_was_created_needs_no_rollback_block(runner: Runner, path: str) -> None:
     fail(runner, path, match=r"^create .*\.log\.1_.*$")
     roll_back_failed(open_table(path))
     assert logs(path) == []
     assert plain_rows(path) == sorted(FIRST, key=repr)
 
 
-def test_half_a_block_of_a_dead_write_does_no_harm(runner: Runner, path: str) -> None:
+def test_a_torn_block_of_a_dead_write_is_skipped(runner: Runner, path: str) -> None:
     failed = fail(runner, path)
     for log in logs(path):
         log.write_bytes(log.read_bytes()[:-20])
@@ -137,7 +135,7 @@ def test_half_a_block_of_a_dead_write_does_no_harm(runner: Runner, path: str) ->
     ],
 )
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
-def test_a_rollback_that_died_is_taken_up_again(runner: Runner, path: str, match: str, fault: Fault) -> None:
+def test_a_rollback_that_died_is_finished(runner: Runner, path: str, match: str, fault: Fault) -> None:
     failed = fail(runner, path, CHANGES)
     fail(runner, path, LATER, match, fault=fault)
     runner.run(Step("upsert", LATER), path)
@@ -147,7 +145,7 @@ def test_a_rollback_that_died_is_taken_up_again(runner: Runner, path: str, match
     assert pending(path) == []
 
 
-def test_a_finished_write_is_taken_back_too(runner: Runner, path: str) -> None:
+def test_a_completed_write_is_rolled_back_too(runner: Runner, path: str) -> None:
     runner.run(Step("upsert", UPDATES), path)
     runner.run(Step("upsert", CHANGES[2:]), path)
     assert plain_rows(path) == sorted(CHANGED, key=repr)
@@ -186,7 +184,7 @@ def test_a_plan_of_hudi_names_its_log_files_in_full(runner: Runner, path: str) -
     assert plain_rows(path) == with_later(FIRST)
 
 
-def test_blocks_of_a_write_that_was_taken_back_stay_away_when_its_time_is_archived(runner: Runner, path: str) -> None:
+def test_blocks_of_a_rolled_back_write_stay_invalid_after_its_instant_is_archived(runner: Runner, path: str) -> None:
     """What is older than the timeline counts as done, unless a block says otherwise."""
     fail(runner, path)
     runner.run(Step("upsert", LATER), path)

@@ -65,7 +65,7 @@ def test_a_created_table_is_empty_and_knows_its_columns(spark: Any, table_path: 
 
 
 @pytest.mark.parametrize("form", ["ddl", "struct", "frame", "frame with meta columns", "arrow"])
-def test_columns_can_be_given_in_any_form(spark: Any, table_path: str, form: str, tmp_path: Path) -> None:
+def test_columns_can_be_declared_in_any_form(spark: Any, table_path: str, form: str, tmp_path: Path) -> None:
     fields = [("id", StringType()), ("city", StringType()), ("ts", LongType()), ("fare", DoubleType())]
     forms: dict[str, Any] = {
         "ddl": lambda: DDL,
@@ -80,7 +80,7 @@ def test_columns_can_be_given_in_any_form(spark: Any, table_path: str, form: str
     assert rows_of(table.read()) == sorted(SIX)
 
 
-def test_a_created_table_has_the_properties_that_a_first_write_would_give_it(spark: Any, tmp_path: Path) -> None:
+def test_a_created_table_has_the_properties_that_a_first_write_would_set(spark: Any, tmp_path: Path) -> None:
     write(trips(spark, *SIX), str(tmp_path / "door"), {**BULK, HIVE_STYLE: "true"})
     Table.create(tmp_path / "api", DDL, spark=spark, options={HIVE_STYLE: True}, **COLUMNS)
     by_door, by_api = properties(tmp_path / "door"), properties(tmp_path / "api")
@@ -89,7 +89,7 @@ def test_a_created_table_has_the_properties_that_a_first_write_would_give_it(spa
     assert by_api == by_door
 
 
-def test_options_of_create_hold_for_later_writes_and_a_call_overrules_them(spark: Any, table_path: str) -> None:
+def test_options_of_create_apply_to_later_writes_and_a_call_overrides_them(spark: Any, table_path: str) -> None:
     codec = "hoodie.parquet.compression.codec"
     table = Table.create(table_path, DDL, spark=spark, options={"_note": "first"}, **COLUMNS, **{codec.upper(): "snappy"})
     table.insert(trips(spark, SIX[0]))
@@ -124,7 +124,7 @@ def test_creating_a_table_twice_is_an_error_and_changes_nothing(spark: Any, tabl
         ({"options": {"hoodie.datasource.write.operation": "insert"}}, OptionError, "decided by the verb"),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_before_anything_is_made(
+def test_settings_that_no_table_can_have_are_refused_before_anything_is_created(
     spark: Any, table_path: str, changed: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
@@ -132,7 +132,7 @@ def test_a_table_that_cannot_be_is_refused_before_anything_is_made(
     assert not Path(table_path).exists()
 
 
-def test_a_merge_on_read_table_is_made_and_changes_of_it_go_to_logs(spark: Any, table_path: str) -> None:
+def test_a_merge_on_read_table_is_created_and_its_changes_go_to_logs(spark: Any, table_path: str) -> None:
     table = Table.create(table_path, DDL, spark=spark, table_type="MERGE_ON_READ", **COLUMNS)
     table.insert(trips(spark, *SIX))
     table.upsert(trips(spark, ("a", "berlin", 9, 9.5)))
@@ -146,21 +146,21 @@ def test_a_path_without_a_table_is_not_opened(spark: Any, table_path: str) -> No
         Table.open(table_path, spark)
 
 
-def test_a_table_that_is_gone_is_not_made_again_by_a_write(spark: Any, table: Table) -> None:
+def test_a_deleted_table_is_not_created_again_by_a_write(spark: Any, table: Table) -> None:
     Path(table.path).rename(table.path + "-away")
     with pytest.raises(TableNotFound, match="any more"):
         table.insert(trips(spark, SIX[0]))
     assert repr(table) == f"Table({table.path!r})"
 
 
-def test_the_active_session_is_taken_and_enabled(spark: Any, table: Table) -> None:
+def test_the_active_session_is_used_and_enabled(spark: Any, table: Table) -> None:
     opened = Table.open(table.path)
     assert opened.read().count() == 6
     assert opened == table
     assert load(opened.read().sparkSession, table.path).count() == 6
 
 
-def test_without_a_session_a_table_still_tells_about_itself(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_can_be_inspected_without_a_session(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
@@ -189,7 +189,7 @@ def test_each_verb_is_one_commit_and_counts_its_rows(spark: Any, table_path: str
     assert rows_of(table.read()) == sorted([("a", "berlin", 9, 9.5), *SIX[2:]])
 
 
-def test_the_door_reads_and_writes_the_same_table(spark: Any, table: Table) -> None:
+def test_the_data_source_reads_and_writes_the_same_table(spark: Any, table: Table) -> None:
     write(trips(spark, ("a", "berlin", 9, 9.5)), table.path, {**TRIPS, "hoodie.datasource.write.operation": "upsert"})
     assert rows_of(table.read()) == snapshot(spark, table.path)
     assert table.history()[0].rows_updated == 1
@@ -226,7 +226,7 @@ def test_a_wrong_sort_mode_is_refused(spark: Any, table: Table) -> None:
         table.bulk_insert(trips(spark, SIX[0]), sort_mode="SIDEWAYS")  # type: ignore[arg-type]
 
 
-def test_keys_are_made_up_where_there_is_no_record_key(spark: Any, table_path: str) -> None:
+def test_keys_are_generated_where_there_is_no_record_key(spark: Any, table_path: str) -> None:
     table = Table.create(table_path, DDL, name="log", record_key=None, spark=spark)
     table.insert(trips(spark, *SIX, *SIX))
     assert table.read(columns=["_hoodie_record_key"]).distinct().count() == 12
@@ -237,7 +237,7 @@ def test_keys_are_made_up_where_there_is_no_record_key(spark: Any, table_path: s
 # reading
 
 
-def test_columns_are_read_in_the_order_asked_for(table: Table) -> None:
+def test_columns_are_read_in_the_requested_order(table: Table) -> None:
     assert [tuple(r) for r in table.read(columns=["fare", "_hoodie_record_key", "id"]).orderBy("id").limit(1).collect()] == [
         (1.5, "a", "a")
     ]
@@ -245,7 +245,7 @@ def test_columns_are_read_in_the_order_asked_for(table: Table) -> None:
         table.read(columns=["id", "nobody"])
 
 
-def test_only_the_partitions_asked_for_are_opened(table: Table) -> None:
+def test_only_the_requested_partitions_are_opened(table: Table) -> None:
     spoil(Path(f.path) for f in table.files() if f.partition != "paris")
     assert rows_of(table.read(partitions=["paris"])) == [SIX[2], SIX[3]]
     assert rows_of(table.read(partitions=["paris/"])) == [SIX[2], SIX[3]]
@@ -287,7 +287,7 @@ def test_a_read_is_lazy_and_can_be_filtered_joined_and_written_back(spark: Any, 
 # reports
 
 
-def test_history_is_newest_first_and_can_be_cut(spark: Any, table: Table) -> None:
+def test_history_is_newest_first_and_can_be_limited(spark: Any, table: Table) -> None:
     table.upsert(trips(spark, ("a", "berlin", 9, 9.5)))
     assert [e.operation for e in table.history()] == ["upsert", "insert"]
     (newest,) = table.history(limit=1)
@@ -321,7 +321,7 @@ def test_files_are_the_current_ones_with_their_rows(spark: Any, table: Table) ->
     assert all(Path(f.path).stat().st_size == f.size_bytes for f in table.files())
 
 
-def test_rows_of_a_file_are_unknown_when_its_commit_is_gone(spark: Any, table: Table) -> None:
+def test_the_row_count_of_a_file_is_unknown_when_its_commit_is_missing(spark: Any, table: Table) -> None:
     (first,) = table.history()
     table.upsert(trips(spark, SIX[0]))
     for file in Path(table.path, ".hoodie").glob(f"{first.instant}.*"):

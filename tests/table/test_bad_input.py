@@ -77,7 +77,7 @@ TAKEN = (
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_a_column_that_would_be_taken_for_another_is_refused(spark: Any, table: str, tmp_path: Path, name: str) -> None:
+def test_a_column_with_the_name_of_an_internal_column_is_refused(spark: Any, table: str, tmp_path: Path, name: str) -> None:
     rows = trips(spark, ROW).selectExpr("*", f"'x' as {name}")
     for options in (BULK, INSERT, TRIPS, {**TRIPS, OPERATION: "delete"}):
         refused(
@@ -90,7 +90,7 @@ def test_a_column_that_would_be_taken_for_another_is_refused(spark: Any, table: 
     assert not (tmp_path / "never").exists()
 
 
-def test_a_meta_column_in_another_case_is_refused_beside_the_meta_columns(spark: Any, table: str) -> None:
+def test_a_meta_column_in_another_case_is_refused_together_with_the_meta_columns(spark: Any, table: str) -> None:
     """Spark would drop it with them."""
     rows = load(spark, table).toDF(*(c.upper() if c == "_hoodie_file_name" else c for c in load(spark, table).columns))
     refused(table, SchemaError, "column '_HOODIE_FILE_NAME'", lambda: write(rows, table, INSERT))
@@ -98,14 +98,14 @@ def test_a_meta_column_in_another_case_is_refused_beside_the_meta_columns(spark:
     assert snapshot(spark, table) == list(SIX)
 
 
-def test_a_row_without_a_key_that_is_no_text_is_refused(spark: Any, table_path: str) -> None:
+def test_a_null_key_of_another_type_than_text_is_refused(spark: Any, table_path: str) -> None:
     frame = values(spark, "id int, city string", (1, "x"), (None, "x"))
     with pytest.raises(RecordKeyError, match='recordKey value: "null" for field: "id"'):
         write(frame, table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert"})
     assert not Path(table_path).exists()
 
 
-def test_a_key_of_several_columns_needs_one_value(spark: Any, table_path: str) -> None:
+def test_a_key_of_several_columns_needs_at_least_one_value(spark: Any, table_path: str) -> None:
     frame = values(spark, "a string, b string", ("1", None), (None, ""))
     with pytest.raises(RecordKeyError, match="cannot be entirely null or empty"):
         write(frame, table_path, {NAME: "t", KEY: "a,b", OPERATION: "bulk_insert"})
@@ -171,7 +171,7 @@ def test_a_path_below_a_file_cannot_become_a_table(spark: Any, tmp_path: Path) -
     assert state_of(tmp_path) == before
 
 
-def test_a_storage_that_is_not_there_yet_is_named(spark: Any) -> None:
+def test_a_storage_that_is_not_supported_yet_is_named(spark: Any) -> None:
     with pytest.raises(Unsupported, match="s3a"):
         write(trips(spark, ROW), "s3a://bucket/table")
     with pytest.raises(Unsupported, match="s3a"):
@@ -247,7 +247,7 @@ def test_a_base_file_that_is_gone_or_damaged_stops_an_insert_into_it(spark: Any,
         ({KEY: None, OPERATION: "upsert"}, OptionError, "key"),
     ],
 )
-def test_an_option_that_cannot_be_met_is_refused_by_name(
+def test_an_option_that_is_not_supported_is_refused_with_its_name(
     spark: Any, table_path: str, options: dict[str, Any], kind: type[PenstockError], match: str
 ) -> None:
     given = {k: v for k, v in {**BULK, **options}.items() if v is not None}
@@ -256,7 +256,7 @@ def test_an_option_that_cannot_be_met_is_refused_by_name(
     assert not Path(table_path).exists()
 
 
-def test_an_unknown_option_is_warned_about_with_the_nearest(spark: Any, table_path: str) -> None:
+def test_an_unknown_option_is_warned_about_with_the_most_similar_one(spark: Any, table_path: str) -> None:
     with pytest.warns(UserWarning, match=r"did you mean 'hoodie\.parquet\.max\.file\.size'"):
         write(trips(spark, ROW), table_path, {**BULK, "hoodie.parquet.max.filesize": "5"})
 
@@ -271,7 +271,7 @@ def test_a_schema_for_reading_is_refused(spark: Any, table: str) -> None:
         spark.read.format("hudi").schema("id string").load(table)
 
 
-def test_what_only_spark_tables_have_is_refused(spark: Any, table_path: str) -> None:
+def test_save_as_table_insert_into_and_bucket_by_are_refused(spark: Any, table_path: str) -> None:
     writer = trips(spark, ROW).write.format("hudi").options(**BULK)
     with pytest.raises(Unsupported, match="saveAsTable"):
         writer.saveAsTable("trips")
@@ -300,14 +300,14 @@ def test_classes_that_a_table_names_are_never_loaded(
     refused(table, Unsupported, "evil", lambda: write(trips(spark, ROW), table, {OPERATION: "bulk_insert"}))
 
 
-def test_a_table_without_an_ordering_value_type_that_compares_is_still_inserted_into(spark: Any, table_path: str) -> None:
+def test_a_table_whose_ordering_column_cannot_be_compared_accepts_inserts(spark: Any, table_path: str) -> None:
     frame = spark.sql("select 'a' id, map('k', 1) ts")
     write(frame, table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert", ORDERING: "ts"})
     assert load(spark, table_path).count() == 1
 
 
 @pytest.mark.parametrize("payload", ["SomeBodysPayload", "RewriteAvroPayload", "HoodieMetadataPayload"])
-def test_a_payload_that_a_table_names_and_we_do_not_do_is_refused(spark: Any, table: str, payload: str) -> None:
+def test_an_unsupported_payload_of_a_table_is_refused(spark: Any, table: str, payload: str) -> None:
     """It would be merged by other rules than the table's."""
     changed = {**properties(table), "hoodie.compaction.payload.class": f"org.apache.hudi.common.model.{payload}"}
     Path(table, ".hoodie", "hoodie.properties").write_bytes(write_properties(changed, "c", "d"))

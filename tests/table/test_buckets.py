@@ -71,7 +71,9 @@ def test_a_key_of_several_columns_is_placed_by_the_hash_field_alone(spark: Any, 
     assert table.read(equals={"id": "l,m", "ts": 1}).count() == 1
 
 
-def test_what_would_make_duplicates_is_refused_before_anything_is_written(spark: Any, table_path: str, tmp_path: Path) -> None:
+def test_options_that_would_duplicate_rows_are_refused_before_anything_is_written(
+    spark: Any, table_path: str, tmp_path: Path
+) -> None:
     frame = some(spark, 0, 8)
     for more, message in (
         ({COUNT: 100_001}, "too many"),

@@ -49,7 +49,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 # --- what the files hold
 
 
-def test_every_row_tells_where_and_when_it_was_written(spark: Any, made: str) -> None:
+def test_every_row_has_meta_columns_that_say_where_and_when_it_was_written(spark: Any, made: str) -> None:
     time = timeline(made)[0].split(".")[0]
     rows = load(spark, made).collect()
     names = {f.name for f in base_files(made)}
@@ -72,7 +72,7 @@ def test_meta_columns_come_first_and_all_columns_are_optional(made: str) -> None
         assert {c.converted_type for c in columns[:7]} == {"UTF8"}
 
 
-def test_names_tell_instant_and_task(made: str) -> None:
+def test_names_of_base_files_hold_instant_and_task(made: str) -> None:
     time = timeline(made)[0].split(".")[0]
     for file in base_files(made):
         name = parse_base_name(file.name)
@@ -97,7 +97,7 @@ def test_the_footer_holds_key_range_filter_and_schema(made: str) -> None:
         assert "ARROW:schema" not in found
 
 
-def test_files_carry_no_filter_where_none_is_wanted_and_no_index_asks_it(spark: Any, table_path: str) -> None:
+def test_files_have_no_bloom_filter_if_it_is_off_and_no_index_needs_it(spark: Any, table_path: str) -> None:
     plain = {"hoodie.parquet.bloom.filter.enabled": "false"}
     write(trips(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0)).coalesce(1), table_path, {**BULK, **plain})
     found = footer(base_files(table_path)[0])
@@ -111,7 +111,7 @@ def test_files_carry_no_filter_where_none_is_wanted_and_no_index_asks_it(spark: 
     assert read_bloom(newest["org.apache.hudi.bloomfilter"], "DYNAMIC_V0").might_contain(keys).all()
 
 
-def test_write_stats_are_what_the_files_are(made: str) -> None:
+def test_write_stats_agree_with_the_files(made: str) -> None:
     commit = commits(made)[0]
     assert commit["operationType"] == "BULK_INSERT"
     assert commit["compacted"] is False
@@ -129,7 +129,7 @@ def test_write_stats_are_what_the_files_are(made: str) -> None:
 @pytest.mark.parametrize(
     ("codec", "stored"), [(None, "GZIP"), ("snappy", "SNAPPY"), ("zstd", "ZSTD"), ("UNCOMPRESSED", "UNCOMPRESSED")]
 )
-def test_files_have_the_codec_that_was_asked_for(spark: Any, table_path: str, codec: str | None, stored: str) -> None:
+def test_files_have_the_requested_codec(spark: Any, table_path: str, codec: str | None, stored: str) -> None:
     write(trips(spark, SIX[0]), table_path, BULK if codec is None else {**BULK, "hoodie.parquet.compression.codec": codec})
     group = pq.read_metadata(base_files(table_path)[0]).row_group(0)
     assert {group.column(i).compression for i in range(group.num_columns)} == {stored}
@@ -145,7 +145,7 @@ def test_generated_keys_are_instant_task_and_row(spark: Any, table_path: str) ->
     assert {k.split("_")[1] for k in keys} == {"0", "1"}
 
 
-def test_without_meta_fields_the_columns_are_there_and_null(spark: Any, table_path: str) -> None:
+def test_without_meta_fields_the_meta_columns_exist_and_are_null(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, {**BULK, "hoodie.populate.meta.fields": "false"})
     frame = load(spark, table_path)
     assert frame.columns == [*META, "id", "city", "ts", "fare"]
@@ -222,7 +222,7 @@ def test_a_sort_mode_needs_meta_fields(spark: Any, table_path: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["bulk_insert", "insert"])
-def test_a_small_largest_file_size_gives_several_files(spark: Any, table_path: str, operation: str) -> None:
+def test_a_small_limit_of_file_size_splits_rows_into_several_files(spark: Any, table_path: str, operation: str) -> None:
     frame = spark.range(0, 40_000, 1, 1).selectExpr(
         "cast(id as string) as id", "'x' as city", "id as ts", "sha2(cast(id as string), 256) as text"
     )
@@ -254,7 +254,7 @@ def test_combining_keeps_the_greatest_ordering_value_of_a_key_in_a_partition(
 
 
 @pytest.mark.parametrize("options", [BULK, INSERT], ids=["bulk_insert", "insert"])
-def test_rows_of_the_default_partition_are_combined_however_they_got_there(
+def test_rows_of_the_default_partition_are_combined_whatever_their_values(
     spark: Any, table_path: str, options: dict[str, Any]
 ) -> None:
     cities = (("a", None, 1), ("a", "", 3), ("a", "__HIVE_DEFAULT_PARTITION__", 2), ("b", None, 1), ("a", "x", 1))
@@ -292,7 +292,7 @@ def test_combining_generated_keys_is_refused(spark: Any, table_path: str) -> Non
     assert not Path(table_path).exists()
 
 
-def test_rows_with_odd_types_are_combined_too(spark: Any, table_path: str) -> None:
+def test_rows_of_unusual_types_are_combined_too(spark: Any, table_path: str) -> None:
     """Maps have no order in Spark; combining must not need one."""
     frame = spark.sql(
         "select 'a' id, 1 ts, map('k', 1) m, array(1) l, named_struct('x', 1) s union all "

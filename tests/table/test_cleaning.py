@@ -31,9 +31,7 @@ def writes(path: str) -> list[str]:
     return [i.time for i in open_table(path).timeline.writes]
 
 
-def test_a_table_that_is_written_again_and_again_stays_small_and_reads_back_as_far_as_it_says(
-    spark: Any, table_path: str
-) -> None:
+def test_a_table_with_many_writes_stays_small_and_time_travel_reaches_the_retained_commits(spark: Any, table_path: str) -> None:
     for number in range(7):
         upsert(spark, table_path, number, KEEP | {"penstock.small.batch.rows": 0 if number == 5 else 1000})
     assert snapshot(spark, table_path) == sorted(newer(6))
@@ -111,7 +109,7 @@ def test_a_merge_on_read_table_loses_its_old_logs_with_their_base_files(spark: A
     assert snapshot(spark, table_path) == sorted(newer(6))
 
 
-def test_services_run_in_this_order() -> None:
+def test_services_run_in_a_fixed_order() -> None:
     names = [service.failure_noun for service in SERVICES]
     first = ["rolling back failed writes", "cleaning", "archiving", "the compaction after it", "joining logs"]
     assert names == [*first, "the clustering after it", "deleting old partitions"]

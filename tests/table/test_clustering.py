@@ -36,7 +36,9 @@ def groups(path: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_table_is_clustered_after_so_many_commits_and_whatever_follows_goes_on(spark: Any, table_path: str, kind: str) -> None:
+def test_a_table_is_clustered_after_the_configured_number_of_commits_and_accepts_every_operation_afterwards(
+    spark: Any, table_path: str, kind: str
+) -> None:
     options = {**of_kind(kind), INLINE: "true", COMMITS: "3", SORT: "fare", "hoodie.parquet.small.file.limit": "0"}
     write(trips(spark, *SIX), table_path, {**BULK, **options})
     write(trips(spark, *MORE), table_path, {**INSERT, **options})
@@ -60,7 +62,7 @@ def test_a_table_is_clustered_after_so_many_commits_and_whatever_follows_goes_on
     assert snapshot(spark, table_path, **{"as.of.instant": before}) == sorted(SIX, key=repr)
 
 
-def test_writes_beside_a_plan_leave_its_file_groups_alone_or_are_refused(spark: Any, table_path: str) -> None:
+def test_writes_during_a_pending_plan_avoid_its_file_groups_or_are_refused(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, BULK)
     table = penstock.Table.open(table_path, spark)
     plan = table.schedule_clustering(options={SORT: "ts"})
@@ -85,7 +87,7 @@ def test_writes_beside_a_plan_leave_its_file_groups_alone_or_are_refused(spark: 
     assert ("a", "berlin", 9, 9.5) in snapshot(spark, table_path)
 
 
-def test_writes_may_be_allowed_to_change_file_groups_of_a_plan_which_is_void_then(spark: Any, table_path: str) -> None:
+def test_writes_that_may_change_file_groups_of_a_plan_invalidate_the_plan(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, BULK)
     table = penstock.Table.open(table_path, spark)
     plan = table.schedule_clustering()
@@ -103,7 +105,7 @@ def test_writes_may_be_allowed_to_change_file_groups_of_a_plan_which_is_void_the
     assert snapshot(spark, table_path) == sorted([("a", "berlin", 10, 10.5), *SIX[1:]], key=repr)
 
 
-def test_plans_are_left_to_another_process_which_also_makes_new_ones(
+def test_another_process_may_run_plans_and_schedule_new_ones(
     spark: Any, table_path: str, session_kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(trips(spark, *SIX), table_path)
@@ -132,7 +134,9 @@ def test_plans_are_left_to_another_process_which_also_makes_new_ones(
     assert snapshot(spark, table_path) == sorted([*SIX, *MORE], key=repr)
 
 
-def test_files_from_before_are_read_until_they_are_cleaned_and_no_row_is_new(spark: Any, table_path: str) -> None:
+def test_time_travel_reads_replaced_files_until_they_are_cleaned_and_rows_keep_their_commit_time(
+    spark: Any, table_path: str
+) -> None:
     options = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
     write(trips(spark, *SIX), table_path, {**BULK, **options})
     write(trips(spark, *MORE), table_path, {**INSERT, **options})
@@ -153,7 +157,7 @@ def test_files_from_before_are_read_until_they_are_cleaned_and_no_row_is_new(spa
     assert snapshot(spark, table_path) == sorted([*SIX, *MORE, ("n", "oslo", 2, 0.5)], key=repr)
 
 
-def test_a_column_to_sort_by_that_is_not_there_stops_the_write_before_it_begins(spark: Any, table_path: str) -> None:
+def test_a_missing_sort_column_stops_the_write_before_it_begins(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, BULK)
     before = timeline(table_path)
     with pytest.raises(SchemaError, match="sort.columns names 'rider', which is not among the columns"):

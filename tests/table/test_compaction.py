@@ -103,7 +103,7 @@ def table(path: str, spark: Any) -> penstock.Table:
     return penstock.Table.open(path, spark)
 
 
-def test_base_files_hold_all_rows_afterwards(spark: Any, table: penstock.Table) -> None:
+def test_base_files_hold_all_rows_after_a_compaction(spark: Any, table: penstock.Table) -> None:
     assert read_optimized(spark, table.path) == rows_of(*SIX)
     (commit,) = table.compact()
     assert (commit.operation, commit.rows_updated, commit.files_written) == ("compact", 2, 2)
@@ -119,7 +119,7 @@ def test_deleted_rows_are_gone_from_the_base_files(spark: Any, table: penstock.T
     assert read_optimized(spark, table.path) == rows_of(*without(CHANGED, "bef"))
 
 
-def test_rows_keep_when_they_were_written(spark: Any, table: penstock.Table) -> None:
+def test_rows_keep_their_commit_time(spark: Any, table: penstock.Table) -> None:
     first, second = instants(table.path, "deltacommit")
     table.compact()
     read = load(spark, table.path, **{"hoodie.datasource.query.type": "read_optimized"})
@@ -149,12 +149,12 @@ def test_the_schema_of_the_table_stays(spark: Any, table: penstock.Table) -> Non
     assert {json.loads(footer(file)["parquet.avro.schema"])["name"] for file in base_files(table.path)} == {"trips_record"}
 
 
-def test_tasks_of_spark_do_it_where_it_is_more_than_a_little(spark: Any, table: penstock.Table) -> None:
+def test_spark_tasks_run_a_large_compaction(spark: Any, table: penstock.Table) -> None:
     table.compact(options={"penstock.small.batch.rows": 0})
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
 
 
-def test_nothing_to_compact_is_no_commit(table: penstock.Table) -> None:
+def test_a_table_with_nothing_to_compact_gets_no_commit(table: penstock.Table) -> None:
     table.compact()
     before = timeline(table.path)
     assert table.compact() == []
@@ -171,7 +171,7 @@ def test_a_copy_on_write_table_is_refused(spark: Any, table_path: str) -> None:
 # A plan that waits
 
 
-def test_what_is_written_while_a_plan_waits_lies_on_top_of_what_it_makes(spark: Any, table: penstock.Table) -> None:
+def test_writes_during_a_pending_plan_are_kept_on_top_of_its_base_files(spark: Any, table: penstock.Table) -> None:
     plan = table.schedule_compaction()
     assert plan is not None
     assert (plan.state, plan.file_groups, plan.log_files) == ("requested", 2, 2)
@@ -186,7 +186,7 @@ def test_what_is_written_while_a_plan_waits_lies_on_top_of_what_it_makes(spark: 
     assert read_optimized(spark, table.path) == rows_of(*ALL)
 
 
-def test_several_plans_wait_and_are_run_in_their_order(spark: Any, table: penstock.Table) -> None:
+def test_several_pending_plans_are_run_in_their_order(spark: Any, table: penstock.Table) -> None:
     first = table.schedule_compaction()
     upsert(spark, table.path, *LATER)
     second = table.schedule_compaction()
@@ -199,7 +199,7 @@ def test_several_plans_wait_and_are_run_in_their_order(spark: Any, table: pensto
     assert read_optimized(spark, table.path) == rows_of(*ALL)
 
 
-def test_an_unscheduled_plan_leaves_the_table_as_if_it_had_never_been(spark: Any, table: penstock.Table) -> None:
+def test_an_unscheduled_plan_leaves_no_trace_in_the_table(spark: Any, table: penstock.Table) -> None:
     plan = table.schedule_compaction()
     assert plan is not None
     upsert(spark, table.path, *LATER)
@@ -212,12 +212,12 @@ def test_an_unscheduled_plan_leaves_the_table_as_if_it_had_never_been(spark: Any
     assert read_optimized(spark, table.path) == rows_of(("a", "berlin", 11, 11.5), *ALL[1:])
 
 
-def test_a_plan_that_is_not_there_is_not_run(table: penstock.Table) -> None:
+def test_an_unknown_plan_is_not_run(table: penstock.Table) -> None:
     with pytest.raises(OptionError, match="no pending compaction at 7"):
         table.compact("7")
 
 
-def test_a_plan_is_not_run_while_a_write_from_before_is_under_way(table: penstock.Table) -> None:
+def test_a_plan_is_not_run_while_an_earlier_write_is_under_way(table: penstock.Table) -> None:
     plan = table.schedule_compaction()
     assert plan is not None
     (Path(table.path) / ".hoodie" / "20200101000000000.deltacommit.inflight").touch()
@@ -226,7 +226,7 @@ def test_a_plan_is_not_run_while_a_write_from_before_is_under_way(table: penstoc
     assert table.pending_compactions()[0].state == "requested"
 
 
-def test_compaction_runs_beside_a_writer(spark: Any, table: penstock.Table) -> None:
+def test_compaction_runs_concurrently_with_a_writer(spark: Any, table: penstock.Table) -> None:
     """A writer that meets a plan which is withdrawn that moment is told so, and writes again."""
     errors: list[BaseException] = []
 
@@ -262,7 +262,7 @@ def test_compaction_runs_beside_a_writer(spark: Any, table: penstock.Table) -> N
 # After a write
 
 
-def test_every_fifth_delta_commit_compacts_unless_told_otherwise(spark: Any, table_path: str) -> None:
+def test_every_fifth_delta_commit_compacts_by_default(spark: Any, table_path: str) -> None:
     for number in range(5):
         assert instants(table_path, "commit") == [] if number else True
         write(trips(spark, ("a", "berlin", number, 0.5)), table_path, {**MOR, OPERATION: "upsert"})
@@ -283,7 +283,9 @@ def test_every_fifth_delta_commit_compacts_unless_told_otherwise(spark: Any, tab
         ({INLINE: "true", "hoodie.compact.inline.trigger.strategy": "NUM_OR_TIME"}, 1, 0),
     ],
 )
-def test_options_say_what_follows_a_write(spark: Any, path: str, options: dict[str, str], compacts: int, plans: int) -> None:
+def test_options_decide_which_compaction_follows_a_write(
+    spark: Any, path: str, options: dict[str, str], compacts: int, plans: int
+) -> None:
     given = {**MOR, OPERATION: "upsert", COMMITS: "3", **options}
     write(trips(spark, *LATER), path, given)
     assert len(instants(path, "commit")) == compacts
@@ -291,13 +293,13 @@ def test_options_say_what_follows_a_write(spark: Any, path: str, options: dict[s
     assert plain_rows(path) == rows_of(*ALL)
 
 
-def test_planning_after_a_write_waits_until_no_plan_does(spark: Any, path: str) -> None:
+def test_no_plan_is_scheduled_after_a_write_while_another_is_pending(spark: Any, path: str) -> None:
     for number in range(2):
         upsert(spark, path, ("b", "berlin", 20 + number, 0.5), **{SCHEDULE: "true", COMMITS: "1"})
     assert len(penstock.Table.open(path, spark).pending_compactions()) == 1
 
 
-def test_a_compaction_after_a_write_takes_up_plans_that_wait(spark: Any, path: str) -> None:
+def test_a_compaction_after_a_write_runs_pending_plans(spark: Any, path: str) -> None:
     plan = penstock.Table.open(path, spark).schedule_compaction()
     assert plan is not None
     upsert(spark, path, *LATER, **{INLINE: "true", COMMITS: "99"})
@@ -305,7 +307,7 @@ def test_a_compaction_after_a_write_takes_up_plans_that_wait(spark: Any, path: s
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_failed_compaction_does_not_take_the_write_back(spark: Any, path: str, raises: bool) -> None:
+def test_a_failed_compaction_does_not_undo_the_write(spark: Any, path: str, raises: bool) -> None:
     plan = penstock.Table.open(path, spark).schedule_compaction()
     assert plan is not None
     lost = next(p for p in Path(path).rglob(".*.log.*") if p.parent.name == "paris")
@@ -348,7 +350,7 @@ def test_an_error_leaves_the_plan_and_nothing_else(spark: Any, table: penstock.T
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
 
 
-def test_a_run_whose_publishing_failed_is_taken_up_again(spark: Any, table: penstock.Table) -> None:
+def test_a_run_whose_publishing_failed_is_repeated(spark: Any, table: penstock.Table) -> None:
     failing = FaultPlan(f"{table.path}-plan", fault=Fault.FAILS, match=r"^write_new .*\.commit$")
     with injected(failing), pytest.raises(CommitUnknown):
         run(spark, f"crash:{table.path}")
@@ -370,9 +372,7 @@ def test_a_run_whose_publishing_failed_is_taken_up_again(spark: Any, table: pens
     ids=["planned", "begun", "with half a file", "before publishing", "published"],
 )
 @pytest.mark.parametrize("writes_between", [False, True], ids=["", "and a write came"])
-def test_a_run_that_died_is_taken_up_again(
-    spark: Any, table: penstock.Table, match: str, fault: Fault, writes_between: bool
-) -> None:
+def test_a_run_that_died_is_repeated(spark: Any, table: penstock.Table, match: str, fault: Fault, writes_between: bool) -> None:
     with injected(FaultPlan(f"{table.path}-plan", fault=fault, match=match)), pytest.raises(Crash):
         run(spark, f"crash:{table.path}")
     assert plain_rows(table.path) == rows_of(*CHANGED)
@@ -396,7 +396,7 @@ def test_a_rollback_of_a_dead_run_that_died_itself_is_finished(spark: Any, table
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(spark: Any, table: penstock.Table) -> None:
+def test_a_run_of_a_live_process_is_not_repeated(spark: Any, table: penstock.Table) -> None:
     """Under the lazy policy runs give signs of life."""
     with injected(FaultPlan(f"{table.path}-plan", match=r"^write_new .*\.commit$")), pytest.raises(Crash):
         run(spark, f"crash:{table.path}", **LAZY)
@@ -438,7 +438,7 @@ def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: pens
     assert orphans(table.path) == []
 
 
-def test_a_run_that_was_taken_for_dead_leaves_the_run_of_another_alone(spark: Any, table: penstock.Table) -> None:
+def test_a_run_that_was_taken_for_dead_does_not_touch_the_run_of_another(spark: Any, table: penstock.Table) -> None:
     """Somebody else is in the middle of running the plan."""
     plan = table.schedule_compaction()
     assert plan is not None
@@ -494,7 +494,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
 JOIN, BLOCKS = "hoodie.log.compaction.inline", "hoodie.log.compaction.blocks.threshold"
 
 
-def test_a_log_with_many_blocks_is_joined_after_a_write(spark: Any, path: str) -> None:
+def test_a_log_with_many_blocks_is_compacted_into_one_after_a_write(spark: Any, path: str) -> None:
     for number in range(3):
         upsert(spark, path, ("a", "berlin", 20 + number, 0.5), **{JOIN: "true", BLOCKS: "3"})
     joined = [commit for commit in commits(path) if commit["operationType"] == "LOG_COMPACT"]
@@ -513,7 +513,7 @@ def test_a_log_with_many_blocks_is_joined_after_a_write(spark: Any, path: str) -
     assert read_optimized(spark, path) == expected
 
 
-def test_deletes_stay_deleted_in_a_joined_log(spark: Any, table: penstock.Table) -> None:
+def test_deletes_stay_deleted_after_a_log_compaction(spark: Any, table: penstock.Table) -> None:
     delete(spark, table.path, CHANGES[0], SIX[1])
     upsert(spark, table.path, SIX[1])
     expected = rows_of(*CHANGED[1:])
@@ -524,7 +524,7 @@ def test_deletes_stay_deleted_in_a_joined_log(spark: Any, table: penstock.Table)
     assert table.compact_logs({BLOCKS: 3}) == []
 
 
-def test_nothing_is_joined_beside_a_write(table: penstock.Table) -> None:
+def test_no_log_compaction_runs_during_a_write(table: penstock.Table) -> None:
     (Path(table.path) / ".hoodie" / "20990101000000000.deltacommit.requested").touch()
     assert table.compact_logs({BLOCKS: 1}) == []
 
@@ -539,7 +539,7 @@ def test_nothing_is_joined_beside_a_write(table: penstock.Table) -> None:
     ],
     ids=["planned", "with half a file", "before publishing", "published"],
 )
-def test_joining_that_died_is_taken_up_again(spark: Any, table: penstock.Table, match: str, fault: Fault) -> None:
+def test_a_log_compaction_that_died_is_repeated(spark: Any, table: penstock.Table, match: str, fault: Fault) -> None:
     upsert(spark, table.path, *LATER)
     with injected(FaultPlan(f"{table.path}-plan", fault=fault, match=match)), pytest.raises(Crash):
         schedule_and_run(spark, open_table(f"crash:{table.path}", read_options({BLOCKS: "2"})), LOG_COMPACTION, Stages("", "off"))
@@ -554,7 +554,7 @@ def test_joining_that_died_is_taken_up_again(spark: Any, table: penstock.Table, 
     assert read_optimized(spark, table.path) == rows_of(("a", "berlin", 30, 0.5), *ALL[1:])
 
 
-def test_half_of_what_a_dead_joining_wrote_never_counts_whatever_the_options_of_rollback(
+def test_a_partial_file_of_a_dead_log_compaction_never_counts_whatever_the_rollback_options(
     spark: Any, table: penstock.Table
 ) -> None:
     upsert(spark, table.path, ("a", "berlin", 10, 0.5), ("b", "berlin", 10, 0.5))

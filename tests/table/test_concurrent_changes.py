@@ -19,7 +19,7 @@ from penstock.errors import OptionError, WriteConflict
 from penstock.options import read_options
 from penstock.read.query import parse_query
 from penstock.table import open_table
-from tests.kit.interleave import MeanwhileStorage
+from tests.kit.interleave import InterleavingStorage
 from tests.table.tables import META, OPERATION, SIX, TRIPS, Trip, sorted_rows, trips, write
 
 OFF = {"hoodie.clean.automatic": False, "hoodie.archive.automatic": False}
@@ -66,19 +66,19 @@ class Other:
 def read(spark: Any, path: str, *others: Callable[[], object], **options: Any) -> Any:
     """The table's rows; between the look at the timeline and the listing of folders others do something."""
     query = parse_query([path], read_options(options))
-    storage = MeanwhileStorage(f"list {re.escape(path)}$", deque(others))
+    storage = InterleavingStorage(f"list {re.escape(path)}$", deque(others))
     return open_query(spark, query, replace(open_table(path, query.options), storage=storage)).drop(*META)
 
 
-def test_a_write_whose_predecessor_is_cleaned_at_once_is_seen(spark: Any, table: str, other: Other) -> None:
+def test_a_query_sees_a_write_whose_predecessor_is_cleaned_at_once(spark: Any, table: str, other: Other) -> None:
     assert sorted_rows(read(spark, table, partial(other.upsert_and_clean, 1))) == newer(1)
 
 
-def test_an_overwrite_whose_predecessors_are_cleaned_at_once_is_seen(spark: Any, table: str, other: Other) -> None:
+def test_a_query_sees_an_overwrite_whose_predecessors_are_cleaned_at_once(spark: Any, table: str, other: Other) -> None:
     assert sorted_rows(read(spark, table, other.overwrite_and_clean)) == newer(7)[:2]
 
 
-def test_a_table_that_changes_again_and_again_is_read_when_it_rests_and_refused_otherwise(
+def test_a_query_is_planned_again_until_the_table_rests_and_refused_if_it_never_does(
     spark: Any, table: str, other: Other, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent, "_ATTEMPTS", 3)
@@ -102,19 +102,21 @@ def test_a_query_is_planned_once_where_cleaning_keeps_what_it_reads(spark: Any, 
         assert planned.call_count == 2
 
 
-def test_time_travel_to_what_is_cleaned_at_that_moment_is_refused(spark: Any, table: str, other: Other) -> None:
+def test_time_travel_to_a_commit_that_is_cleaned_during_planning_is_refused(spark: Any, table: str, other: Other) -> None:
     (first,) = written(table)
     other.upsert(1)
     with pytest.raises(OptionError, match="Cleaner cleaned up the timestamp of interest"):
         read(spark, table, lambda: other.table.clean(ONE_VERSION), **{"as.of.instant": first})
 
 
-def test_changes_whose_files_are_cleaned_at_that_moment_are_those_of_later_writes(spark: Any, table: str, other: Other) -> None:
+def test_an_incremental_query_whose_files_are_cleaned_during_planning_returns_later_changes(
+    spark: Any, table: str, other: Other
+) -> None:
     incremental = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"}
     assert sorted_rows(read(spark, table, partial(other.upsert_and_clean, 1), **incremental)) == newer(1)
 
 
-def test_a_commit_that_is_archived_at_that_moment_is_not_missed(spark: Any, table: str, other: Other) -> None:
+def test_a_commit_that_is_archived_during_planning_is_not_missed(spark: Any, table: str, other: Other) -> None:
     """The schema of the oldest file was to be read there."""
     first, *_ = written(table)
     for number in range(1, 5):
@@ -124,7 +126,7 @@ def test_a_commit_that_is_archived_at_that_moment_is_not_missed(spark: Any, tabl
     assert rows == [*((*row, None) for row in SIX), ("z", "rome", 4, 1.0, 1)]
 
 
-def test_a_replace_commit_that_is_archived_at_that_moment_is_not_missed(spark: Any, table: str, other: Other) -> None:
+def test_a_replace_commit_that_is_archived_during_planning_is_not_missed(spark: Any, table: str, other: Other) -> None:
     """The file groups that it took out were to be read there."""
     other.overwrite_and_clean()
     _, replaced = written(table)

@@ -150,7 +150,7 @@ def test_a_first_write_leaves_three_files_of_one_instant(made: str) -> None:
     assert [Path(made, ".hoodie", n).stat().st_size for n in names[1:]] == [0, 0]
 
 
-def test_every_partition_says_that_it_is_one(made: str) -> None:
+def test_every_partition_has_its_metafile(made: str) -> None:
     time = timeline(made)[0].split(".")[0]
     found = {p.parent.name: p.read_text().splitlines() for p in Path(made).rglob(".hoodie_partition_metadata")}
     assert sorted(found) == ["berlin", "paris", "tokyo"]
@@ -190,7 +190,7 @@ def test_append_adds_rows(spark: Any, table: str) -> None:
     assert snapshot(spark, table) == [*SIX, ("g", "rome", 7, 7.5)]
 
 
-def test_a_later_write_takes_what_it_does_not_say_from_the_table(spark: Any, table: str) -> None:
+def test_a_later_write_takes_missing_options_from_the_table(spark: Any, table: str) -> None:
     write(trips(spark, ("g", "rome", 7, 7.5)), table, {OPERATION: "bulk_insert"})
     write(trips(spark, ("h", "rome", 8, 8.5)), table, {OPERATION: "insert"})
     keys = load(spark, table).where("city = 'rome'").select("_hoodie_record_key", "_hoodie_partition_path").collect()
@@ -198,19 +198,19 @@ def test_a_later_write_takes_what_it_does_not_say_from_the_table(spark: Any, tab
     assert properties(table)["hoodie.table.name"] == "trips"
 
 
-def test_ignore_leaves_a_table_as_it_is_and_says_nothing(spark: Any, table: str) -> None:
+def test_ignore_leaves_an_existing_table_unchanged_without_a_warning(spark: Any, table: str) -> None:
     before = state_of(table)
     write(trips(spark, ("g", "rome", 7, 7.5)), table, mode="ignore")
     assert state_of(table) == before
 
 
-def test_ignore_makes_a_table_where_there_is_none(spark: Any, table_path: str) -> None:
+def test_ignore_creates_a_missing_table(spark: Any, table_path: str) -> None:
     write(trips(spark, SIX[0]), table_path, mode="ignore")
     assert snapshot(spark, table_path) == [SIX[0]]
 
 
 @pytest.mark.parametrize("mode", ["error", "errorifexists", None])
-def test_error_refuses_a_table_that_is_there(spark: Any, table: str, mode: str | None) -> None:
+def test_error_refuses_an_existing_table(spark: Any, table: str, mode: str | None) -> None:
     before = state_of(table)
     writer = trips(spark, SIX[0]).write.format("hudi").options(**BULK)
     with pytest.raises(TableExists, match="already exists"):
@@ -218,12 +218,12 @@ def test_error_refuses_a_table_that_is_there(spark: Any, table: str, mode: str |
     assert state_of(table) == before
 
 
-def test_error_makes_a_table_where_there_is_none(spark: Any, table_path: str) -> None:
+def test_error_creates_a_missing_table(spark: Any, table_path: str) -> None:
     trips(spark, SIX[0]).write.format("hudi").options(**BULK).save(table_path)
     assert snapshot(spark, table_path) == [SIX[0]]
 
 
-def test_overwrite_makes_a_new_table_of_another_kind(spark: Any, table: str) -> None:
+def test_overwrite_may_change_the_kind_of_a_table(spark: Any, table: str) -> None:
     Path(table, "stray").write_text("x")
     write(trips(spark, ("z", "rome", 1, 0.5)), table, {NAME: "other", KEY: "ts", OPERATION: "bulk_insert"}, mode="overwrite")
     assert snapshot(spark, table) == [("z", "rome", 1, 0.5)]
@@ -243,17 +243,17 @@ def test_an_overwrite_that_fails_leaves_the_old_table(spark: Any, table: str) ->
     assert [p.name for p in Path(table).parent.iterdir()] == [Path(table).name]
 
 
-def test_a_table_is_overwritten_by_what_is_read_from_it(spark: Any, table: str) -> None:
+def test_a_table_may_be_overwritten_with_its_own_rows(spark: Any, table: str) -> None:
     write(load(spark, table).where("city <> 'paris'"), table, mode="overwrite")
     assert snapshot(spark, table) == [*SIX[:2], *SIX[4:]]
 
 
-def test_a_table_is_appended_to_by_what_is_read_from_it(spark: Any, table: str) -> None:
+def test_a_table_may_be_appended_to_with_its_own_rows(spark: Any, table: str) -> None:
     write(load(spark, table).where("city = 'paris'"), table, INSERT)
     assert snapshot(spark, table) == sorted([*SIX, *SIX[2:4]])
 
 
-def test_an_overwrite_of_a_folder_that_is_no_table_keeps_what_is_there(spark: Any, table_path: str) -> None:
+def test_an_overwrite_of_a_folder_that_is_no_table_keeps_its_files(spark: Any, table_path: str) -> None:
     Path(table_path).mkdir()
     Path(table_path, "notes.txt").write_text("mine")
     write(trips(spark, SIX[0]), table_path, mode="overwrite")
@@ -302,7 +302,7 @@ def test_an_option_that_contradicts_the_table_is_refused(spark: Any, table: str,
     assert state_of(table) == before
 
 
-def test_all_contradictions_are_told_at_once(spark: Any, table: str) -> None:
+def test_all_contradictions_are_reported_at_once(spark: Any, table: str) -> None:
     with pytest.raises(OptionError) as error:
         write(trips(spark, SIX[0]), table, {**BULK, KEY: "ts", ORDERING: "fare", PARTITION: "id", HIVE_STYLE: "true"})
     lines = str(error.value).splitlines()
@@ -329,7 +329,7 @@ def test_another_table_type_is_refused(spark: Any, table: str) -> None:
     assert state_of(table) == before
 
 
-def test_a_table_with_generated_keys_gets_none_by_option(spark: Any, table_path: str) -> None:
+def test_a_table_with_generated_keys_gets_no_key_by_option(spark: Any, table_path: str) -> None:
     write(trips(spark, SIX[0]), table_path, {NAME: "t"})
     before = state_of(table_path)
     with pytest.raises(OptionError, match="RecordKey:\tid\t"):

@@ -34,7 +34,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @BOTH
-def test_known_keys_are_gone_and_unknown_ones_ignored(spark: Any, table: str, where: dict[str, Any]) -> None:
+def test_known_keys_are_deleted_and_unknown_ones_ignored(spark: Any, table: str, where: dict[str, Any]) -> None:
     keys = values(
         spark, "id string, city string", ("a", "berlin"), ("c", "paris"), ("c", "berlin"), ("q", "tokyo"), ("q", "rome")
     )
@@ -48,13 +48,13 @@ def test_known_keys_are_gone_and_unknown_ones_ignored(spark: Any, table: str, wh
     assert snapshot(spark, table) == [r for r in SIX if r[0] in "bdef"]
 
 
-def test_the_ordering_is_ignored(spark: Any, table: str) -> None:
+def test_a_delete_ignores_the_ordering_value(spark: Any, table: str) -> None:
     write(trips(spark, ("f", "tokyo", 0, 0.0)), table, {**DELETE, PAYLOAD: DEFAULT_PAYLOAD})
     write(values(spark, "id string, city string, ts bigint", ("e", "tokyo", None)), table, DELETE)
     assert columns(table, "id") == [("a",), ("b",), ("c",), ("d",)]
 
 
-def test_the_profile_names_the_file_groups(spark: Any, table: str) -> None:
+def test_the_workload_profile_of_a_delete_names_the_file_groups(spark: Any, table: str) -> None:
     write(trips(spark, ("a", "berlin", 0, 0.0)), table, {**DELETE, "hoodie.index.type": "GLOBAL_SIMPLE"})
     profile = inflight(table)
     assert profile["operationType"] == "DELETE"
@@ -75,7 +75,7 @@ def test_a_partition_that_loses_all_rows_keeps_an_empty_file_and_can_be_filled_a
 
 
 @BOTH
-def test_a_key_that_is_there_several_times_is_gone_each_time(spark: Any, table_path: str, where: dict[str, Any]) -> None:
+def test_every_row_of_a_duplicated_key_is_deleted(spark: Any, table_path: str, where: dict[str, Any]) -> None:
     three = trips(spark, ("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("a", "x", 2, 2.0), ("c", "x", 1, 1.0), ("a", "x", 3, 3.0))
     write(three, table_path, {**INSERT, **MANY_GROUPS})
     write(trips(spark, ("a", "x", 0, 0.0), ("a", "x", 0, 0.0)), table_path, {**DELETE, **MANY_GROUPS, **where})

@@ -55,7 +55,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
 
 @WHERE
 @pytest.mark.parametrize("first", [BULK, INSERT, UPSERT], ids=["bulk_insert", "insert", "upsert"])
-def test_a_table_is_the_same_either_way(
+def test_a_table_is_the_same_whether_workers_or_spark_read_the_files(
     spark: Any, tmp_path: Path, taken: list[InputFiles | None], first: dict[str, str], where: dict[str, str]
 ) -> None:
     made = put(tmp_path / "new", rows("a", "b", "c"), rows("d", "e"))
@@ -85,7 +85,7 @@ def test_a_table_is_the_same_either_way(
     ],
     ids=["where", "limit", "withColumn", "alias"],
 )
-def test_what_is_made_of_a_read_goes_through_spark(
+def test_a_query_over_a_read_goes_through_spark(
     spark: Any, tmp_path: Path, taken: list[InputFiles | None], derive: Callable[[Any], Any]
 ) -> None:
     frame = derive(spark.read.parquet(put(tmp_path / "in", rows("a", "b", "c"))))
@@ -110,7 +110,7 @@ def with_column(table: pa.Table, name: str, column: Any) -> pa.Table:
     ],
     ids=["a column less", "a narrower type", "a coarser type", "another case", "an old Spark", "an old calendar"],
 )
-def test_one_file_that_differs_sends_all_through_spark(
+def test_one_file_with_another_schema_or_footer_sends_all_files_through_spark(
     spark: Any, tmp_path: Path, second: pa.Table, footer: dict[str, str]
 ) -> None:
     folder = put(tmp_path / "in", rows("a"))
@@ -130,7 +130,7 @@ def test_old_timestamps_go_through_spark(spark: Any, tmp_path: Path) -> None:
     assert find_input_files(spark.read.parquet(old), expected) is None
 
 
-def test_a_column_that_a_folder_names_goes_through_spark(spark: Any, tmp_path: Path) -> None:
+def test_a_read_with_partition_columns_goes_through_spark(spark: Any, tmp_path: Path) -> None:
     put(tmp_path / "in" / "city=zug", rows("a"))
     frame = spark.read.parquet(str(tmp_path / "in"))
     assert find_input_files(frame, SCHEMA) is None
@@ -149,7 +149,9 @@ def test_a_column_that_a_folder_names_goes_through_spark(spark: Any, tmp_path: P
     ],
     ids=["option", "argument", "schema", "cache", "load"],
 )
-def test_a_read_that_says_more_than_files_goes_through_spark(spark: Any, tmp_path: Path, read: Callable[[Any, str], Any]) -> None:
+def test_a_read_with_options_a_schema_or_a_cache_goes_through_spark(
+    spark: Any, tmp_path: Path, read: Callable[[Any, str], Any]
+) -> None:
     frame = read(spark, put(tmp_path / "in", rows("a")))
     try:
         assert find_input_files(frame, pa.schema([("id", pa.string())])) is None
@@ -157,7 +159,7 @@ def test_a_read_that_says_more_than_files_goes_through_spark(spark: Any, tmp_pat
         frame.unpersist()
 
 
-def test_a_session_that_reads_files_in_its_own_way_goes_through_spark(spark: Any, tmp_path: Path) -> None:
+def test_a_read_that_ignores_corrupt_files_goes_through_spark(spark: Any, tmp_path: Path) -> None:
     folder = put(tmp_path / "in", rows("a"))
     spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
     try:
@@ -166,7 +168,7 @@ def test_a_session_that_reads_files_in_its_own_way_goes_through_spark(spark: Any
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
 
 
-def test_names_with_blanks_and_signs_are_found(spark: Any, tmp_path: Path) -> None:
+def test_files_with_blanks_and_signs_in_their_names_are_read(spark: Any, tmp_path: Path) -> None:
     folder = put(tmp_path / "in put %41 ü", rows("a", "b"))
     files = find_input_files(spark.read.parquet(folder), SCHEMA)
     assert files is not None
@@ -193,7 +195,7 @@ def test_a_large_file_is_cut_between_row_groups_and_small_ones_come_together(spa
     assert small.rows == 6
 
 
-def test_a_null_key_in_a_file_has_its_error(spark: Any, tmp_path: Path) -> None:
+def test_a_null_key_in_a_file_raises_the_usual_error(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write(spark.read.parquet(put(tmp_path / "good", rows("a"))), path, BULK)
     before = state_of(path)
@@ -203,7 +205,7 @@ def test_a_null_key_in_a_file_has_its_error(spark: Any, tmp_path: Path) -> None:
     assert state_of(path) == before
 
 
-def test_a_file_that_is_damaged_after_its_footer_was_read_has_its_error(spark: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_after_its_footer_was_read_raises_an_error(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write(spark.read.parquet(put(tmp_path / "good", rows("a"))), path, BULK)
     before = timeline(path)

@@ -105,9 +105,7 @@ BY_CITY = {NAME: "t", KEY: "id", PARTITION: "city", OPERATION: "bulk_insert"}
     ids=["int-long", "long-double"],
 )
 @pytest.mark.parametrize("place", ["{}", "named_struct('x', 1, {}) s"], ids=["column", "field"])
-def test_a_column_widens_that_the_oldest_files_do_not_have(
-    spark: Any, table_path: str, added: str, widened: str, place: str
-) -> None:
+def test_a_column_that_the_oldest_files_lack_widens(spark: Any, table_path: str, added: str, widened: str, place: str) -> None:
     def column(kind: str, value: int) -> str:
         if place == "{}":
             return kind.format(value)
@@ -145,7 +143,7 @@ def test_a_missing_column_can_be_filled_with_null(grown: Any) -> None:
     assert sorted_rows(rows) == [OLD, ("b", 2, 2.5, None, [(2,)])]
 
 
-def test_a_missing_column_can_leave_the_table(grown: Any) -> None:
+def test_a_missing_column_can_be_dropped_from_the_table(grown: Any) -> None:
     rows = grown(MISSING, **{DROP: "true"})
     assert sorted_rows(rows) == [("a", 1, 1.5, [(1,), None]), ("b", 2, 2.5, [(2,)])]
 
@@ -167,7 +165,7 @@ def test_a_type_that_does_not_fit_is_an_error_and_the_table_is_untouched(grown: 
     assert state_of(grown.table) == before
 
 
-def test_the_past_has_the_schema_it_had(spark: Any, made: str, table_path: str) -> None:
+def test_time_travel_has_the_schema_of_its_time(spark: Any, made: str, table_path: str) -> None:
     table = shutil.copytree(made, table_path)
     first = timeline(table)[0].split(".")[0]
     write(spark.sql(f"select 'b' id, 2 n, {SAME}, 'new' more"), table, {OPERATION: "bulk_insert"})

@@ -49,7 +49,7 @@ def test_an_upsert_is_explained_by_file_group_and_nothing_is_written(spark: Spar
     assert "write amplification" in str(plan)
 
 
-def test_what_was_explained_is_what_happens(spark: SparkSession, table_path: str) -> None:
+def test_a_write_does_what_its_plan_said(spark: SparkSession, table_path: str) -> None:
     path = table_path
     save(trips(spark, *((i, "berlin", 1) for i in range(20))).coalesce(1), path, "bulk_insert")
     batch = trips(spark, *((i, "berlin", 2) for i in range(15, 25)))
@@ -68,7 +68,7 @@ def test_an_insert_into_a_small_file_is_explained_without_a_lookup(spark: SparkS
     assert plan.groups[0].file_id is not None
 
 
-def test_a_table_that_is_not_there_yet_is_explained_and_not_made(spark: SparkSession, table_path: str) -> None:
+def test_a_write_to_a_missing_table_is_explained_without_creating_it(spark: SparkSession, table_path: str) -> None:
     plan = explain_write(trips(spark, (1, "berlin", 1)), table_path, {**OPTIONS, "hoodie.datasource.write.operation": "upsert"})
     assert [(g.file_id, g.rows_new) for g in plan.groups] == [(None, 1)]
     assert not (Path(table_path) / ".hoodie").exists()

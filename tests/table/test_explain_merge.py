@@ -43,7 +43,7 @@ def told(plan: Any) -> dict[str, tuple[str, float | None]]:
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_what_is_told_is_what_happens(spark: Any, table_path: str, kind: str) -> None:
+def test_a_write_does_what_its_merge_plan_said(spark: Any, table_path: str, kind: str) -> None:
     penstock.payload("add")(add)
     options = {PAYLOAD: "add"}
     write(rows(spark, *FIRST), table_path, {**BULK, **options, "hoodie.datasource.write.table.type": kind})
@@ -74,7 +74,7 @@ def test_what_is_told_is_what_happens(spark: Any, table_path: str, kind: str) ->
     assert stored == {("a", "x"): 131.0, ("d", "x"): 7.0, ("d", "y"): 4.0, ("e", "y"): 6.0}
 
 
-def test_it_says_why(spark: Any, table_path: str) -> None:
+def test_a_merge_plan_has_a_reason_for_every_outcome(spark: Any, table_path: str) -> None:
     write(rows(spark, *FIRST), table_path, BULK)
     table = penstock.Table.open(table_path, spark)
     chosen = {PAYLOAD: "DefaultHoodieRecordPayload", INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
@@ -106,7 +106,7 @@ def test_keys_that_are_in_logs_alone_are_found_there(spark: Any, table_path: str
     assert told(plan) == {"a": ("update", 1.0)}
 
 
-def test_the_program_tells_it_of_files(
+def test_the_program_explains_the_merge_of_files(
     spark: Any, session_kind: str, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     if session_kind != "classic":

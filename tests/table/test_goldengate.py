@@ -29,7 +29,7 @@ def changes(spark: Any, *texts: str | None) -> Any:
     return spark.createDataFrame([(text,) for text in texts], "value string").coalesce(1)
 
 
-def test_changes_become_rows_that_say_what_they_supply(spark: Any) -> None:
+def test_changes_become_rows_that_name_the_columns_they_supply(spark: Any) -> None:
     exact = change("U", 3, {"ID": 1, "Price": 0}).replace("0}", "12345678901234567890.12}")
     texts = [
         change("I", "1", {"ID": 1, "NAME": "a", "PRICE": "1.10", "AT": "2024-01-02 03:04:05.000006", "OK": True, "TAGS": ["x"]}),
@@ -65,7 +65,7 @@ BAD: dict[str | None, str] = {
 }
 
 
-def test_what_is_no_change_of_goldengate_is_refused(spark: Any, table_path: str) -> None:
+def test_a_text_that_is_no_change_of_goldengate_is_refused(spark: Any, table_path: str) -> None:
     for text, message in BAD.items():
         with pytest.raises(Exception, match=message) as raised:
             penstock.ogg_rows(changes(spark, text), "value", TABLE).collect()
@@ -118,7 +118,7 @@ def left(spark: Any, path: str) -> list[tuple[Any, ...]]:
     return [(row["id"], row["name"], row["price"]) for row in rows]
 
 
-def test_changes_go_by_their_position(spark: Any, table_path: str) -> None:
+def test_changes_are_ordered_by_their_position(spark: Any, table_path: str) -> None:
     rows = penstock.ogg_rows(changes(spark, BATCHES[0][0]), "value", "id long, name string, price decimal(10,2)")
     with pytest.raises(OptionError, match=r"precombine\.field=pos; it is 'op_type'"):
         write(rows, table_path, {**PRICES, ORDERING: "op_type"})

@@ -82,7 +82,7 @@ def history(request: Any, spark: Any, templates: Any, table_path: str) -> str:
     return shutil.copytree(templates.at(f"history-{request.param}", make), table_path)
 
 
-def test_rows_that_were_written_in_the_range_come_as_they_were_at_its_end(spark: Any, history: str) -> None:
+def test_rows_written_in_the_range_are_returned_as_of_its_end(spark: Any, history: str) -> None:
     first, second, third, last = instants(history)
     assert changed(spark, history, first, second) == sorted([NEW_A, NEW_C, ADDED])
     assert changed(spark, history, first, third) == sorted([AGAIN_A, NEW_C, ADDED]), "a row that changed twice comes once"
@@ -93,7 +93,7 @@ def test_rows_that_were_written_in_the_range_come_as_they_were_at_its_end(spark:
         assert changed(spark, history, begin, end) == []
 
 
-def test_times_are_taken_in_words_too_and_meta_columns_come_first(spark: Any, history: str) -> None:
+def test_times_may_be_texts_and_meta_columns_come_first(spark: Any, history: str) -> None:
     first, second, *_ = instants(history)
     assert load(spark, history, **{"hoodie.datasource.view.type": "incremental", BEGIN: "000"}).count() == 6
     found = changes(
@@ -107,7 +107,7 @@ def test_times_are_taken_in_words_too_and_meta_columns_come_first(spark: Any, hi
     assert all(row._hoodie_commit_time > first for row in changes(spark, history, whole_second).collect())
 
 
-def test_the_verb_of_a_table_gives_the_same(spark: Any, history: str) -> None:
+def test_read_changes_returns_the_same_rows_as_an_incremental_query(spark: Any, history: str) -> None:
     table = penstock.Table.open(history, spark)
     first, second, _, last = instants(history)
     assert sorted_rows(table.read_changes(since=first, until=second).drop(*META)) == sorted([NEW_A, NEW_C, ADDED])
@@ -120,7 +120,7 @@ def test_the_verb_of_a_table_gives_the_same(spark: Any, history: str) -> None:
     assert [row.id for row in table.read_changes(since=last).collect()] == ["h"]
 
 
-def test_only_files_that_were_touched_in_the_range_are_opened(spark: Any, history: str) -> None:
+def test_only_files_that_changed_in_the_range_are_opened(spark: Any, history: str) -> None:
     first, second, third, _ = instants(history)
     spoil(file for file in base_files(history) if file.parent.name == "tokyo")
     assert changed(spark, history, first, second) == sorted([NEW_A, NEW_C, ADDED])
@@ -144,7 +144,7 @@ def test_patterns_and_conditions_leave_rows_out(spark: Any, history: str) -> Non
         changes(spark, history, first, second, **{FILTERS: "price > 1"})
 
 
-def test_overwritten_rows_do_not_come_and_those_that_took_their_place_do(spark: Any, history: str) -> None:
+def test_overwritten_rows_are_left_out_and_those_that_replaced_them_are_returned(spark: Any, history: str) -> None:
     _, second, *_, last = instants(history)
     other = ("z", "paris", 1, 9.5)
     overwrite = upsert(spark, history, other, operation="insert_overwrite")
@@ -157,7 +157,7 @@ def test_overwritten_rows_do_not_come_and_those_that_took_their_place_do(spark: 
     assert changed(spark, history, overwrite) == []
 
 
-def test_rows_that_only_moved_are_nothing_new(spark: Any, history: str) -> None:
+def test_rows_rewritten_by_compaction_or_clustering_are_no_changes(spark: Any, history: str) -> None:
     first, second, _, last = instants(history)
     table = penstock.Table.open(history, spark, OFF)
     if open_table(history).is_merge_on_read:
@@ -173,7 +173,7 @@ def test_rows_that_only_moved_are_nothing_new(spark: Any, history: str) -> None:
     assert changed(spark, history, last) == [("d", "paris", 30, 30.5)]
 
 
-def test_log_files_that_have_other_names_since_a_compaction_was_unscheduled_are_read(spark: Any, table_path: str) -> None:
+def test_log_files_renamed_when_a_compaction_was_unscheduled_are_read(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, {**BULK, **OFF, "hoodie.datasource.write.table.type": KINDS[1]})
     (first,) = instants(table_path)
     second = upsert(spark, table_path, NEW_A)
@@ -186,7 +186,7 @@ def test_log_files_that_have_other_names_since_a_compaction_was_unscheduled_are_
     assert changed(spark, table_path, first, second) == [NEW_A]
 
 
-def test_logs_of_writes_that_nobody_knows_any_more_are_an_error(spark: Any, table_path: str) -> None:
+def test_logs_of_writes_that_neither_timeline_nor_archive_knows_are_an_error(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, {**BULK, **OFF, "hoodie.datasource.write.table.type": KINDS[1]})
     (first,) = instants(table_path)
     second = upsert(spark, table_path, NEW_A)
@@ -201,7 +201,7 @@ def test_logs_of_writes_that_nobody_knows_any_more_are_an_error(spark: Any, tabl
     assert changed(spark, table_path, last) == []
 
 
-def test_writes_that_were_archived_are_still_told(spark: Any, history: str) -> None:
+def test_changes_of_archived_writes_are_still_returned(spark: Any, history: str) -> None:
     first, second, _, last = instants(history)
     new = ("h", "oslo", 1, 1.0)
     table = penstock.Table.open(history, spark, OFF)
@@ -251,7 +251,7 @@ def test_a_write_that_is_not_completed_stops_the_query_or_ends_its_range(spark: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_columns_are_those_of_now_or_of_the_end_of_the_range(spark: Any, table_path: str, kind: str) -> None:
+def test_the_schema_is_the_current_one_or_that_of_the_end_of_the_range(spark: Any, table_path: str, kind: str) -> None:
     options = {**TRIPS, **OFF, OPERATION: "upsert", "hoodie.datasource.write.table.type": kind}
     write(values(spark, "id string, city string, ts int", ("a", "rome", 1), ("b", "oslo", 2)), table_path, options)
     write(values(spark, "id string, city string, ts int", ("a", "rome", 3)), table_path, options)
@@ -265,7 +265,7 @@ def test_columns_are_those_of_now_or_of_the_end_of_the_range(spark: Any, table_p
     assert changed(spark, table_path, second, third) == [("b", "oslo", 4, 0.5)]
 
 
-def test_a_change_that_lost_against_a_newer_row_does_not_come(spark: Any, table_path: str) -> None:
+def test_a_change_that_lost_against_a_newer_row_is_not_returned(spark: Any, table_path: str) -> None:
     payload = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
     for kind in KINDS:
         path = f"{table_path}-{kind}"
@@ -291,12 +291,14 @@ def test_a_change_that_lost_against_a_newer_row_does_not_come(spark: Any, table_
         ({TYPE: "incremental", BEGIN: "000", HOLES: "USE_TRANSITION_TIME"}, "Use BLOCK"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(spark: Any, made: str, options: dict[str, str], message: str) -> None:
+def test_options_that_do_not_fit_an_incremental_query_are_refused(
+    spark: Any, made: str, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(OptionError, match=message):
         load(spark, made, **options)
 
 
-def test_a_table_that_cannot_be_asked_says_so(spark: Any, table_path: str) -> None:
+def test_a_table_without_commits_or_meta_columns_refuses_incremental_queries(spark: Any, table_path: str) -> None:
     table = penstock.Table.create(table_path, trips(spark), name="trips", record_key="id")
     with pytest.raises(OptionError, match=r"No instants to incrementally pull: .* has no completed write"):
         table.read_changes("000")

@@ -63,7 +63,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("index", "where", "sizes"), RUNS)
-def test_a_history_gives_what_a_dictionary_gives(
+def test_a_random_history_leaves_the_same_rows_as_a_dictionary(
     spark: Any, table_path: str, index: str, where: dict[str, Any], sizes: dict[str, Any]
 ) -> None:
     is_global = index.startswith("GLOBAL")
@@ -140,14 +140,16 @@ def test_global_bloom_searches_all_partitions_also_without_ranges(spark: Any, in
 
 
 @pytest.mark.parametrize("index", list(MOVES))
-def test_without_update_partition_path_a_row_is_updated_where_it_is(spark: Any, in_three: str, index: str) -> None:
+def test_without_update_partition_path_a_row_is_updated_in_its_old_partition(spark: Any, in_three: str, index: str) -> None:
     write(trips(spark, ("a", "y", 20, 2.0)), in_three, {**UPSERT, INDEX: index, MOVES[index]: "false"})
     assert ("x", "a", "y", 2.0) in columns(in_three, PATH, "id", "city", "fare")  # the column contradicts the folder
     assert counts(commits(in_three)[-1]) == [("x", 2, 1, 0, 0)]
 
 
 @pytest.mark.parametrize("index", list(MOVES))
-def test_a_move_is_a_delete_there_and_an_insert_here_in_one_commit(spark: Any, in_three: str, index: str) -> None:
+def test_a_move_is_a_delete_in_the_old_partition_and_an_insert_in_the_new_one_in_one_commit(
+    spark: Any, in_three: str, index: str
+) -> None:
     write(trips(spark, ("a", "y", 5, 2.0)), in_three, {**UPSERT, INDEX: index})
     assert [p for p, i in columns(in_three, PATH, "id") if i == "a"] == ["y"]
     assert counts(commits(in_three)[-1]) == [("x", 1, 0, 1, 0), ("y", 3, 0, 0, 1)]
@@ -155,14 +157,14 @@ def test_a_move_is_a_delete_there_and_an_insert_here_in_one_commit(spark: Any, i
 
 
 @pytest.mark.parametrize("index", list(MOVES))
-def test_keys_that_a_non_global_index_let_in_twice_become_one(spark: Any, in_three: str, index: str) -> None:
+def test_a_global_index_merges_keys_that_a_non_global_index_wrote_twice(spark: Any, in_three: str, index: str) -> None:
     write(trips(spark, ("a", "y", 11, 1.5)), in_three, UPSERT)
     assert [p for p, i in columns(in_three, PATH, "id") if i == "a"] == ["x", "y"]
     write(trips(spark, ("a", "z", 20, 2.0)), in_three, {**UPSERT, INDEX: index})
     assert [(p, f) for p, i, f in columns(in_three, PATH, "id", "fare") if i == "a"] == [("z", 2.0)]
 
 
-def test_a_table_without_partitions_has_one_place_to_look(spark: Any, table_path: str) -> None:
+def test_every_index_works_on_a_table_without_partitions(spark: Any, table_path: str) -> None:
     options = {k: v for k, v in TRIPS.items() if "partitionpath" not in k}
     for index in INDEXES:
         write(trips(spark, ("a", "x", 1, 1.0), (index, "y", 1, 1.0)), table_path, {**options, INDEX: index})

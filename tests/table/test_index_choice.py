@@ -15,7 +15,7 @@ from tests.table.upserts import INDEX, UPSERT
 AUTO = {"penstock.index": "auto"}
 
 
-def test_a_plan_says_what_was_chosen_and_commits_keep_what_the_index_did(spark: Any, table_path: str, monkeypatch: Any) -> None:
+def test_a_plan_names_the_chosen_index_and_commits_keep_its_figures(spark: Any, table_path: str, monkeypatch: Any) -> None:
     rows = [(f"k{n:03d}", "x", 1, float(n)) for n in range(60)]
     for start in range(0, 60, 10):  # six file groups, each with a range of its own
         write(trips(spark, *rows[start : start + 10]).coalesce(1), table_path, BULK)
@@ -42,7 +42,7 @@ def test_a_plan_says_what_was_chosen_and_commits_keep_what_the_index_did(spark: 
     assert len(table.index_report(limit=1)) == 1
 
 
-def test_the_in_memory_index_refuses_what_this_process_did_not_write(spark: Any, table_path: str) -> None:
+def test_the_in_memory_index_refuses_a_table_that_another_process_wrote(spark: Any, table_path: str) -> None:
     options = {**UPSERT, INDEX: "INMEMORY"}
     batch = trips(spark, ("a", "x", 1, 1.0))
     write(batch, table_path, {**BULK, INDEX: "INMEMORY"})

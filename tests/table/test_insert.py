@@ -72,7 +72,7 @@ def test_new_rows_go_into_small_files(spark: Any, table: str, rows_on_driver: in
     assert names <= {f.name for f in base_files(table)}
 
 
-def test_a_filled_file_has_its_stats_and_a_footer_for_all_keys(spark: Any, table: str) -> None:
+def test_a_filled_file_has_write_stats_and_a_footer_for_all_keys(spark: Any, table: str) -> None:
     write(trips(spark, ("0", "berlin", 7, 7.5), ("z", "berlin", 8, 8.5)), table, INSERT)
     (stat,) = stats(commits(table)[1])
     first = timeline(table)[0].split(".")[0]
@@ -87,7 +87,7 @@ def test_a_filled_file_has_its_stats_and_a_footer_for_all_keys(spark: Any, table
     assert all(bloom.might_contain(keys))
 
 
-def test_the_inflight_file_says_what_is_about_to_happen(spark: Any, table: str) -> None:
+def test_the_inflight_file_holds_the_planned_writes(spark: Any, table: str) -> None:
     write(trips(spark, ("g", "berlin", 7, 7.5), ("h", "rome", 8, 8.5)), table, INSERT)
     inflight = [n for n in timeline(table) if n.endswith(".inflight")][-1]
     profile = json.loads(Path(table, ".hoodie", inflight).read_bytes())
@@ -107,14 +107,14 @@ def test_a_limit_of_zero_opens_new_groups(spark: Any, table: str) -> None:
     assert all(after[g] == before[g] for g in before)
 
 
-def test_a_file_that_has_no_room_is_left_alone(spark: Any, table: str) -> None:
+def test_a_file_without_room_is_not_filled(spark: Any, table: str) -> None:
     before = groups(table)
     write(trips(spark, ("g", "berlin", 7, 7.5)), table, {**INSERT, "hoodie.parquet.max.file.size": 1000})
     assert all(groups(table)[g] == before[g] for g in before)
     assert len(snapshot(spark, table)) == 7
 
 
-def test_rows_are_split_into_groups_of_the_given_size(spark: Any, table_path: str) -> None:
+def test_rows_are_split_into_file_groups_of_the_configured_size(spark: Any, table_path: str) -> None:
     split = {"hoodie.copyonwrite.insert.auto.split": "false", "hoodie.copyonwrite.insert.split.size": 2}
     rows = [(f"k{i}", "x", i, 0.5) for i in range(5)] + [("z", "y", 9, 0.5)]
     write(trips(spark, *rows), table_path, {**INSERT, **split})
@@ -152,7 +152,7 @@ def test_known_keys_can_be_dropped(spark: Any, table: str) -> None:
     assert snapshot(spark, table) == sorted([*SIX, rows[1], rows[3]])
 
 
-def test_a_table_may_be_filled_by_turns(spark: Any, table_path: str) -> None:
+def test_inserts_and_bulk_inserts_may_alternate(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX[:2]), table_path, INSERT)
     write(trips(spark, *SIX[2:4]), table_path, BULK)
     write(trips(spark, *SIX[4:]), table_path, {OPERATION: "insert"})

@@ -36,7 +36,7 @@ def as_of(number: int) -> dict[str, str]:
         ("trips_mor_avro_v6_trips_8i1u", 8),
     ],
 )
-def test_a_table_of_hudi_gives_the_rows_that_hudi_rs_reads(spark: Any, tmp_path: Path, name: str, rows: int) -> None:
+def test_a_table_of_hudi_has_the_rows_that_hudi_rs_reads(spark: Any, tmp_path: Path, name: str, rows: int) -> None:
     pytest.importorskip("hudi")
     path = str(unpack_golden(name, tmp_path))
     frame = load(spark, path)
@@ -118,7 +118,7 @@ def test_meta_columns_are_those_of_the_row_that_stayed(spark: Any, table: str) -
     assert found == {"a": at(2), "b": at(1), "d": at(1), "e": at(2), "g": at(6), "i": at(6), "j": at(6)}
 
 
-def test_the_read_optimized_view_has_base_files_alone(spark: Any, table: str) -> None:
+def test_the_read_optimized_view_reads_base_files_alone(spark: Any, table: str) -> None:
     assert snapshot(spark, table, **READ_OPTIMIZED) == BASE
 
 
@@ -137,7 +137,7 @@ def test_as_of_a_time_only_blocks_up_to_it_count(spark: Any, table: str) -> None
     assert snapshot(spark, table, **as_of(2), **READ_OPTIMIZED) == BASE
 
 
-def test_without_merging_base_rows_and_log_rows_stand_beside_one_another(spark: Any, table: str) -> None:
+def test_without_merging_base_rows_and_log_rows_are_all_returned(spark: Any, table: str) -> None:
     log_rows = [
         ("a", "berlin", 2, 10.0),
         ("e", "berlin", 2, 5.0),
@@ -156,11 +156,11 @@ def test_filters_views_and_joins_see_one_table(spark: Any, table: str) -> None:
     assert spark.sql("select sum(fare) from mor_trips where ts > 1").first()[0] == 106.0
 
 
-def test_one_partition_can_be_asked_for_by_its_path(spark: Any, table: str) -> None:
+def test_one_partition_can_be_read_by_its_path(spark: Any, table: str) -> None:
     assert snapshot(spark, f"{table}/tokyo") == [("j", "tokyo", 6, 11.0)]
 
 
-def test_a_filter_on_the_partition_column_leaves_the_files_of_others_alone(
+def test_a_filter_on_the_partition_column_opens_no_files_of_other_partitions(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_slices, "_LEAST_PARTITION_BYTES", 0)  # as if there was much to leave alone
@@ -178,7 +178,7 @@ def test_a_filter_on_the_partition_column_leaves_the_files_of_others_alone(
         frame.count()
 
 
-def test_columns_that_are_named_beforehand_are_all_that_is_read(spark: Any, table: str) -> None:
+def test_only_the_requested_columns_are_read(spark: Any, table: str) -> None:
     known = penstock.Table(table, spark)
     assert sorted_rows(known.read(columns=["fare", "city"])) == sorted(((fare, city) for _, city, _, fare in NOW), key=repr)
     assert known.read(columns=["fare", "city"]).columns == ["fare", "city"]
@@ -199,7 +199,7 @@ def test_the_tables_payload_decides_between_log_and_base_row(spark: Any, tmp_pat
     assert snapshot(spark, str(made.path)) == [("a", "rome", 5, 1.0), ("b", "rome", 6, 2.0)]
 
 
-def test_a_finished_compaction_begins_anew_and_a_replaced_group_is_gone(spark: Any, tmp_path: Path) -> None:
+def test_a_completed_compaction_starts_a_new_slice_and_a_replaced_file_group_is_not_read(spark: Any, tmp_path: Path) -> None:
     made = HandMade(tmp_path / "t")
     made.base(1, "rome", ("a", "rome", 1, 1.0)).instant(1)
     made.log(1, "rome", 1, made.rows(2, "rome", ("a", "rome", 2, 2.0))).instant(2)
@@ -265,7 +265,7 @@ def test_values_of_every_type_are_the_same_from_a_base_file_and_from_a_log(spark
 
 
 @pytest.mark.parametrize("hive_style", [False, True])
-def test_partition_columns_of_merged_rows_are_as_those_of_plain_ones(spark: Any, tmp_path: Path, hive_style: bool) -> None:
+def test_merged_rows_have_the_same_partition_values_as_rows_of_base_files(spark: Any, tmp_path: Path, hive_style: bool) -> None:
     hive = {"hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower()}
     columns = pa.schema([("id", pa.string()), ("city", pa.int32()), ("ts", pa.int64())])
     made = HandMade(tmp_path / "t", columns, hive)
@@ -281,7 +281,9 @@ def test_partition_columns_of_merged_rows_are_as_those_of_plain_ones(spark: Any,
 
 
 @pytest.mark.parametrize("hive_style", [False, True])
-def test_escaped_partition_values_of_merged_rows_are_as_those_of_plain_ones(spark: Any, tmp_path: Path, hive_style: bool) -> None:
+def test_merged_rows_have_the_same_escaped_partition_values_as_rows_of_base_files(
+    spark: Any, tmp_path: Path, hive_style: bool
+) -> None:
     style = {
         "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
         "hoodie.datasource.write.partitionpath.urlencode": "true",
@@ -327,7 +329,7 @@ def test_a_row_that_stays_in_its_partition_has_the_value_of_the_folder_before_an
     assert answer() == before
 
 
-def test_many_partitions_with_logs_are_read_in_one_branch(spark: Any, tmp_path: Path) -> None:
+def test_many_partitions_with_logs_are_read_together(spark: Any, tmp_path: Path) -> None:
     made = HandMade(tmp_path / "t")
     cities = [f"c{n:02}" for n in range(20)]
     for city in cities:
@@ -357,9 +359,7 @@ def test_a_log_whose_base_file_is_gone_is_an_error_and_not_a_smaller_table(spark
         load(spark, str(log.parent))
 
 
-def test_what_a_log_says_wrongly_about_itself_is_told_when_the_table_is_loaded_and_what_it_holds_by_spark(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_a_damaged_log_header_fails_the_load_and_damaged_log_content_fails_the_query(spark: Any, tmp_path: Path) -> None:
     made = HandMade(tmp_path / "t")
     made.base(1, "x", ("a", "x", 1, 1.0)).instant(1).instant(2)
     whole, place = made.rows(2, "x", ("a", "x", 2, 2.0)), r"log file .*/x/\..*\.log\.1_0-0-0, block at byte 0: "

@@ -76,7 +76,7 @@ def seen(path: str) -> list[Trip]:
     return trips
 
 
-def test_a_new_table_says_what_it_is(table: str) -> None:
+def test_a_new_merge_on_read_table_has_hudis_properties_and_timeline(table: str) -> None:
     found = properties(table)
     assert found["hoodie.table.type"] == "MERGE_ON_READ"
     assert found["hoodie.compaction.payload.class"].endswith(".OverwriteWithLatestAvroPayload")
@@ -114,7 +114,7 @@ def test_an_upsert_appends_to_logs_and_leaves_base_files_alone(spark: Any, flagg
 
 
 @BOTH
-def test_a_delete_appends_keys_that_always_go(spark: Any, table: str, where: Any) -> None:
+def test_a_delete_appends_keys_that_are_deleted_whatever_their_ordering_value(spark: Any, table: str, where: Any) -> None:
     keys = values(spark, "id string, city string", ("a", "berlin"), ("e", "tokyo"), ("no", "tokyo"), ("no", "rome"))
     write(keys, table, {**DELETE, **where})
     assert [records(log) for log in log_files(table)] == [[("DELETE", [("a", None)])], [("DELETE", [("e", None)])]]
@@ -130,7 +130,7 @@ def test_the_empty_payload_deletes_whatever_the_ordering(spark: Any, table: str)
     assert records(log) == [("DELETE", [("a", None)])]
 
 
-def test_each_write_makes_the_next_version(spark: Any, table: str) -> None:
+def test_each_write_creates_the_next_log_version(spark: Any, table: str) -> None:
     for ts in (10, 11, 12):
         write(trips(spark, ("a", "berlin", ts, float(ts))), table, UPSERT)
     logs = log_files(table)
@@ -171,7 +171,7 @@ def test_a_row_that_changes_its_partition_leaves_a_delete_behind(spark: Any, tab
     assert [records(log) for log in log_files(table) if log.parent.name == "berlin"][0] == [("DELETE", [("a", None)])]
 
 
-def test_a_row_that_came_too_late_does_not_move(spark: Any, table: str) -> None:
+def test_a_row_with_an_older_ordering_value_does_not_move(spark: Any, table: str) -> None:
     options = {**UPSERT, INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true", PAYLOAD: DEFAULT_PAYLOAD}
     write(trips(spark, ("a", "berlin", 20, 2.0)), table, options)
     write(trips(spark, ("a", "paris", 15, 3.0)), table, options)
@@ -187,14 +187,14 @@ def test_a_key_that_was_deleted_and_inserted_elsewhere_is_one_row(spark: Any, ta
     assert [trip for trip in seen(table_path) if trip[0] == "k1"] == [("k1", "berlin", 4, 40.0)]
 
 
-def test_an_insert_that_drops_duplicates_takes_a_key_that_was_deleted(spark: Any, table: str) -> None:
+def test_an_insert_that_drops_duplicates_accepts_a_deleted_key(spark: Any, table: str) -> None:
     write(trips(spark, ("a", "berlin", 0, 0.0)), table, DELETE)
     options = {**INSERT, "hoodie.datasource.write.insert.drop.duplicates": "true"}
     write(trips(spark, ("a", "berlin", 20, 2.0), ("b", "berlin", 20, 2.0)), table, options)
     assert [trip for trip in seen(table) if trip[1] == "berlin"] == [("a", "berlin", 20, 2.0), SIX[1]]
 
 
-def test_blocks_and_files_have_the_size_that_the_options_say(spark: Any, table_path: str) -> None:
+def test_blocks_and_files_have_the_configured_sizes(spark: Any, table_path: str) -> None:
     write(trips(spark, *((f"k{i:03}", "berlin", 1, float(i)) for i in range(200))), table_path, UPSERT)
     limits = {"hoodie.logfile.data.block.max.size": 4_000, "hoodie.logfile.max.size": 6_000}
     write(trips(spark, *((f"k{i:03}", "berlin", 2, float(-i)) for i in range(200))), table_path, {**UPSERT, **limits})
@@ -206,7 +206,7 @@ def test_blocks_and_files_have_the_size_that_the_options_say(spark: Any, table_p
     assert seen(table_path) == [(f"k{i:03}", "berlin", 2, float(-i)) for i in range(200)]
 
 
-def test_the_inflight_file_says_what_is_about_to_happen(spark: Any, table_path: str) -> None:
+def test_the_inflight_file_holds_the_planned_writes(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX[:4]), table_path, {**UPSERT, **MANY_GROUPS})
     write(trips(spark, ("a", "berlin", 9, 9.5), ("n", "rome", 9, 9.5)), table_path, {**UPSERT, INDEX: "GLOBAL_SIMPLE"})
     name = [n for n in timeline(table_path) if n.endswith(".deltacommit.inflight")][-1]
@@ -230,7 +230,7 @@ def test_hfile_blocks_are_refused(spark: Any, table: str) -> None:
         write(trips(spark, SIX[0]), table, {**UPSERT, BLOCKS: "hfile"})
 
 
-def test_a_write_that_fails_leaves_nothing(spark: Any, table: str) -> None:
+def test_a_failed_write_leaves_no_files(spark: Any, table: str) -> None:
     before = sorted(str(p) for p in Path(table).rglob("*"))
     batch = values(spark, "id string, city string, ts bigint, fare double", ("a", "berlin", None, 9.5))
     with pytest.raises(Exception, match="Ordering value is null"):
@@ -239,7 +239,9 @@ def test_a_write_that_fails_leaves_nothing(spark: Any, table: str) -> None:
 
 
 @BOTH
-def test_a_row_that_could_not_be_compared_does_not_get_into_a_log(spark: Any, table_path: str, where: dict[str, Any]) -> None:
+def test_a_row_without_a_comparable_ordering_value_is_not_written_to_a_log(
+    spark: Any, table_path: str, where: dict[str, Any]
+) -> None:
     """Queries and compactions of its slice would fail: its key is in the base file, with an ordering value."""
     by_value = {**where, PAYLOAD: DEFAULT_PAYLOAD}
     write(trips(spark, *SIX), table_path, {**INSERT, **by_value})
@@ -253,14 +255,16 @@ def test_a_row_that_could_not_be_compared_does_not_get_into_a_log(spark: Any, ta
     assert seen(table_path) == list(SIX)
 
 
-def test_a_row_without_an_ordering_value_gets_into_a_log_that_is_not_read_by_it(spark: Any, table: str) -> None:
+def test_a_row_without_an_ordering_value_is_written_to_a_log_whose_merge_does_not_need_it(spark: Any, table: str) -> None:
     batch = values(spark, "id string, city string, ts bigint, fare double", ("a", "berlin", None, 9.5))
     write(batch, table, {**UPSERT, "hoodie.combine.before.upsert": "false"})
     assert plain_rows(table)[:1] == [("a", "berlin", None, 9.5)]
 
 
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
-def test_a_row_that_could_not_be_compared_does_not_get_into_a_bucket(spark: Any, table_path: str, operation: str) -> None:
+def test_a_row_without_a_comparable_ordering_value_is_not_written_to_a_bucket(
+    spark: Any, table_path: str, operation: str
+) -> None:
     buckets = {**MOR, INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": 2, PAYLOAD: DEFAULT_PAYLOAD}
     last_wins = {"hoodie.combine.before.upsert": "false", OPERATION: operation}
     write(trips(spark, *SIX), table_path, {**buckets, OPERATION: "bulk_insert"})

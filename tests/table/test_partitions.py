@@ -53,7 +53,9 @@ def rows_of(cities: list[str | None]) -> list[tuple[str | None, str | None, int,
 
 @pytest.mark.parametrize("hive", [False, True], ids=["plain", "hive"])
 @pytest.mark.parametrize("escaped", [False, True], ids=["as-is", "escaped"])
-def test_odd_values_come_back_and_are_found_by_filters(spark: Any, table_path: str, hive: bool, escaped: bool) -> None:
+def test_unusual_partition_values_are_read_back_and_found_by_filters(
+    spark: Any, table_path: str, hive: bool, escaped: bool
+) -> None:
     cities: list[str | None] = [*ODD, *(NEED_ESCAPING if escaped else []), None, ""]
     rows = rows_of(cities)
     write(trips(spark, *rows).coalesce(1), table_path, {**BULK, HIVE_STYLE: hive, URL_ENCODE: escaped})
@@ -86,7 +88,7 @@ def test_folders_are_spelled_as_hudi_spells_them(spark: Any, table_path: str) ->
     assert paths == folders(table_path)
 
 
-def test_null_and_empty_values_share_a_folder_and_stay_apart_as_values(spark: Any, table_path: str) -> None:
+def test_null_and_empty_values_share_a_folder_and_are_read_back_as_written(spark: Any, table_path: str) -> None:
     write(trips(spark, *rows_of([None, "", "x"])).coalesce(1), table_path)
     assert folders(table_path) == {"__HIVE_DEFAULT_PARTITION__", "x"}
     frame = load(spark, table_path)
@@ -151,7 +153,7 @@ def test_a_value_that_cannot_be_a_folder_is_refused_and_the_table_is_untouched(
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b", "a")])
-def test_a_partition_inside_another_would_be_lost_and_is_refused(spark: Any, table_path: str, first: str, second: str) -> None:
+def test_a_partition_inside_another_is_refused(spark: Any, table_path: str, first: str, second: str) -> None:
     """No reader looks for partitions below a partition."""
     write(trips(spark, *rows_of([first])), table_path)
     before = state_of(table_path)

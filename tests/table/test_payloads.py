@@ -67,7 +67,7 @@ def payload(name: str) -> dict[str, str]:
     ("index", "groups"), [("SIMPLE", {}), ("GLOBAL_SIMPLE", MANY_GROUPS)], ids=["one-group", "global-many-groups"]
 )
 @pytest.mark.parametrize("name", KEPT)
-def test_what_a_payload_keeps(spark: Any, table_path: str, name: str, index: str, groups: dict[str, Any]) -> None:
+def test_a_payload_keeps_the_expected_rows(spark: Any, table_path: str, name: str, index: str, groups: dict[str, Any]) -> None:
     options = {**UPSERT, **payload(name), **groups, INDEX: index, MOVES["GLOBAL_SIMPLE"]: "false"}
     write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "insert"})
     write(rows(spark, *SECOND).coalesce(1), table_path, options)
@@ -98,7 +98,7 @@ INSERTED: list[tuple[str, str, dict[str, Any], list[tuple[Any, ...]]]] = [
 ]
 
 
-def test_an_insert_that_combines_makes_one_row_of_several(spark: Any, table_path: str) -> None:
+def test_an_insert_that_combines_merges_several_rows_into_one(spark: Any, table_path: str) -> None:
     batch = [("a", "x", 1, 1.0, False), ("a", "x", 2, None, False), ("b", "x", 1, 3.0, False), ("b", "x", 2, None, True)]
     for number, (name, operation, more, left) in enumerate(INSERTED):
         options = {**UPSERT, **payload(name), **COMBINED, **more, "penstock.payload.aggregate": "fare:sum,ts:max"}
@@ -129,7 +129,7 @@ def test_merge_modes_stand_for_payloads(spark: Any, table_path: str) -> None:
         assert ("a", fare) in sorted_rows(load(spark, path).select("id", "fare"))
 
 
-def test_a_column_of_the_users_choice_marks_deletes(spark: Any, table_path: str) -> None:
+def test_a_configured_column_marks_deletes(spark: Any, table_path: str) -> None:
     options = {
         **UPSERT,
         **payload("DefaultHoodieRecordPayload"),
@@ -153,7 +153,7 @@ def test_a_merge_on_read_table_keeps_what_its_payload_says(spark: Any, table_pat
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_the_operation_column_is_the_sixth_and_deletes(spark: Any, table_path: str, kind: str) -> None:
+def test_the_operation_column_is_the_sixth_meta_column_and_can_delete(spark: Any, table_path: str, kind: str) -> None:
     options = {**UPSERT, "hoodie.datasource.write.table.type": kind, "hoodie.compact.inline": "false"}
     columns_ = "id string, city string, ts bigint, _hoodie_operation string"
     first = [("a", "x", 1, "I"), ("b", "x", 1, "I"), ("c", "x", 1, None)]
@@ -186,7 +186,7 @@ MOVED = {
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("name", MOVED)
-def test_a_row_that_moves_is_made_of_both_rows(spark: Any, table_path: str, name: str, kind: str) -> None:
+def test_a_row_that_moves_is_merged_from_both_rows(spark: Any, table_path: str, name: str, kind: str) -> None:
     options = {
         **UPSERT,
         **payload(name),
@@ -290,7 +290,7 @@ BAD_CHANGES: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_changes_that_no_payload_could_tell_apart_are_refused_and_leave_the_table_as_it_was(
+def test_changes_that_a_payload_cannot_order_are_refused_and_leave_the_table_as_it_was(
     spark: Any, table_path: str, kind: str
 ) -> None:
     row: dict[str, Any] = {"id": "a", "city": "x", "ts": 1, "Op": "U", "_change_operation_type": "u", "_event_seq": "1.1"}

@@ -68,7 +68,7 @@ def left(spark: Any, path: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_logs_keep_what_base_files_would(spark: Any, table_path: str, name: str) -> None:
+def test_logs_keep_the_same_rows_as_base_files(spark: Any, table_path: str, name: str) -> None:
     options = {**UPSERT, PAYLOAD: name, **OPTIONS[name]}
     ours, logs = f"{table_path}-base", f"{table_path}-logs"
     for number, changes in enumerate(BATCHES):
@@ -96,7 +96,7 @@ def test_a_field_inside_a_struct_orders_rows_of_a_log_too(spark: Any, table_path
     assert [row.s for row in load(spark, table_path).collect()] == ["newest"]
 
 
-def test_what_could_not_be_merged_does_not_get_into_a_log(spark: Any, table_path: str) -> None:
+def test_rows_that_cannot_be_merged_are_not_written_to_a_log(spark: Any, table_path: str) -> None:
     write(batch(spark, BATCHES[0]), table_path, {**UPSERT, **MERGE_ON_READ, PAYLOAD: "penstock.masked"})
     before = left(spark, table_path)
     with pytest.raises(SchemaError, match="'_changed_columns' names 'nowhere'"):
@@ -104,7 +104,7 @@ def test_what_could_not_be_merged_does_not_get_into_a_log(spark: Any, table_path
     assert left(spark, table_path) == before
 
 
-def test_logs_have_one_payload(spark: Any, table_path: str) -> None:
+def test_a_write_with_another_payload_than_that_of_the_logs_is_refused(spark: Any, table_path: str) -> None:
     write(rows(spark, ("a", "x", 1, 1.0, False)), table_path, {**UPSERT, **MERGE_ON_READ, PAYLOAD: "penstock.first_row"})
     assert properties(table_path)["hoodie.compaction.payload.class"] == "penstock.first_row"
     with pytest.raises(OptionError, match=r"DefaultHoodieRecordPayload cannot write to .* merged by penstock\.first_row"):

@@ -52,7 +52,7 @@ def table(spark: Any, table_path: str, templates: Templates) -> str:
     return templates.copy("positions", make, table_path)
 
 
-def test_updates_and_deletes_are_where_their_blocks_say(spark: Any, table: str, both: Any) -> None:
+def test_log_blocks_hold_the_positions_of_updated_and_deleted_rows(spark: Any, table: str, both: Any) -> None:
     said = []
     for path in sorted(str(p) for p in Path(table).glob("*/.*.log.*")):
         with LocalStorage().open(path) as log:
@@ -64,7 +64,7 @@ def test_updates_and_deletes_are_where_their_blocks_say(spark: Any, table: str, 
 
 
 @pytest.mark.parametrize("block", ["avro", "parquet"])
-def test_several_writes_and_a_delete_by_key(spark: Any, table: str, both: Any, block: str) -> None:
+def test_positions_of_several_writes_and_a_delete_by_key_are_combined(spark: Any, table: str, both: Any, block: str) -> None:
     write(
         rows(spark, ("x2", "x", 1, 9.0, False), ("x1", "x", 3, 3.0, False), ("x9", "x", 3, 3.0, False)),
         table,
@@ -89,13 +89,13 @@ def test_filters_and_columns_reach_the_base_files(
     assert sorted_rows(frame.groupBy("city").count()) == [("x", 3), ("y", 4)]
 
 
-def test_rows_that_move_leave_their_place(spark: Any, table: str, both: Any) -> None:
+def test_rows_that_move_are_skipped_at_their_old_position(spark: Any, table: str, both: Any) -> None:
     options = {**OPTIONS, INDEX: "GLOBAL_SIMPLE", MOVES["GLOBAL_SIMPLE"]: "true"}
     write(rows(spark, ("x1", "y", 5, 5.0, False), ("y2", "x", 5, 5.0, False)), table, options)
     assert [(r[0], r[1]) for r in both(spark, table)][:3] == [("x1", "y"), ("x2", "x"), ("x3", "x")]
 
 
-def test_many_groups_to_a_partition(spark: Any, table_path: str, both: Any) -> None:
+def test_positions_are_kept_apart_by_file_group_in_one_partition(spark: Any, table_path: str, both: Any) -> None:
     options = {**OPTIONS, **MANY_GROUPS}
     write(
         rows(spark, *((f"k{i}", "x", 1, 1.0, False) for i in range(8))).coalesce(1), table_path, {**options, OPERATION: "insert"}
@@ -130,7 +130,7 @@ def test_rows_that_have_to_be_compared_are_merged_by_workers_and_no_others(
     assert [(r[0], r[3]) for r in both(spark, table_path, by_position=False)] == expected
 
 
-def test_an_earlier_time_sees_the_blocks_of_its_time(spark: Any, table: str, both: Any) -> None:
+def test_time_travel_uses_the_blocks_of_its_time(spark: Any, table: str, both: Any) -> None:
     then = penstock.Table.open(table).history(limit=1)[0].instant
     write(rows(spark, ("x3", "x", 9, 9.0, False)), table, OPTIONS)
     assert [r[3] for r in both(spark, table, **{"as.of.instant": then}) if r[0] == "x3"] == [1.0]
@@ -138,7 +138,7 @@ def test_an_earlier_time_sees_the_blocks_of_its_time(spark: Any, table: str, bot
 
 
 @pytest.mark.parametrize(("differ", "by"), [(True, "file_size"), (False, "file_name")])
-def test_files_are_told_apart_by_their_sizes_if_these_differ_and_else_by_name(
+def test_files_are_identified_by_size_if_sizes_differ_and_else_by_name(
     spark: Any,
     table_path: str,
     both: Any,
@@ -160,7 +160,7 @@ def test_files_are_told_apart_by_their_sizes_if_these_differ_and_else_by_name(
     assert by in capsys.readouterr().out
 
 
-def test_where_a_column_has_sparks_name_for_the_file_workers_merge(spark: Any, table_path: str, both: Any) -> None:
+def test_workers_merge_a_table_with_a_column_named_like_sparks_file_metadata(spark: Any, table_path: str, both: Any) -> None:
     """Spark tells rows of a base file apart by columns that such a name hides."""
     for operation, values in (("bulk_insert", ["a", "b", "c"]), ("upsert", ["b"])):
         named = rows(spark, *((key, "x", 1, 1.0, False) for key in values)).selectExpr("*", f"'{operation}' AS _metadata")

@@ -116,7 +116,7 @@ def test_a_frame_shows_the_table_as_it_was_when_loaded(spark: Any, table: str, t
     assert load(spark, copy).count() == 8
 
 
-def test_both_names_of_the_format_and_every_way_to_give_the_path(spark: Any, table: str) -> None:
+def test_both_format_names_and_every_way_to_pass_the_path_work(spark: Any, table: str) -> None:
     for name in ("hudi", "org.apache.hudi", "HUDI"):
         assert spark.read.format(name).load(table).count() == 7
     assert spark.read.load(table, format="hudi").count() == 7
@@ -176,7 +176,7 @@ def test_a_table_in_a_folder_with_an_odd_name_is_written_and_read(spark: Any, tm
 # --- times
 
 
-def test_the_table_as_it_was(spark: Any, table: str) -> None:
+def test_time_travel_reads_the_table_as_of_a_time(spark: Any, table: str) -> None:
     first, second, third = times(table)
     for time, ids in [(first, "abcd"), (second, "abcdef"), (third, "abcdefg"), ("2999-01-01", "abcdefg")]:
         assert "".join(sorted(r.id for r in load(spark, table, **{"as.of.instant": time}).collect())) == ids
@@ -187,7 +187,7 @@ def test_the_table_as_it_was(spark: Any, table: str) -> None:
         load(spark, table, **{"as.of.instant": "yesterday"})
 
 
-def test_a_time_that_could_still_change_or_was_cleaned_is_refused(spark: Any, table: str, table_path: str) -> None:
+def test_a_time_after_an_incomplete_commit_or_before_the_last_clean_is_refused(spark: Any, table: str, table_path: str) -> None:
     path = shutil.copytree(table, table_path)
     first, second, third = times(path)
     Path(path, ".hoodie", "29990101000000000.commit.requested").touch()
@@ -278,7 +278,7 @@ def spoiled(request: pytest.FixtureRequest, spark: Any, table_path: str) -> Iter
     yield table_path, kept
 
 
-def test_a_filter_given_later_opens_no_file_of_another_partition(spark: Any, spoiled: tuple[str, str]) -> None:
+def test_a_filter_on_the_data_frame_opens_no_file_of_another_partition(spark: Any, spoiled: tuple[str, str]) -> None:
     path, city = spoiled
     frame = load(spark, path)
     frame.createOrReplaceTempView("penstock_trips")
@@ -312,7 +312,7 @@ def test_many_files_are_read_whatever_their_folders_are_called(spark: Any, table
     assert [r.id for r in frame.where("city = 'c7' or city = 'a,b'").orderBy("id").collect()] == ["a,b", "c7"]
 
 
-def test_a_file_that_goes_while_a_query_is_planned_is_missed(spark: Any, table_path: str) -> None:
+def test_a_file_that_is_removed_while_a_query_is_planned_is_an_error(spark: Any, table_path: str) -> None:
     write(trips(spark, *((f"c{n}", f"c{n}", 1, 1.0) for n in range(40))).coalesce(1), table_path, BULK)
     query = parse_query([table_path], read_options({}))
     planned = plan_query(query, open_table(table_path))
@@ -322,7 +322,7 @@ def test_a_file_that_goes_while_a_query_is_planned_is_missed(spark: Any, table_p
         scan(spark, planned)
 
 
-def test_the_value_can_be_read_from_the_files_instead(spark: Any, table: str) -> None:
+def test_partition_values_can_be_read_from_the_files(spark: Any, table: str) -> None:
     stored = load(spark, table, **{"penstock.read.partition.values": "stored"})
     assert sorted_rows(stored.drop(*META)) == SEVEN
     assert [r.id for r in stored.where("city = 'tokyo' and ts = 5").collect()] == ["e"]

@@ -55,7 +55,9 @@ def test_two_loads_of_one_table_can_be_joined(spark: Any, table: penstock.Table)
     assert pairs.count() > 0
 
 
-def test_tables_of_few_files_and_options_of_the_query_are_told_apart(spark: Any, table: penstock.Table, tmp_path: Any) -> None:
+def test_tables_of_few_files_are_planned_each_time_and_queries_with_other_options_are_planned_too(
+    spark: Any, table: penstock.Table, tmp_path: Any
+) -> None:
     small = str(tmp_path / "small")
     write(trips(spark, *SIX), small, BULK)
     with patch.object(door, "plan_query", wraps=door.plan_query) as planned:
@@ -67,7 +69,7 @@ def test_tables_of_few_files_and_options_of_the_query_are_told_apart(spark: Any,
         assert planned.call_count >= 3
 
 
-def test_only_the_newest_few_are_kept(spark: Any, table: penstock.Table) -> None:
+def test_only_the_newest_frames_are_cached(spark: Any, table: penstock.Table) -> None:
     frame_cache._frames.clear()
     with patch.object(frame_cache, "_MOST_FRAMES", 1):
         load(spark, table)

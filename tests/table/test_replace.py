@@ -62,7 +62,7 @@ def test_insert_overwrite_replaces_the_partitions_of_its_rows(spark: Any, table:
     assert snapshot(spark, table, **{"as.of.instant": then}) == sorted(SIX, key=repr)
 
 
-def test_rows_go_on_from_what_replaced_the_others(spark: Any, table: str, kind: dict[str, str]) -> None:
+def test_upserts_merge_with_rows_that_replaced_others(spark: Any, table: str, kind: dict[str, str]) -> None:
     write(trips(spark, ("a", "berlin", 1, 0.5)), table, of("insert_overwrite"))
     write(trips(spark, ("a", "berlin", 9, 9.5), ("b", "berlin", 9, 9.5)), table, {**UPSERT, **kind})
     assert [row for row in snapshot(spark, table) if row[1] == "berlin"] == [("a", "berlin", 9, 9.5), ("b", "berlin", 9, 9.5)]
@@ -87,7 +87,7 @@ def test_insert_overwrite_table_replaces_every_row_and_keeps_the_table(spark: An
     assert snapshot(spark, table) == []
 
 
-def test_delete_partition_takes_named_and_matching_partitions_out(spark: Any, table: str) -> None:
+def test_delete_partition_deletes_named_and_matching_partitions(spark: Any, table: str) -> None:
     write(spark.range(0), table, of("delete_partition", **{TO_DELETE: "p*,nowhere"}))
     assert {row[1] for row in snapshot(spark, table)} == {"berlin", "tokyo"}
     action, commit = last_commit(table)
@@ -118,7 +118,7 @@ def test_an_overwrite_that_fails_leaves_the_table_as_it_was(spark: Any, table: s
     assert state_of(table) == before
 
 
-def test_what_cannot_be_replaced_is_said(spark: Any, table_path: str) -> None:
+def test_delete_partition_needs_an_existing_table_and_the_mode_append(spark: Any, table_path: str) -> None:
     with pytest.raises(TableNotFound, match="does not exist"):
         write(spark.range(0), table_path, of("delete_partition", **{TO_DELETE: "x"}))
     with pytest.raises(OptionError, match="Append is the only save mode applicable for DELETE_PARTITION"):

@@ -51,7 +51,7 @@ def check(spark: Any, path: str, ts: dict[str, int]) -> None:
         assert name.startswith(ring.prefixes[int(ring.numbers(hashes)[0])]), (key, name)
 
 
-def test_buckets_are_split_and_joined_and_writes_go_on(spark: Any, table_path: str) -> None:
+def test_writes_continue_after_buckets_are_split_and_merged(spark: Any, table_path: str) -> None:
     write(some(spark, 0, 40), table_path, RINGS)
     write(some(spark, 0, 10, ts=2), table_path, RINGS)
     table = penstock.Table.open(table_path, spark)
@@ -90,7 +90,7 @@ def test_buckets_are_split_and_joined_and_writes_go_on(spark: Any, table_path: s
     check(spark, table_path, expected)
 
 
-def test_a_write_beside_a_plan_is_refused_where_it_would_change_a_bucket_of_it(spark: Any, table_path: str) -> None:
+def test_a_write_during_a_pending_plan_is_refused_if_it_changes_a_bucket_of_the_plan(spark: Any, table_path: str) -> None:
     write(some(spark, 0, 40), table_path, RINGS)
     table = penstock.Table.open(table_path, spark)
     plan = table.schedule_clustering(options={**SPLIT, "hoodie.clustering.plan.strategy.partition.selected": "x"})
@@ -121,7 +121,7 @@ def test_a_write_beside_a_plan_is_refused_where_it_would_change_a_bucket_of_it(s
     check(spark, table_path, {key: ts for key, ts in expected.items() if int(key[1:]) % 2} | {"k0": 1})
 
 
-def test_what_clustering_cannot_do_to_buckets_is_refused(spark: Any, table_path: str, tmp_path: Path) -> None:
+def test_clustering_options_that_do_not_fit_buckets_are_refused(spark: Any, table_path: str, tmp_path: Path) -> None:
     plan, run = "hoodie.clustering.plan.strategy.class", "hoodie.clustering.execution.strategy.class"
     package = "org.apache.hudi.client.clustering"
     write(some(spark, 0, 4), table_path, RINGS)

@@ -36,7 +36,7 @@ def data_files(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_a_restore_gives_the_table_of_the_savepoint_back(spark: Any, table_path: str, kind: str) -> None:
+def test_a_restore_returns_to_the_rows_of_the_savepoint(spark: Any, table_path: str, kind: str) -> None:
     table = made(spark, table_path, kind)
     saved = table.savepoint(user="anna", comment="before")
     assert (saved.user, saved.comment, saved.instant) == ("anna", "before", table.history()[1].instant)  # newest is the savepoint
@@ -76,7 +76,7 @@ def test_a_restore_gives_the_table_of_the_savepoint_back(spark: Any, table_path:
         assert snapshot(spark, table_path) == sorted(FIRST)
 
 
-def test_what_would_not_give_the_table_back_is_refused_before_anything_is_touched(spark: Any, table_path: str) -> None:
+def test_a_restore_that_cannot_succeed_is_refused_before_anything_is_changed(spark: Any, table_path: str) -> None:
     table = made(spark, table_path)
     first, second = (entry.instant for entry in reversed(table.history()))
     with pytest.raises(OptionError, match="Could not savepoint non-existing commit 2020.*Choose one from"):

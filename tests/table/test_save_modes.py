@@ -60,7 +60,7 @@ def test_readers_and_writers_are_still_sparks(spark: Any) -> None:
     assert reader.option("a", "b").format("json") is reader
 
 
-def test_one_writer_can_change_its_mind(spark: Any, tmp_path: Path) -> None:
+def test_one_writer_may_change_its_format_between_saves(spark: Any, tmp_path: Path) -> None:
     writer = trips(spark, *SIX).write.format("hudi").options(**BULK)
     writer.format("json").mode("overwrite").save(str(tmp_path / "json"))
     assert spark.read.json(str(tmp_path / "json")).count() == 6
@@ -76,7 +76,7 @@ def test_save_takes_everything_as_arguments(spark: Any, tmp_path: Path) -> None:
     assert load(spark, path).count() == 12
 
 
-def test_a_path_may_be_a_path(spark: Any, tmp_path: Path) -> None:
+def test_a_path_may_be_a_pathlib_path(spark: Any, tmp_path: Path) -> None:
     trips(spark, *SIX).write.format("hudi").options(**BULK).save(tmp_path / "table")
     assert spark.read.format("hudi").load(tmp_path / "table").count() == 6
     assert spark.read.format("hudi").load([tmp_path / "table" / "paris"]).count() == 2
@@ -92,13 +92,13 @@ def test_options_may_be_numbers_booleans_and_nothing(spark: Any, tmp_path: Path)
     assert "hoodie.database.name=db" in text
 
 
-def test_enabling_twice_does_no_harm(spark: Any, table: str) -> None:
+def test_enabling_twice_has_the_effect_of_enabling_once(spark: Any, table: str) -> None:
     assert penstock.enable(spark) is spark
     assert penstock.enable(spark) is spark
     assert load(spark, table).count() == 6
 
 
-def test_disabling_gives_the_format_back(spark: Any, table: str) -> None:
+def test_disabling_returns_the_format_to_spark(spark: Any, table: str) -> None:
     penstock.disable(spark)
     no_such_format(spark, table)
     penstock.disable(spark)
@@ -106,7 +106,7 @@ def test_disabling_gives_the_format_back(spark: Any, table: str) -> None:
     assert load(spark, table).count() == 6
 
 
-def test_a_reader_made_before_serves_as_the_session_is_when_it_loads(spark: Any, table: str) -> None:
+def test_a_reader_created_before_enabling_uses_the_session_state_at_load_time(spark: Any, table: str) -> None:
     reader = spark.read.format("hudi")
     penstock.disable(spark)
     with pytest.raises(Exception, match="Failed to find the data source: hudi"):
@@ -120,7 +120,7 @@ def other(spark: Any, session_kind: str) -> Any:
     return spark.newSession()
 
 
-def test_another_session_is_not_touched(spark: Any, other: Any, table: str) -> None:
+def test_another_session_is_not_enabled(spark: Any, other: Any, table: str) -> None:
     no_such_format(other, table)
     assert load(spark, table).count() == 6
 
@@ -147,7 +147,7 @@ def test_another_object_for_the_same_session_is_enabled_too(spark: Any, session_
     assert active.read.format("hudi").load(table).sparkSession.read.format("hudi").load(table).count() == 6
 
 
-def test_session_gives_an_enabled_one(spark: Any, session_kind: str, table: str) -> None:
+def test_session_returns_an_enabled_session(spark: Any, session_kind: str, table: str) -> None:
     if session_kind != "classic":
         pytest.skip("a session of this run would be a second one")
     penstock.disable(spark)

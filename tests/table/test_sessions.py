@@ -73,7 +73,7 @@ def test_a_bulk_insert_by_several_tasks_is_read_back(spark: Any, made: str) -> N
     assert list(Path(made, ".hoodie", ".temp").iterdir()) == []
 
 
-def test_filters_selections_joins_and_sql(spark: Any, made: str) -> None:
+def test_filters_selections_joins_and_sql_work_on_every_session(spark: Any, made: str) -> None:
     frame = load(spark, made)
     assert frame.where("city = 'c1'").count() == 667
     assert frame.where((frame.city == "c2") & (frame.ts < 10)).select("id").count() == 3
@@ -84,7 +84,7 @@ def test_filters_selections_joins_and_sql(spark: Any, made: str) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, IN_TASKS], ids=["driver", "tasks"])
-def test_inserts_and_upserts(spark: Any, table_path: str, more: dict[str, Any]) -> None:
+def test_inserts_and_upserts_work_on_every_session(spark: Any, table_path: str, more: dict[str, Any]) -> None:
     write(trips(spark, *SIX[:4]), table_path, {**INSERT, **more})
     write(trips(spark, *SIX[4:]), table_path, {**INSERT, **more})
     assert snapshot(spark, table_path) == [*SIX]
@@ -96,7 +96,7 @@ def test_inserts_and_upserts(spark: Any, table_path: str, more: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION"])
-def test_sorted_bulk_inserts(spark: Any, table_path: str, mode: str) -> None:
+def test_sorted_bulk_inserts_work_on_every_session(spark: Any, table_path: str, mode: str) -> None:
     write(numbers(spark, 500), table_path, {**BULK, "hoodie.bulkinsert.sort.mode": mode, HIVE_STYLE: "true"})
     assert load(spark, table_path).where("city = 'c1'").count() == 167
     assert {f.parent.name for f in base_files(table_path)} == {"city=c0", "city=c1", "city=c2"}
@@ -109,7 +109,7 @@ def test_other_partitions_are_not_opened(spark: Any, table_path: str) -> None:
     assert load(spark, f"{table_path}/c1").count() == 10
 
 
-def test_a_file_that_goes_after_a_table_of_many_was_loaded_is_missed(spark: Any, table_path: str) -> None:
+def test_a_file_that_is_removed_after_a_table_of_many_files_was_loaded_is_an_error(spark: Any, table_path: str) -> None:
     write(trips(spark, *((f"c{n}", f"c{n}", 1, 1.0) for n in range(40))).coalesce(1), table_path)
     frame = load(spark, table_path)
     base_files(table_path)[11].unlink()
@@ -117,7 +117,7 @@ def test_a_file_that_goes_after_a_table_of_many_was_loaded_is_missed(spark: Any,
         frame.collect()
 
 
-def test_save_modes(spark: Any, table_path: str) -> None:
+def test_save_modes_work_on_every_session(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path, mode="error")
     with pytest.raises(TableExists):
         write(trips(spark, *SIX), table_path, mode="error")
@@ -128,7 +128,7 @@ def test_save_modes(spark: Any, table_path: str) -> None:
 
 
 @pytest.mark.parametrize("options", [BULK, {**INSERT, **IN_TASKS}], ids=["bulk_insert", "insert"])
-def test_errors_come_out_typed_and_leave_the_table_alone(spark: Any, table_path: str, options: dict[str, Any]) -> None:
+def test_errors_keep_their_type_and_leave_the_table_as_it_was(spark: Any, table_path: str, options: dict[str, Any]) -> None:
     write(trips(spark, *SIX), table_path)
     before = state_of(table_path)
     with pytest.raises(RecordKeyError, match='for field: "id"'):
@@ -142,7 +142,7 @@ def test_errors_come_out_typed_and_leave_the_table_alone(spark: Any, table_path:
     assert state_of(table_path) == before
 
 
-def test_errors_of_expressions_come_out_typed(spark: Any, table_path: str) -> None:
+def test_errors_of_expressions_keep_their_type(spark: Any, table_path: str) -> None:
     frame = spark.sql("select cast(null as int) id, 'x' v")
     with pytest.raises(RecordKeyError, match='recordKey value: "null" for field: "id"'):
         write(frame, table_path, {NAME: "t", KEY: "id", OPERATION: "bulk_insert"})
@@ -183,9 +183,7 @@ def failing_once(batches: Iterator[Any], flag: str) -> Iterator[Any]:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("options", [BULK, INSERT, TRIPS], ids=["bulk_insert", "insert", "upsert"])
-def test_a_task_that_is_tried_again_leaves_its_rows_once(
-    spark: Any, table_path: str, tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_a_retried_task_writes_its_rows_once(spark: Any, table_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
     flag = str(tmp_path / uuid.uuid4().hex)
     rows = numbers(spark, 4000, 2)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
@@ -208,7 +206,7 @@ def sizes(batches: Iterator[Any]) -> Iterator[int]:
         yield batch.num_rows
 
 
-def test_batches_for_workers_end_after_rows_and_the_session_stays_as_it_was(spark: Any) -> None:
+def test_batches_for_workers_are_limited_by_rows_and_the_session_keeps_its_settings(spark: Any) -> None:
     if not spark.conf.isModifiable(BATCH_BYTES):
         pytest.skip("this Spark has no limit of bytes")
     before = spark.conf.get(BATCH_ROWS, None)
@@ -218,7 +216,7 @@ def test_batches_for_workers_end_after_rows_and_the_session_stays_as_it_was(spar
     assert (spark.conf.get(BATCH_ROWS, None), spark.conf.get(BATCH_BYTES, None)) == (before, None)
 
 
-def test_a_limit_of_bytes_that_the_user_has_set_holds(spark: Any) -> None:
+def test_a_limit_of_bytes_that_the_user_set_is_kept(spark: Any) -> None:
     if not spark.conf.isModifiable(BATCH_BYTES):
         pytest.skip("this Spark has no limit of bytes")
     spark.conf.set(BATCH_BYTES, "8kb")

@@ -54,7 +54,7 @@ def rows_by_id(frame: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("second", ["bulk_insert", "insert"])
-def test_every_type_comes_back_as_it_was(spark: Any, table_path: str, second: str) -> None:
+def test_values_of_every_type_are_read_back_unchanged(spark: Any, table_path: str, second: str) -> None:
     """Twice: the second write adds files, or rewrites the first one's rows through Arrow."""
     source = all_types(spark)
     expected = rows_by_id(source)
@@ -135,7 +135,7 @@ def test_a_column_with_an_odd_name_can_be_key_and_partition(spark: Any, table_pa
 
 
 @pytest.mark.parametrize("name", ["a b", "a.b", "a-b", "1a", "a`b", "a,b", "a:b", "a/b", "😀", "", "a\nb"])
-def test_a_name_that_avro_refuses_is_refused_by_name(spark: Any, table_path: str, name: str) -> None:
+def test_a_column_name_that_avro_refuses_is_refused_with_its_name(spark: Any, table_path: str, name: str) -> None:
     frame = spark.sql("select 'a' id, 1 n").toDF("id", name)
     with pytest.raises(SchemaError, match="rename"):
         write(frame, table_path, OPTIONS)
@@ -152,13 +152,15 @@ def test_a_name_that_avro_refuses_is_refused_by_name(spark: Any, table_path: str
         ("named_struct('a b', 1)", "a b"),
     ],
 )
-def test_a_type_that_a_table_cannot_hold_is_refused_by_column(spark: Any, table_path: str, expression: str, match: str) -> None:
+def test_a_type_that_a_table_cannot_hold_is_refused_with_the_column_name(
+    spark: Any, table_path: str, expression: str, match: str
+) -> None:
     with pytest.raises(SchemaError, match=match):
         write(spark.sql(f"select 'a' id, {expression} v"), table_path, OPTIONS)
     assert not Path(table_path).exists()
 
 
-def test_a_column_that_is_not_nullable_is_read_as_one_that_is(spark: Any, table_path: str) -> None:
+def test_a_column_that_is_not_nullable_is_read_as_nullable(spark: Any, table_path: str) -> None:
     write(spark.range(3).selectExpr("cast(id as string) id", "id as n"), table_path, OPTIONS)
     assert all(f.nullable for f in load(spark, table_path).schema)
 

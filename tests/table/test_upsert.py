@@ -73,7 +73,7 @@ def test_the_first_upsert_makes_the_table(made: str) -> None:
     assert columns(made, "id", "city", "ts", "fare") == sorted(SIX)
 
 
-def test_rows_are_updated_added_and_left_alone_and_say_so(spark: Any, table: str) -> None:
+def test_an_upsert_updates_adds_and_keeps_rows_with_the_right_meta_columns_and_counts(spark: Any, table: str) -> None:
     old = {row["id"]: row for row in stored(table)}
     write(trips(spark, ("b", "berlin", 9, 20.5), ("g", "berlin", 1, 7.5), ("h", "rome", 1, 8.5)), table, UPSERT)
     new = {row["id"]: row for row in stored(table)}
@@ -173,7 +173,7 @@ def test_a_nested_ordering_field_decides_in_the_batch_and_against_storage(spark:
 
 
 @BOTH
-def test_a_share_beyond_its_memory_spills_and_gives_the_same_rows(
+def test_rows_of_a_task_beyond_its_memory_are_spilled_and_written_unchanged(
     spark: Any, table_path: str, tmp_path: Path, where: dict[str, Any]
 ) -> None:
     batch = spark.range(600).selectExpr("concat('k', id % 500) as id", "'x' as city", "id as ts", "cast(id as double) as fare")
@@ -191,7 +191,7 @@ def test_a_share_beyond_its_memory_spills_and_gives_the_same_rows(
     assert list((tmp_path / "spill").iterdir()) == []
 
 
-def test_one_key_a_hundred_thousand_times_is_one_row(spark: Any, table: str) -> None:
+def test_a_hundred_thousand_rows_of_one_key_become_one_row(spark: Any, table: str) -> None:
     batch = spark.range(100_000).selectExpr("'a' as id", "'berlin' as city", "id % 1000 as ts", "cast(id as double) as fare")
     write(batch.coalesce(1), table, UPSERT)
     assert ("a", 999, 99_999.0) in columns(table, "id", "ts", "fare")
@@ -199,7 +199,7 @@ def test_one_key_a_hundred_thousand_times_is_one_row(spark: Any, table: str) -> 
 
 
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert"])
-def test_a_batch_of_nothing_is_an_empty_commit_or_none(spark: Any, table: str, operation: str) -> None:
+def test_an_empty_batch_is_an_empty_commit_or_none(spark: Any, table: str, operation: str) -> None:
     before = state_of(table)
     options = {**TRIPS, OPERATION: operation}
     write(trips(spark), table, {**options, "hoodie.allow.empty.commit": "false"})
@@ -245,9 +245,7 @@ def test_the_operation_is_deduced(spark: Any, table_path: str, options: dict[str
 
 
 @BOTH
-def test_dropping_duplicates_leaves_known_rows_alone_and_adds_one_row_per_new_key(
-    spark: Any, table: str, where: dict[str, Any]
-) -> None:
+def test_dropping_duplicates_keeps_known_rows_and_adds_one_row_per_new_key(spark: Any, table: str, where: dict[str, Any]) -> None:
     before = list(stored(table))
     batch = [("a", "berlin", 30, 9.0), ("a", "paris", 20, 9.0), ("n", "berlin", 3, 1.0), ("n", "berlin", 9, 2.0)]
     options = {**INSERT, **where, "hoodie.datasource.write.insert.drop.duplicates": "true"}
@@ -333,7 +331,7 @@ def test_rows_of_real_hudi_are_merged_with_ours(spark: Any, tmp_path: Path, name
     assert sorted(r["intField"] for r in ours.collect()) == sorted(r["intField"] for r in expected)
 
 
-def test_an_empty_table_of_real_hudi_takes_an_upsert(spark: Any, tmp_path: Path) -> None:
+def test_an_empty_table_of_real_hudi_accepts_an_upsert(spark: Any, tmp_path: Path) -> None:
     pytest.importorskip("hudi")
     path = unpack_golden("cow_v6_empty", tmp_path)
     frame = load(spark, str(path)).drop(*META)
@@ -393,7 +391,7 @@ def test_an_upsert_with_types_that_do_not_fit_is_refused(spark: Any, table: str,
     refused(table, SchemaError, match, lambda: write(values(spark, kinds, ("a", "berlin", 1, True)), table, UPSERT))
 
 
-def test_types_that_widen_are_taken_and_still_compare(spark: Any, table_path: str) -> None:
+def test_types_that_widen_are_accepted_and_ordering_values_still_compare(spark: Any, table_path: str) -> None:
     options = {**UPSERT, PAYLOAD: DEFAULT_PAYLOAD}
     write(
         values(spark, "id string, city string, ts int, fare float", ("a", "x", 5, 1.5), ("b", "x", 5, 1.5)), table_path, options
@@ -458,7 +456,7 @@ def test_a_damaged_or_missing_base_file_stops_the_write(
     assert {fare for (fare,) in columns(table_path, "fare")} == {2.0}
 
 
-def test_a_full_disk_is_told_and_leaves_the_table(spark: Any, table: str) -> None:
+def test_a_full_disk_is_an_error_and_leaves_the_table_as_it_was(spark: Any, table: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def on_a_full_disk() -> None:

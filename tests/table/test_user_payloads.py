@@ -78,7 +78,7 @@ def found(spark: Any, path: str, **options: Any) -> list[tuple[Any, ...]]:
     [({PAYLOAD: "add_row"}, ON_DRIVER), ({MODE: "CUSTOM", MERGER: "add_columns"}, {**IN_TASKS, **MANY_GROUPS})],
     ids=["payload-driver", "merger-tasks"],
 )
-def test_a_history_of_rows_and_deletes(
+def test_a_registered_payload_merges_a_history_of_rows_and_deletes(
     spark: Any, table_path: str, kind: dict[str, Any], chosen: dict[str, str], where: dict[str, Any]
 ) -> None:
     write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **kind, **chosen})
@@ -95,7 +95,7 @@ def test_a_history_of_rows_and_deletes(
         assert found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"}) == AFTER[-1]
 
 
-def test_an_insert_that_combines_asks_the_function(spark: Any, table_path: str) -> None:
+def test_an_insert_that_combines_calls_the_function(spark: Any, table_path: str) -> None:
     for operation in ("insert", "bulk_insert"):
         options = {**UPSERT, OPERATION: operation, PAYLOAD: "add_row", "hoodie.combine.before.insert": "true"}
         write(rows(spark, *BATCHES[0]).coalesce(1), f"{table_path}-{operation}", options)
@@ -117,7 +117,7 @@ def first_time(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any
 
 
 @pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
-def test_rows_that_move_to_another_partition_are_what_the_function_says(
+def test_rows_that_move_to_another_partition_are_merged_by_the_function(
     spark: Any, table_path: str, kind: dict[str, Any]
 ) -> None:
     penstock.payload("first_time")(first_time)
@@ -167,7 +167,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
-def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(
+def test_an_error_of_a_payload_keeps_its_type_and_leaves_the_table_as_it_was(
     spark: Any, table_path: str, kind: dict[str, Any]
 ) -> None:
     batch = rows(spark, ("a", "x", 2, 5.0, False), ("a", "x", 3, 5.0, False)).coalesce(1)  # meet one another, at the latest
@@ -182,7 +182,7 @@ def test_what_goes_wrong_comes_out_typed_and_leaves_the_table_as_it_was(
         assert state_of(path) == before
 
 
-def test_a_query_that_merges_by_a_function_that_fails_says_so_in_its_last_line(spark: Any, table_path: str) -> None:
+def test_the_last_line_of_a_failed_query_names_the_function_that_failed(spark: Any, table_path: str) -> None:
     penstock.payload("ours")(add_row)
     options = {**UPSERT, **MOR, PAYLOAD: "ours"}
     write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "bulk_insert"})
@@ -203,7 +203,7 @@ def test_a_query_that_merges_by_a_function_that_fails_says_so_in_its_last_line(s
     assert not Path(elsewhere).exists()
 
 
-def test_a_compaction_that_fails_leaves_its_plan_and_is_run_again(spark: Any, table_path: str) -> None:
+def test_a_failed_compaction_leaves_its_plan_and_is_run_again(spark: Any, table_path: str) -> None:
     penstock.payload("ours")(add_row)
     options = {**UPSERT, **MOR, PAYLOAD: "ours"}
     write(rows(spark, *FIRST).coalesce(1), table_path, {**options, OPERATION: "bulk_insert"})
@@ -217,7 +217,7 @@ def test_a_compaction_that_fails_leaves_its_plan_and_is_run_again(spark: Any, ta
     assert found(spark, table_path)[0] == ("a", 2, 6.0)
 
 
-def test_a_table_of_a_name_that_is_not_registered_is_read_as_far_as_nothing_is_merged(
+def test_a_table_with_an_unregistered_payload_is_read_where_nothing_is_merged(
     spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {**MOR, PAYLOAD: "add_row"}
@@ -251,7 +251,7 @@ def test_options_that_contradict_one_another_are_refused(spark: Any, table_path:
 
 
 @pytest.mark.parametrize(("first", "then"), [("add_row", "add_columns"), ("DefaultHoodieRecordPayload", "add_row")])
-def test_logs_that_one_function_merges_take_no_rows_of_another(spark: Any, table_path: str, first: str, then: str) -> None:
+def test_logs_merged_by_one_function_accept_no_rows_of_another(spark: Any, table_path: str, first: str, then: str) -> None:
     write(rows(spark, FIRST[0]), table_path, {**UPSERT, **MOR, PAYLOAD: first})
     before = state_of(table_path)
     with pytest.raises(OptionError, match=rf"{then} cannot write to .* merged by \S*{first}"):

@@ -120,14 +120,14 @@ def test_only_the_top_layer_imports_the_package_itself() -> None:
     assert wrong_in(look, [path for path in MODULES if part_of(path) not in {*LAYERS[0], "__init__"}]) == {}
 
 
-def test_kernels_and_ports_do_not_know_spark() -> None:
+def test_kernels_and_ports_do_not_import_spark() -> None:
     def look(path: Path) -> list[str]:
         return [f"line {line}" for line, name in imports_of(tree_of(path)) if name.split(".")[0] in ("pyspark", "py4j")]
 
     assert wrong_in(look, [path for path in MODULES if part_of(path) in WITHOUT_SPARK]) == {}
 
 
-def test_nothing_uses_what_spark_connect_does_not_have() -> None:
+def test_no_module_uses_what_spark_connect_lacks() -> None:
     forbidden = {"_jvm", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext", "_jwrite", "_jreader"}
 
     def look(path: Path) -> list[str]:
@@ -154,7 +154,7 @@ def test_only_storage_opens_files() -> None:
     assert wrong_in(look, apart_from("storage")) == {}
 
 
-def test_only_the_clock_asks_for_time_random_numbers_and_ids() -> None:
+def test_only_the_clock_reads_time_random_numbers_and_ids() -> None:
     asked = {"now", "utcnow", "today"}
 
     def look(path: Path) -> list[str]:
@@ -169,7 +169,7 @@ def test_only_the_clock_asks_for_time_random_numbers_and_ids() -> None:
     assert wrong_in(look, apart_from("clock")) == {}
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     def look(path: Path) -> list[str]:
         tree = tree_of(path)
         return [] if ast.get_docstring(tree) or not tree.body else ["no docstring"]
@@ -177,7 +177,7 @@ def test_every_module_says_what_it_is() -> None:
     assert wrong_in(look) == {}
 
 
-def test_nothing_is_imported_or_run_by_a_name_from_data() -> None:
+def test_no_module_imports_or_runs_a_name_from_data() -> None:
     """A table's files can name classes; none of those names may ever be loaded."""
     allowed = {
         "__init__.py",

@@ -40,7 +40,7 @@ def test_a_function_is_found_under_its_name_and_stays_a_plain_function() -> None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "1st", "penstock.aggregate", "org.apache.hudi.common.model.MyPayload"])
-def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="cannot name a merger"):
         registry.merger(name)
 
@@ -78,9 +78,7 @@ def test_an_installed_package_declares_functions_that_are_imported_when_they_are
 @pytest.mark.parametrize(
     "name", ["their_rules.newest", "their_rules:newest", "their_rules", "org.apache.hudi.their_rules:newest"]
 )
-def test_nothing_is_imported_because_a_table_or_an_option_names_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_in_a_table_or_an_option_imports_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_rules.py").write_text("def newest(old, new):\n    return new\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(OptionError, match="is not known here: register a function under this name first"):
@@ -90,7 +88,7 @@ def test_nothing_is_imported_because_a_table_or_an_option_names_it(
     assert "their_rules" not in sys.modules
 
 
-def test_a_function_travels_with_its_package_to_where_that_is_not_installed(tmp_path: Path) -> None:
+def test_a_function_reaches_workers_that_do_not_have_its_package(tmp_path: Path) -> None:
     package = tmp_path / "theirs"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -112,7 +110,7 @@ def test_a_function_travels_with_its_package_to_where_that_is_not_installed(tmp_
     assert "theirs" not in sys.modules
 
 
-def test_what_cannot_travel_is_named() -> None:
+def test_a_function_that_cannot_be_pickled_is_refused_with_its_name() -> None:
     lock = threading.Lock()
 
     def locked(old: Any, new: Any) -> Any:

@@ -109,7 +109,7 @@ def columns_of(schema: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_schema_of_a_commit_comes_back_from_arrow_letter_for_letter(name: str) -> None:
+def test_a_schema_of_a_commit_survives_arrow_letter_for_letter(name: str) -> None:
     text = commit_schema(name)
     table = json.loads(text)["namespace"].removeprefix("hoodie.")
 
@@ -117,7 +117,7 @@ def test_a_schema_of_a_commit_comes_back_from_arrow_letter_for_letter(name: str)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_schema_of_a_commit_comes_back_from_spark_letter_for_letter(name: str) -> None:
+def test_a_schema_of_a_commit_survives_spark_letter_for_letter(name: str) -> None:
     text = commit_schema(name)
     struct = T.StructType.fromJson(avro_to_spark(text))
     table = json.loads(text)["namespace"].removeprefix("hoodie.")
@@ -158,7 +158,7 @@ def test_the_schema_of_create_table_with_null_last_is_the_same_schema(name: str)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_fastavro_takes_our_schemas(name: str) -> None:
+def test_fastavro_accepts_our_schemas(name: str) -> None:
     fastavro.parse_schema(with_meta_columns(commit_schema(name)))
 
 
@@ -198,13 +198,13 @@ def test_nested_types_are_named_after_their_place() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "_", "_1", "größe", "名前", "x٣", "A9_"])
-def test_names_that_avro_takes_pass(name: str) -> None:
+def test_names_that_avro_accepts_pass(name: str) -> None:
     assert avro_to_arrow(avro(**{name: "int32"})).names == [name]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "1a", "a-b", "a`b", 'a"b', "a$", "a²", "😀", "𝒳x", "٣x", "a\n"])
 @pytest.mark.parametrize("nested", [False, True])
-def test_names_that_avro_refuses_are_refused_by_column(name: str, nested: bool) -> None:
+def test_names_that_avro_refuses_are_refused_with_the_column_name(name: str, nested: bool) -> None:
     kind = pa.struct([pa.field(name, pa.int32())]) if nested else pa.int32()
     top = "outer" if nested else name
 
@@ -228,11 +228,11 @@ def test_a_column_name_that_occurs_twice_is_refused() -> None:
 # Arrow
 
 
-def test_every_arrow_type_comes_back_from_avro() -> None:
+def test_every_arrow_type_survives_avro() -> None:
     assert avro_to_arrow(arrow_to_avro(EVERY_ARROW_TYPE, "t")).equals(EVERY_ARROW_TYPE)
 
 
-def test_every_avro_schema_we_write_is_one_to_fastavro() -> None:
+def test_fastavro_parses_every_avro_schema_we_write() -> None:
     rows = [
         {"long": 1, "list": [], "map": {"a": [None]}, "struct": {"s": None, "l": [{"x": 2}]}},
         {"long": 2},
@@ -290,7 +290,7 @@ def test_files_hold_types_that_every_reader_knows(given_type: pa.DataType, store
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("x", kind)])])
-def test_types_that_a_table_cannot_hold_are_refused_by_column(kind: pa.DataType, wrap: Any) -> None:
+def test_types_that_a_table_cannot_hold_are_refused_with_the_column_name(kind: pa.DataType, wrap: Any) -> None:
     with pytest.raises(SchemaError, match="'c"):
         avro(c=wrap(kind))
 
@@ -303,7 +303,7 @@ def test_maps_have_string_keys() -> None:
 # Avro that others wrote
 
 
-def test_named_types_that_stand_twice_are_found_again_and_written_once() -> None:
+def test_named_types_that_occur_twice_are_resolved_and_written_once() -> None:
     schema = {
         "type": "record",
         "name": "com.foo.Trip",
@@ -388,7 +388,7 @@ def test_logical_types_enums_and_decimals_in_bytes_are_read() -> None:
         '{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array"}}]}',
     ],
 )
-def test_what_is_no_schema_of_a_table_is_a_schema_error(broken: str) -> None:
+def test_a_text_that_is_no_schema_of_a_table_is_a_schema_error(broken: str) -> None:
     with pytest.raises(SchemaError):
         avro_to_arrow(broken)
 
@@ -414,7 +414,7 @@ def test_the_operation_column_is_a_meta_column_and_the_delete_flag_is_not() -> N
 # Spark
 
 
-def test_every_spark_type_is_stored_and_comes_back() -> None:
+def test_every_spark_type_is_stored_and_read_back() -> None:
     struct = T.StructType(
         [
             T.StructField("boolean", T.BooleanType()),
@@ -468,13 +468,13 @@ def test_comments_of_columns_are_kept() -> None:
         T.ArrayType(T.NullType()),
     ],
 )
-def test_spark_types_that_a_table_cannot_hold_are_refused_by_column(kind: T.DataType) -> None:
+def test_spark_types_that_a_table_cannot_hold_are_refused_with_the_column_name(kind: T.DataType) -> None:
     with pytest.raises(SchemaError, match="'c"):
         spark_to_avro(T.StructType([T.StructField("c", kind)]).jsonValue(), "t")
 
 
 @pytest.mark.parametrize("kind", ["variant", "interval", "time(6)", "geometry(4326)", {"type": "udt", "class": "x"}])
-def test_newer_spark_types_are_refused_by_column(kind: Any) -> None:
+def test_newer_spark_types_are_refused_with_the_column_name(kind: Any) -> None:
     with pytest.raises(SchemaError, match="'c' has the type"):
         spark_to_avro({"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True}]}, "t")
 
@@ -510,7 +510,7 @@ def test_the_record_keeps_the_name_it_has_in_the_table() -> None:
     assert [f["type"][1]["namespace"] for f in result["fields"]] == ["hoodie.old.old_record"] * 2
 
 
-def test_new_columns_are_accepted_where_they_stand_and_are_nullable() -> None:
+def test_new_columns_keep_their_place_and_are_nullable() -> None:
     result = evolved(avro(a="int32", b={"x": "int32"}), avro(n="string!", b={"y": "int64", "x": "int32"}, a="int32"), **DEFAULT)
 
     assert columns_of(result) == {"n": "string", "b": "struct<y:bigint,x:int>", "a": "int"}
@@ -607,7 +607,7 @@ def test_binary_fits_a_column_of_fixed_length() -> None:
     assert avro_to_arrow(evolved(table, avro(h="binary"))).field("h").type == pa.binary(16)
 
 
-def test_missing_columns_are_all_named_with_their_types_and_the_way_out() -> None:
+def test_the_error_of_missing_columns_names_all_with_their_types_and_the_fix() -> None:
     table = avro(a="int32", b="string", s={"x": "int64", "y": "int32"}, l=[{"z": "date32"}])
 
     with pytest.raises(SchemaError) as error:
@@ -619,7 +619,7 @@ def test_missing_columns_are_all_named_with_their_types_and_the_way_out() -> Non
     assert "hoodie.datasource.write.schema.allow.auto.evolution.column.drop=true" in message
 
 
-def test_missing_and_unfit_columns_are_told_in_one_message() -> None:
+def test_missing_and_unfit_columns_are_reported_in_one_message() -> None:
     with pytest.raises(SchemaError, match=r"'b' \(int\).*'a' is int in the table and boolean"):
         evolved(avro(a="int32", b="int32"), avro(a="bool"))
 
@@ -629,7 +629,7 @@ def test_a_column_in_another_case_is_not_a_new_one() -> None:
         evolved(avro(id="int32", x="int32"), avro(ID="int32", x="int32"), reconcile=True)
 
 
-def test_missing_columns_are_filled_when_asked_and_stand_where_the_table_has_them() -> None:
+def test_missing_columns_are_filled_on_request_at_their_place_in_the_table() -> None:
     table = avro(a="int32", b="string!", s={"x": "int32", "y": "int32"}, c="int32")
     incoming = avro(n1="int32", c="int32", s={"z": "int32", "y": "int32"}, n2="int32", a="int64", n3="int32")
 
@@ -669,19 +669,19 @@ def test_validation_refuses_missing_columns(options: dict[str, bool]) -> None:
         evolved(avro(a="int32", b="int32"), avro(a="int32"), **options)
 
 
-def test_validation_lets_columns_go_where_dropping_is_allowed() -> None:
+def test_validation_accepts_missing_columns_where_dropping_is_allowed() -> None:
     result = evolved(avro(a="int32", b="int32"), avro(a="int32"), validate=True, allow_drop=True)
 
     assert columns_of(result) == {"a": "int"}
 
 
-def test_a_part_of_the_columns_reconciles_to_the_table() -> None:
+def test_a_subset_of_the_columns_is_reconciled_to_the_schema_of_the_table() -> None:
     result = evolved(avro(a="int32", b="int64", c="int32"), avro(c="int32", b="int32"), **{**DEFAULT, "reconcile": True})
 
     assert columns_of(result) == {"a": "int", "b": "bigint", "c": "int"}
 
 
-def test_more_columns_reconcile_to_the_data() -> None:
+def test_additional_columns_are_reconciled_to_the_schema_of_the_data() -> None:
     result = evolved(avro(a="int32", b="int32"), avro(b="int32", n="int32", a="int32"), **{**DEFAULT, "reconcile": True})
 
     assert list(columns_of(result)) == ["b", "n", "a"]
@@ -719,7 +719,7 @@ schemas = struct_types(types).map(lambda kind: pa.schema([kind.field(at) for at 
 
 @settings(deadline=None)
 @given(schemas)
-def test_any_schema_comes_back_and_is_a_schema_to_others(schema: pa.Schema) -> None:
+def test_any_schema_survives_avro_and_is_parsed_by_fastavro(schema: pa.Schema) -> None:
     made = arrow_to_avro(schema, "t")
 
     assert avro_to_arrow(avro_text(made)).equals(schema)
@@ -733,7 +733,7 @@ def test_any_schema_comes_back_and_is_a_schema_to_others(schema: pa.Schema) -> N
 
 @settings(deadline=None)
 @given(schemas, schemas, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_what_evolves_has_every_column_of_the_data_and_evolves_no_further(
+def test_an_evolved_schema_has_every_column_of_the_data_and_evolves_no_further(
     table: pa.Schema, incoming: pa.Schema, fill: bool, drop: bool, reconcile: bool, validate: bool
 ) -> None:
     options = {"set_null_for_missing": fill, "allow_drop": drop, "reconcile": reconcile, "validate": validate}

@@ -67,13 +67,13 @@ def test_an_update_removes_the_backup_of_an_interrupted_one(storage: MemoryStora
     assert storage.read(FILE).startswith(b"#Updated at 2")
 
 
-def test_the_backup_counts_while_an_update_is_under_way(storage: MemoryStorage) -> None:
+def test_the_backup_is_read_while_an_update_is_under_way(storage: MemoryStorage) -> None:
     put(storage, FILE + ".backup")
     assert table_exists(storage, "/t")
     assert read_config(storage, "/t").name == "trips"
 
 
-def test_the_backup_counts_when_the_file_is_torn(storage: MemoryStorage) -> None:
+def test_the_backup_is_read_when_the_properties_are_torn(storage: MemoryStorage) -> None:
     put(storage, FILE + ".backup")
     storage.replace(FILE, b"#Properties sa")
     assert read_config(storage, "/t").name == "trips"
@@ -86,7 +86,7 @@ def test_a_path_without_properties_is_no_table(storage: MemoryStorage) -> None:
         read_config(storage, "/t")
 
 
-def test_folders_that_a_dead_creator_left_are_no_table_yet(storage: MemoryStorage) -> None:
+def test_folders_of_a_creation_that_died_are_no_table_yet(storage: MemoryStorage) -> None:
     storage.write_new("/t/.hoodie/archived/.keep", b"")
     assert not table_exists(storage, "/t")
 
@@ -117,7 +117,7 @@ def test_a_missing_checksum_is_accepted(storage: MemoryStorage) -> None:
 
 
 @pytest.mark.parametrize("version", ["8", "9", "5", "0", "x", None])
-def test_another_table_version_is_refused_by_name(storage: MemoryStorage, version: str | None) -> None:
+def test_another_table_version_is_refused_with_its_number(storage: MemoryStorage, version: str | None) -> None:
     put(storage, hoodie_table_version=version)
     with pytest.raises(Unsupported, match=f"table version {version or 0}"):
         read_config(storage, "/t")
@@ -142,7 +142,7 @@ def commit(storage: MemoryStorage, name: str, operation: str = "UPSERT", schema:
     storage.write_new(f"/t/.hoodie/{name}", write_commit(CommitMetadata(operation=operation, extra=extra)))
 
 
-def test_the_newest_commit_with_a_schema_decides(storage: MemoryStorage) -> None:
+def test_the_schema_is_that_of_the_newest_commit_with_one(storage: MemoryStorage) -> None:
     put(storage)
     commit(storage, "1.commit", schema="one")
     commit(storage, "2.commit", schema="two")
@@ -155,7 +155,7 @@ def test_the_newest_commit_with_a_schema_decides(storage: MemoryStorage) -> None
     assert read_table_schema(table, as_of="0") is None
 
 
-def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carry_on(storage: MemoryStorage) -> None:
+def test_a_table_whose_writes_are_all_archived_has_the_schema_of_its_services(storage: MemoryStorage) -> None:
     put(storage, hoodie_table_create_schema="created")
     commit(storage, "1.replacecommit", operation="CLUSTER", schema="one")
     commit(storage, "2.replacecommit", operation="CLUSTER", schema="two")
@@ -164,7 +164,7 @@ def test_a_table_whose_writes_are_all_archived_has_the_schema_that_services_carr
     assert (read_table_schema(table), read_table_schema(table, as_of="1")) == ("two", "one")
 
 
-def test_the_timeline_tells_no_schema_of_a_time_that_was_archived(storage: MemoryStorage) -> None:
+def test_the_timeline_has_no_schema_for_an_archived_time(storage: MemoryStorage) -> None:
     put(storage, hoodie_table_create_schema="created")
     commit(storage, "1.commit", schema="one")
     storage.write_new("/t/.hoodie/1.savepoint", b"")
@@ -179,7 +179,7 @@ def test_a_table_without_a_commit_has_the_schema_it_was_created_with(storage: Me
     assert read_table_schema(TableState(storage, "/t", read_config(storage, "/t"), Options({}))) == "created"
 
 
-def test_properties_keep_what_they_hold_in_order() -> None:
+def test_properties_keep_their_order() -> None:
     data = write_properties(PROPERTIES, "c", "d")
     assert list(read_properties(data)) == list(PROPERTIES)
 

@@ -54,7 +54,7 @@ def test_a_broken_law_is_shown_with_its_rows() -> None:
     assert str(check_merger(difference, kind="payload")) == text  # the same rows each time
 
 
-def test_a_row_that_is_dropped_shows_as_gone() -> None:
+def test_a_dropped_row_is_shown_as_deleted() -> None:
     laws = check_merger(lambda old, new: None if old and old["ts"] == 3 else new, kind="payload")
     found = laws.breaks("associative")
     assert found is not None
@@ -80,7 +80,7 @@ def test_registered_functions_go_by_their_name_and_kind(monkeypatch: pytest.Monk
         check_merger("oldest")
 
 
-def test_every_type_of_column_is_made_up() -> None:
+def test_random_values_exist_for_every_type_of_column() -> None:
     kinds = [
         pa.bool_(), pa.int8(), pa.uint16(), pa.float32(), pa.decimal128(9, 2), pa.date32(), pa.time64("us"), pa.binary(),
         pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.list_(pa.string()), pa.map_(pa.string(), pa.int64()),
@@ -93,6 +93,6 @@ def test_every_type_of_column_is_made_up() -> None:
         check_merger(newest, pa.schema([("id", pa.string()), ("took", pa.duration("s"))]), kind="payload")
 
 
-def test_a_function_that_fails_fails_here_too() -> None:
+def test_an_invalid_merge_raises_the_error_of_a_write() -> None:
     with pytest.raises(PayloadError, match="changed column 'ts'"):
         check_merger(lambda old, new: {**new, "ts": 77}, key=("id", "ts"), kind="payload")

@@ -25,7 +25,7 @@ class Tended(MaintenanceMethods):
         raise AssertionError("nothing here asks for Spark")
 
 
-def test_a_commit_that_a_writer_archives_just_then_ends_neither_the_round_nor_the_program() -> None:
+def test_a_commit_that_is_archived_concurrently_ends_neither_the_round_nor_the_program() -> None:
     history = History().commits(range(1, 9), "p/f")
     write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
 
@@ -43,7 +43,7 @@ def test_a_commit_that_a_writer_archives_just_then_ends_neither_the_round_nor_th
     assert [".commit" in (run.error or "") for run in runs] == [True, False]
 
 
-def test_partitions_whose_time_is_over_do_not_go_while_somebody_writes_and_that_write_goes_on() -> None:
+def test_partitions_do_not_expire_during_a_write_and_the_write_succeeds() -> None:
     history = History().commit(1, ["old/g-0"])
     write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
     history.storage.write_new(f"/t/.hoodie/{at(41)}.commit.requested", b"")

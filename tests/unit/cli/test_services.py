@@ -56,14 +56,14 @@ def test_one_round_runs_what_is_due_and_the_reports_are_tables(path: str) -> Non
     assert (code, bool(re.search("has no pending plans or writes", text))) == (0, True), text
 
 
-def test_what_waits_is_told_in_full_however_narrow_the_terminal(path: str) -> None:
+def test_pending_plans_are_printed_in_full_in_a_narrow_terminal(path: str) -> None:
     (Path(path) / ".hoodie" / "20300101000000000.commit.requested").touch()
     code, text = said("services", "list", path)
     assert (code, len(text.splitlines())) == (0, 4), text
     assert re.search(r"20300101000000000 .*commit.* requested", text), text
 
 
-def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) -> None:
+def test_an_error_is_one_line_and_exit_code_1(path: str, tmp_path: Path) -> None:
     code, text = said("services", "run", str(tmp_path / "none"), "--once")
     assert (code, text.startswith("TableNotFound "), text.count("\n")) == (1, True, 1), text
     code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained")
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_1(path: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_loop_runs_round_after_round_and_ends_by_a_signal(path: str, sent: signal.Signals) -> None:
+def test_a_loop_runs_rounds_until_a_signal(path: str, sent: signal.Signals) -> None:
     process = penstock("services", "run", path, "--interval", "0.3")
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(4)]

@@ -127,13 +127,13 @@ def test_a_replace_commit_from_before_the_write_is_not_read() -> None:
     assert "5.commit" in timeline_files(change)
 
 
-def test_a_run_that_is_taken_back_leaves_its_plan() -> None:
+def test_a_rolled_back_run_leaves_its_plan() -> None:
     change = make_change(action=Action.COMPACTION, run_file=RUN_FILE)
     change.abandon()
     assert timeline_files(change) == ["5.compaction.requested"]
 
 
-def test_a_write_that_is_taken_back_leaves_nothing() -> None:
+def test_a_rolled_back_write_leaves_nothing() -> None:
     change = make_change()
     change.abandon()
     assert timeline_files(change) == []

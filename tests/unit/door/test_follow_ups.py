@@ -37,7 +37,7 @@ def service_that(run: Callable[[], object], noun: str) -> TableService:
     return Service()
 
 
-def test_an_error_that_is_not_ours_does_not_hide_that_the_write_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_another_library_does_not_hide_that_the_write_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def fail() -> None:

@@ -42,7 +42,7 @@ def cluster(table: TableState) -> str | None:
     return CLUSTERING.run_due(NOTHING, table, Stages("", "off"))
 
 
-def test_a_table_is_clustered_where_a_plan_waits_or_the_options_ask_for_it(made: HandMade) -> None:
+def test_clustering_is_due_if_a_plan_is_pending_or_the_options_ask_for_it(made: HandMade) -> None:
     assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive"], False)
     assert schedule(opened(made), CLUSTERING, due=True) is not None
     assert (looking(opened(made)), needs_spark(opened(made))) == (["clean", "archive", "cluster"], True)
@@ -50,7 +50,7 @@ def test_a_table_is_clustered_where_a_plan_waits_or_the_options_ask_for_it(made:
     assert (cluster(opened(made)), looking(opened(made))) == (None, ["clean", "archive"])
 
 
-def test_new_clusterings_are_planned_after_so_many_commits(made: HandMade) -> None:
+def test_a_clustering_is_planned_after_the_configured_number_of_commits(made: HandMade) -> None:
     assert "cluster" in looking(opened(made, ASYNC))
     assert cluster(opened(made, ASYNC)) is None
     made.base(2, "berlin", ROWS[2], group="two").instant(2, "commit")
@@ -106,6 +106,6 @@ def test_every_service_shows_what_it_is_doing(tmp_path: Path, capfd: pytest.Capt
         assert re.search(f"{title} trips +{words} +[0-9.]+ s", capfd.readouterr().err), name
 
 
-def test_compaction_is_for_tables_with_logs(tmp_path: Path) -> None:
+def test_compaction_is_due_for_merge_on_read_tables_only(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "t").base(1, "berlin", *ROWS).instant(1)
     assert looking(opened(made, {"hoodie.log.compaction.inline": "true"})) == ["clean", "archive", "compact", "join logs"]

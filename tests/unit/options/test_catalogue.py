@@ -278,7 +278,7 @@ def test_the_old_prefix_of_timestamp_keys_is_an_alias() -> None:
     assert options.raw == {"hoodie.keygen.timebased.output.dateformat": "yyyy/MM"}
 
 
-def test_values_become_text_as_spark_makes_it() -> None:
+def test_values_become_text_as_spark_spells_it() -> None:
     class Mode(str, Enum):
         INSERT = "insert"
 
@@ -310,7 +310,7 @@ def test_known_keys_match_in_any_case() -> None:
     assert options[STREAMING_START_OFFSET] == "latest"
 
 
-def test_words_take_the_spelling_of_the_catalogue() -> None:
+def test_words_are_changed_to_the_spelling_of_the_catalogue() -> None:
     options = read_options({OPERATION.key: "UPSERT", TABLE_TYPE.key: "copy_on_write", "hoodie.clean.automatic": "False"})
     assert options.raw == {OPERATION.key: "upsert", TABLE_TYPE.key: "COPY_ON_WRITE", "hoodie.clean.automatic": "false"}
 
@@ -331,19 +331,19 @@ def test_the_old_view_type_is_translated(old: str, new: str) -> None:
     assert read_options({"hoodie.datasource.view.type": old})[QUERY_TYPE] == new
 
 
-def test_the_values_of_an_alias_mean_nothing_under_the_key_itself() -> None:
+def test_the_values_of_an_alias_are_not_translated_under_the_key_itself() -> None:
     assert read_options({QUERY_TYPE.key: "read_optimized"})[QUERY_TYPE] == "read_optimized"
     with pytest.raises(OptionError, match="allowed: snapshot"):
         read_options({QUERY_TYPE.key: "realtime"})
 
 
 @pytest.mark.parametrize(("flag", "source"), [(True, "path"), (False, "stored")])
-def test_hudis_switch_for_partition_values_is_ours(flag: bool, source: str) -> None:
+def test_hudis_switch_for_partition_values_is_accepted(flag: bool, source: str) -> None:
     options = read_options({"hoodie.datasource.read.extract.partition.values.from.path": flag})
     assert options[READ_PARTITION_VALUES] == source
 
 
-def test_an_unknown_key_warns_with_the_nearest_known_one() -> None:
+def test_an_unknown_key_warns_with_the_most_similar_known_one() -> None:
     with pytest.warns(UnknownOptionWarning, match=r"did you mean 'hoodie\.datasource\.write\.recordkey\.field'\?") as caught:
         options = read_options({"hoodie.datasource.write.recordkey.fields": "id"})
     assert options.raw == {"hoodie.datasource.write.recordkey.fields": "id"}
@@ -351,12 +351,12 @@ def test_an_unknown_key_warns_with_the_nearest_known_one() -> None:
     assert caught[0].filename == __file__
 
 
-def test_an_unknown_key_like_no_other_warns_without_a_guess() -> None:
+def test_an_unknown_key_without_a_similar_one_warns_without_a_suggestion() -> None:
     with pytest.warns(UnknownOptionWarning, match=r"'penstock\.zzz' has no effect$"):
         read_options({"penstock.zzz": "1"})
 
 
-def test_keys_of_others_pass_untouched() -> None:
+def test_keys_of_other_libraries_pass_unchanged() -> None:
     given = {"_My.Key": " Value ", "spark.sql.shuffle.partitions": "4", "mergeSchema": "true"}
     assert read_options(given).raw == given
 
@@ -398,7 +398,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.metrics.on", True),
     ],
 )
-def test_what_penstock_does_not_do_is_refused(key: str, value: object) -> None:
+def test_unsupported_values_are_refused(key: str, value: object) -> None:
     if value == "mor":
         with pytest.raises(OptionError, match="allowed: COPY_ON_WRITE, MERGE_ON_READ"):
             read_options({key: value})
@@ -429,7 +429,7 @@ def test_what_penstock_does_not_do_is_refused(key: str, value: object) -> None:
         {"hoodie.index.class": ""},
     ],
 )
-def test_what_penstock_does_passes_without_a_word(given: dict[str, object]) -> None:
+def test_supported_values_pass_without_a_warning(given: dict[str, object]) -> None:
     assert len(read_options(given)) == len(given)
 
 

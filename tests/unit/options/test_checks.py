@@ -82,11 +82,11 @@ def test_a_contradiction_is_an_error_that_names_both_sides(raw: dict[str, str], 
 
 
 @pytest.mark.parametrize("raw", FINE)
-def test_what_goes_together_passes(raw: dict[str, str]) -> None:
+def test_options_that_fit_together_pass(raw: dict[str, str]) -> None:
     check_combinations(Options(raw))
 
 
-def test_all_contradictions_are_told_at_once() -> None:
+def test_all_contradictions_are_reported_at_once() -> None:
     raw = {KEEP_MAX_COMMITS.key: "1", COMBINE_BEFORE_INSERT.key: "true"}
     with pytest.raises(OptionError, match=r"hoodie\.keep\.max\.commits=1 .*; without hoodie\.datasource\.write\.recordkey"):
         check_combinations(Options(raw))

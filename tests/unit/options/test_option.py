@@ -105,13 +105,13 @@ def test_the_value_of_a_secret_stays_out_of_messages() -> None:
     assert "4711" not in str(refused.value)
 
 
-def test_support_is_judged_by_the_value_not_by_its_spelling() -> None:
+def test_support_depends_on_the_value_not_on_its_spelling() -> None:
     flag = Option("k", whole, 0, "A number.", supported=("0",))
     assert flag.supports(" 00 ")
     assert not flag.supports("1")
 
 
-def test_support_of_class_names_minds_the_case() -> None:
+def test_support_of_class_names_depends_on_case() -> None:
     assert PAYLOAD_CLASS.supports("EmptyHoodieRecordPayload")
     assert not PAYLOAD_CLASS.supports("emptyhoodierecordpayload")
     assert not PAYLOAD_CLASS.supports("com.acme.EmptyHoodieRecordPayload")
@@ -129,13 +129,13 @@ def test_an_option_that_supports_nothing_is_refused_with_any_value() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, 7, 0.5, "x", (), ("a", "b")])
-def test_a_value_as_text_reads_as_spark_writes_it(value: object) -> None:
+def test_a_value_becomes_text_as_spark_spells_it(value: object) -> None:
     expected = {None: "", True: "true", False: "false", 7: "7", 0.5: "0.5", "x": "x", (): "", ("a", "b"): "a,b"}
     assert to_raw(value) == expected[value]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("raw", ["1.5", "-0.1"])
-def test_a_fraction_lies_between_nought_and_one(raw: str) -> None:
+def test_a_fraction_is_between_zero_and_one(raw: str) -> None:
     with pytest.raises(ValueError):
         fraction(raw)
 
@@ -146,14 +146,14 @@ def test_a_number_is_what_java_and_python_both_read(raw: str) -> None:
         number(raw)
 
 
-def test_options_give_the_value_or_the_default() -> None:
+def test_options_return_the_value_or_the_default() -> None:
     assert SOME[SMALL_FILE_LIMIT] == 0
     assert SOME[RECORD_KEY_FIELD] == "id, st.f"
     assert SOME[MAX_FILE_SIZE] == 120 * 1024 * 1024
     assert SOME[SPILLABLE_MAP_PATH] is None
 
 
-def test_an_option_given_with_its_default_is_set() -> None:
+def test_an_option_set_to_its_default_counts_as_set() -> None:
     options = Options({OPERATION.key: "upsert"})
     assert options.is_set(OPERATION)
     assert OPERATION in options
@@ -166,7 +166,7 @@ def test_replace_adds_changes_and_removes_without_touching_the_original() -> Non
     assert SOME[SMALL_FILE_LIMIT] == 0
 
 
-def test_prefixed_gives_the_raw_options_below_a_prefix() -> None:
+def test_prefixed_returns_the_raw_options_below_a_prefix() -> None:
     assert SOME.prefixed(SOME[COMMIT_METADATA_KEY_PREFIX]) == {"_hello": "world"}
 
 
@@ -186,7 +186,7 @@ def test_options_do_not_see_later_changes_of_the_map_they_were_made_from() -> No
     assert options.raw == {"a": "1"}
 
 
-def test_options_travel_by_pickle_and_copy() -> None:
+def test_options_can_be_pickled_and_copied() -> None:
     for other in (pickle.loads(pickle.dumps(SOME)), copy.deepcopy(SOME)):
         assert other == SOME
         assert hash(other) == hash(SOME)

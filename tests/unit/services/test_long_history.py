@@ -54,7 +54,7 @@ HISTORIES: dict[str, Callable[[int], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_what_follows_a_commit_costs_the_same_after_hundreds_of_them(name: str) -> None:
+def test_services_after_a_commit_cost_the_same_after_hundreds_of_commits(name: str) -> None:
     history = History(storage=EntriesNoted(uuid4().hex))
     serve(history, range(1, WINDOW), HISTORIES[name])
     early = serve(history, range(WINDOW, 2 * WINDOW), HISTORIES[name])
@@ -67,7 +67,7 @@ def test_what_follows_a_commit_costs_the_same_after_hundreds_of_them(name: str) 
     assert len(table.timeline.instants) < 20
 
 
-def test_an_empty_clean_is_kept_now_and_then_so_that_partitions_are_not_listed_again() -> None:
+def test_an_empty_clean_is_kept_from_time_to_time_so_that_partitions_are_not_listed_again() -> None:
     history = History()
     serve(history, range(1, 100), HISTORIES["a new partition each time"])
     cleans = [name for name in history.instants() if name.endswith(".clean")]

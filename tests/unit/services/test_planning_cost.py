@@ -88,7 +88,7 @@ def test_every_folder_is_listed_once_however_many_file_groups_there_are(name: st
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_work_grows_as_file_groups_do(name: str) -> None:
+def test_planning_cost_grows_in_proportion_to_file_groups(name: str) -> None:
     """Twice as many file groups are at most about twice as many calls of functions."""
     small, large = (calls_of(PLANS[name], opened(grown(groups))) for groups in (150, 300))
     assert large < 2.3 * small, (small, large)

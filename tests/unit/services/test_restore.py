@@ -49,7 +49,7 @@ def test_a_savepoint_holds_the_files_that_a_query_as_of_the_commit_reads() -> No
     assert create_savepoint(history.table()).instant == at(3)
 
 
-def test_of_a_savepoint_and_a_clean_planned_at_the_same_moment_one_steps_back() -> None:
+def test_either_a_savepoint_or_a_concurrently_planned_clean_is_withdrawn() -> None:
     history = History().commits(range(1, 6), f"a/{G}")
     table = history.table(cleaner_commits_retained=2)
     planned = schedule_clean(table)
@@ -88,7 +88,7 @@ def test_a_restore_removes_later_instants_newest_first_and_their_files() -> None
     assert go_back(history.table(), 2).plan.instants == ()
 
 
-def test_a_log_file_of_later_blocks_is_deleted_and_in_a_mixed_one_the_later_blocks_are_taken_back() -> None:
+def test_a_log_file_of_later_blocks_is_deleted_and_in_a_mixed_one_the_later_blocks_are_rolled_back() -> None:
     history = History("MERGE_ON_READ").commit(1, [f"a/{G}"], action="deltacommit")
     for number in (2, 3, 4):
         history.commit(number, [], action="deltacommit")
@@ -181,7 +181,7 @@ def test_a_savepoint_does_not_need_a_cleaned_group_that_an_archived_commit_repla
     assert create_savepoint(history.table()).files == {"p": (base("c-0", 2),), "q": (base("b-0", 5),)}
 
 
-def test_later_commits_do_not_need_cleaned_files_of_writes_that_a_restore_took_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_commits_do_not_need_cleaned_files_of_writes_that_a_restore_undid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "local_now", lambda: datetime(2024, 1, 1, 0, 0, 10))  # of the clean, and of the restore
     history = History().commits((1, 2), f"a/{G}", f"b/{H}")
     create_savepoint(history.table(), at(2))

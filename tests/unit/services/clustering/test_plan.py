@@ -57,7 +57,7 @@ LIMITS = ClusteringLimits(300, 100, 200, 30, single=True, max_file_bytes=120)
         (Selection("RECENT_DAYS", lookback=1, pattern="2026.*"), ["2026/01/04"]),
     ],
 )
-def test_partitions_are_chosen_as_asked_for(selection: Selection, chosen: list[str]) -> None:
+def test_the_partition_filter_chooses_partitions(selection: Selection, chosen: list[str]) -> None:
     assert choose_partitions(PATHS, selection) == chosen
 
 
@@ -99,7 +99,7 @@ def test_a_slice_of_logs_alone_counts_as_a_whole_file() -> None:
     assert grouped(slice_("a", None, 5), slice_("b", 90)) == [(["a"], 2), (["b"], 1)]
 
 
-def test_a_lone_file_is_left_alone_if_the_options_say_so() -> None:
+def test_a_single_file_is_not_clustered_if_the_options_say_so() -> None:
     options = read_options({"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "false"})
     assert grouped(slice_("a", 10), limits=clustering_limits(options)) == []
     assert len(grouped(slice_("a", 10), slice_("b", 10), limits=clustering_limits(options))) == 1
@@ -112,11 +112,11 @@ def test_a_plan_has_no_more_groups_than_the_limit() -> None:
     assert [group.slices[0].file_id for group in found] == ["a0", "a1", "a2", "b0"]
 
 
-def test_single_file_sort_takes_every_file_by_itself() -> None:
+def test_single_file_sort_plans_a_group_for_each_file() -> None:
     assert grouped(slice_("a", 10), slice_("b", 250), strategy=SINGLE) == [(["a"], 1), (["b"], 1)]
 
 
-def test_a_group_says_how_much_work_it_is() -> None:
+def test_a_group_has_hudis_metrics() -> None:
     (group,) = group_slices(
         [[slice_("a", 3 * MIB, 2 * MIB), slice_("b", 1 * MIB)]], STRATEGIES[SIZE], clustering_limits(read_options({}))
     )
@@ -158,7 +158,7 @@ def test_hudis_plan_is_read_and_written_back_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("content", [b"torn", write_clustering_plan(PLAN, "/t")[:-40], b"Obj\x01"])
-def test_a_torn_plan_is_told_with_its_name(content: bytes) -> None:
+def test_the_error_of_a_torn_plan_names_its_file(content: bytes) -> None:
     with pytest.raises(CorruptFile, match="1.replacecommit.requested cannot be read as the plan"):
         read_clustering_plan(content, "1.replacecommit.requested")
 
@@ -196,7 +196,7 @@ def planned(plan: ClusteringPlan) -> list[list[str]]:
     return [[one.file_id for one in group.slices] for group in plan.groups]
 
 
-def test_a_plan_takes_the_newest_files_and_not_those_that_others_have_plans_for() -> None:
+def test_a_plan_names_the_newest_files_without_those_of_other_plans() -> None:
     made = history("MERGE_ON_READ").commit(2, ["p/a"], extra=SCHEMA)
     assert planned(make_plan(made.table())) == [["a", "b"], ["c"]]
     named = [one.base_file for one in make_plan(made.table()).slices]
@@ -217,7 +217,7 @@ def test_two_plans_share_no_file_group() -> None:
     assert second is not None
 
 
-def test_of_two_services_that_plan_at_once_the_later_one_steps_back() -> None:
+def test_the_later_of_two_concurrent_plans_is_withdrawn() -> None:
     """The other plan comes to be between the look at the table and the plan's own file."""
     made = history("MERGE_ON_READ")
 
@@ -246,7 +246,7 @@ def test_nothing_is_planned_while_a_write_is_under_way() -> None:
         assert schedule(made.table(), CLUSTERING, due=True) is None
 
 
-def test_a_column_to_sort_by_that_is_not_there_is_refused_before_anything_is_planned() -> None:
+def test_a_missing_sort_column_is_refused_before_anything_is_planned() -> None:
     made = history()
     with pytest.raises(SchemaError, match="names 'rider', which is not among the columns"):
         schedule(made.table(clustering_plan_strategy_sort_columns="rider"), CLUSTERING, due=True)
@@ -280,12 +280,12 @@ def test_a_table_with_buckets_is_refused_however_that_is_known() -> None:
         ({"clustering_schedule_inline": True}, True),
     ],
 )
-def test_a_clustering_is_due_after_so_many_commits(options: dict[str, Any], due: bool) -> None:
+def test_a_clustering_is_due_after_the_configured_number_of_commits(options: dict[str, Any], due: bool) -> None:
     made = history().commit(2, ["p/a"])
     assert is_due(made.table(**options)) is due
 
 
-def test_commits_are_counted_from_the_last_clustering_on_whether_it_is_done_or_not() -> None:
+def test_commits_are_counted_from_the_last_clustering_on_whether_it_is_completed_or_pending() -> None:
     made = history().commit(2, ["p/a"])
     made.commit(3, ["p/n"], action="replacecommit", replaced={"p": ("a",)})  # another replacing write
     assert commits_since(made.table()) == 3

@@ -43,7 +43,7 @@ def buckets_of(group: ClusteringGroup) -> list[int | None]:
     return [RING.number_of(one.file_id) for one in group.slices]
 
 
-def test_a_large_bucket_becomes_two_of_one_size() -> None:
+def test_a_large_bucket_is_split_into_two_of_equal_size() -> None:
     plan = planned(50, 101, 50, 50)
     (group,) = plan.groups
     assert (buckets_of(group), group.outputs) == ([1], 2)
@@ -59,7 +59,7 @@ def test_a_large_bucket_becomes_two_of_one_size() -> None:
     assert (np.where(now > 1, now - 1, now) == before).all(), "no other key has moved"
 
 
-def test_neighbours_that_are_small_become_one_and_a_large_one_between_keeps_them_apart() -> None:
+def test_small_neighbours_are_merged_unless_a_large_bucket_is_between_them() -> None:
     plan = planned(5, 4, 50, 3)
     (group,) = plan.groups
     assert (buckets_of(group), group.outputs) == ([0, 1], 1)
@@ -78,7 +78,7 @@ def test_the_number_of_buckets_stays_within_its_bounds() -> None:
     assert [buckets_of(one) for one in both.groups] == [[0], [1, 2]], "a split makes room for a join"
 
 
-def test_buckets_that_stay_are_rewritten_only_to_be_sorted() -> None:
+def test_unchanged_buckets_are_rewritten_only_to_be_sorted() -> None:
     assert planned(50, 50, 50, 50).groups == ()
     plan = planned(50, 50, None, 50, limits=BucketLimits(100, 10, 8, 1, sorts=True))
     assert [buckets_of(one) for one in plan.groups] == [[0], [1], [3]]
@@ -99,7 +99,7 @@ def test_a_ring_of_one_part_can_be_split_and_one_of_one_value_cannot() -> None:
     assert Ring((5, 6), ("a", "b")).split_bucket(1) is None
 
 
-def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
+def test_a_plan_describes_the_new_buckets_in_hudis_form() -> None:
     plan = planned(5, 4, 200, 50)
     content = write_clustering_plan(plan, "/t")
     found = read_clustering_plan(content, "002")
@@ -114,7 +114,7 @@ def test_a_plan_says_what_becomes_of_buckets_in_hudis_words() -> None:
     assert (second["value"], second["tag"]) == (RING.values[1], Tag.REPLACE.value)
 
 
-def test_a_plan_for_a_ring_that_has_changed_since_or_without_parts_is_refused() -> None:
+def test_a_plan_without_ranges_or_for_a_ring_that_changed_since_is_refused() -> None:
     plan = planned(200, 50, 50, 50)
     with pytest.raises(WriteConflict, match="split or joined since clustering 002 was planned"):
         changed_rings(plan, HashRings(4, ("id",), {"x": RING.renew()}), "002")

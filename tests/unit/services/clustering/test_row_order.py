@@ -61,7 +61,7 @@ def test_values_of_every_type_are_put_in_order_with_nulls_first(name: str) -> No
     assert [row["v"] for row in sorted_by(rows, "n", "v")] == expected  # several columns go another way
 
 
-def test_several_columns_count_one_after_the_other_and_equal_rows_stay_as_they_stand() -> None:
+def test_rows_are_sorted_by_several_columns_and_equal_rows_keep_their_order() -> None:
     values = [*itertools.product(["b", None, "a"], [2, 1, None]), ("a", 1)]
     rows = pa.table({"x": [x for x, _ in values], "y": [y for _, y in values], "at": list(range(10))})
     expected = sorted(values, key=lambda v: (v[0] or "", v[1] or 0))
@@ -70,7 +70,7 @@ def test_several_columns_count_one_after_the_other_and_equal_rows_stay_as_they_s
     assert [row["at"] for row in found if (row["x"], row["y"]) == ("a", 1)] == [7, 9]
 
 
-def test_a_hundred_thousand_different_texts_are_sorted_and_equal_ones_stay_as_they_stand() -> None:
+def test_a_hundred_thousand_different_texts_are_sorted_and_equal_ones_keep_their_order() -> None:
     numbers = np.random.default_rng(3).permutation(np.repeat(np.arange(100_000), 2))
     texts = pa.array(numbers).cast(pa.string())
     order = order_of(pa.table({"0": pa.chunked_array([texts[:70_001], texts[70_001:]])}))
@@ -153,7 +153,7 @@ def test_a_sample_makes_a_curve_of_texts_with_a_common_beginning() -> None:
     assert (np.diff(ranks.astype(np.int64)) >= 0).all()
 
 
-def test_values_are_told_once_each() -> None:
+def test_each_distinct_value_is_encoded_once() -> None:
     values, codes = encode_distinct(pa.chunked_array([["b", None], ["a", "b"]]))
     assert values.to_pylist() == ["b", "a"]
     assert codes.tolist() == [0, 2, 1, 0]

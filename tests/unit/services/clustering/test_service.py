@@ -77,7 +77,7 @@ def test_file_groups_of_a_partition_become_one_and_rows_are_in_order(made: HandM
     assert (pending(made.path), done.metadata.schema is not None) == ([], True)
 
 
-def test_rows_keep_what_they_were_and_files_have_what_base_files_have(made: HandMade) -> None:
+def test_rows_keep_their_meta_columns_and_files_have_the_footer_of_base_files(made: HandMade) -> None:
     run(opened(made, sort_columns="ts"))
     for its in list_base_slices(open_table(str(made.path))).values():
         for one in its:
@@ -94,7 +94,7 @@ def test_rows_keep_what_they_were_and_files_have_what_base_files_have(made: Hand
             assert footer[FOOTER_BLOOM]
 
 
-def test_rows_are_new_ones_if_the_options_say_so(made: HandMade) -> None:
+def test_rows_get_a_new_commit_time_if_the_options_say_so(made: HandMade) -> None:
     table = open_table(str(made.path), read_options({"hoodie.clustering.preserve.commit.metadata": "false"}))
     (done,) = run(table)
     slices = [s for its in list_base_slices(open_table(str(made.path))).values() for s in its]
@@ -119,14 +119,14 @@ def test_logs_are_merged_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [None, "ts"])
-def test_files_are_as_large_as_asked_for(made: HandMade, columns: str | None) -> None:
+def test_files_have_the_configured_size(made: HandMade, columns: str | None) -> None:
     run(opened(made, target_file_max_bytes=1, **({"sort_columns": columns} if columns else {})))
     berlin = files(made)["berlin"]
     assert len(berlin) > 1
     assert sorted(key for one in berlin for key in one) == list("abcd")
 
 
-def test_without_columns_rows_stay_as_they_stand_or_are_sorted_as_a_bulk_insert_sorts(made: HandMade) -> None:
+def test_without_sort_columns_rows_keep_their_order_or_are_sorted_as_by_a_bulk_insert(made: HandMade) -> None:
     run(opened(made))
     (berlin,) = files(made)["berlin"]
     assert [berlin.index(key) for key in "ab"] in ([0, 1], [2, 3])
@@ -168,7 +168,7 @@ def test_a_large_group_is_rewritten_in_several_tasks(tmp_path: Path, layout: str
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
-def test_a_file_that_is_rewritten_by_itself_goes_on_with_its_key_filter(made: HandMade) -> None:
+def test_a_file_that_is_rewritten_alone_keeps_its_bloom_filter(made: HandMade) -> None:
     run(opened(made, sort_columns="ts"))
     with patch.object(KeyFooter, "add", side_effect=AssertionError("a filter is made anew")):
         (done,) = run(opened(made, sort_columns="fare"))
@@ -202,7 +202,7 @@ def test_a_plan_waits_until_it_is_run(made: HandMade) -> None:
         planned.run(NOTHING, table, instant.time, CLUSTERING, Stages("", "off"))
 
 
-def test_a_plan_can_be_given_up(made: HandMade) -> None:
+def test_a_plan_can_be_unscheduled(made: HandMade) -> None:
     instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
     unschedule_clustering(opened(made), instant.time)
@@ -210,7 +210,7 @@ def test_a_plan_can_be_given_up(made: HandMade) -> None:
     assert len(run(opened(made))) == 1
 
 
-def test_a_run_that_died_is_rolled_back_and_the_plan_is_run_again_or_given_up(made: HandMade) -> None:
+def test_a_run_that_died_is_rolled_back_and_its_plan_is_run_again_or_unscheduled(made: HandMade) -> None:
     instant = schedule(opened(made), CLUSTERING, due=True)
     assert instant is not None
 
@@ -261,7 +261,7 @@ def test_a_clustering_is_refused_if_a_write_changes_what_it_names(made: HandMade
             run(opened(made))
 
 
-def test_a_write_that_replaced_a_file_group_of_the_plan_makes_it_void(made: HandMade) -> None:
+def test_a_plan_is_invalid_if_a_write_replaced_a_file_group_of_it(made: HandMade) -> None:
     schedule(opened(made), CLUSTERING, due=True)
     made.instant(99, "replacecommit", replaced={"paris": ("paris-0",)})
     with pytest.raises(WriteConflict, match="file group paris-0 of partition 'paris'"):

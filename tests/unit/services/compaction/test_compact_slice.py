@@ -63,7 +63,7 @@ def test_rows_keep_their_commit_time_and_sequence_number_and_get_the_new_file_na
     assert stat.path == "f-0_0-0-0_50.parquet"
 
 
-def test_the_write_stat_tells_what_hudis_does() -> None:
+def test_the_write_stat_has_the_fields_of_hudis() -> None:
     of = Slice().base(("a", 1)).log(data("02", ("a", 2, 1), ("a", 3, 2), ("b", 1, 1)), b"#HUDI#torn")
     of.log(data("03", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="03"))
     stat = compact(of)
@@ -120,7 +120,7 @@ def test_a_slice_that_loses_all_rows_is_an_empty_base_file() -> None:
     assert file_of(of, stat).metadata.num_rows == 0
 
 
-def test_a_log_larger_than_the_memory_limit_gives_the_same_rows(tmp_path: Any) -> None:
+def test_a_log_larger_than_the_memory_limit_is_compacted_to_the_same_rows(tmp_path: Any) -> None:
     keys = [f"k{n:05}" for n in range(5000)]
     log = [data(f"{i:02}", *((key, i, i) for key in keys[i::3])) for i in range(2, 6)]
     plain, spilled = (Slice().base(*((key, 1) for key in keys[:100])).log(*log) for _ in range(2))
@@ -136,12 +136,12 @@ def test_a_missing_file_of_the_plan_is_an_error_that_names_it() -> None:
         named_slice("/t", planned, {})
 
 
-def test_a_plan_that_names_something_else_than_data_files_is_an_error() -> None:
+def test_a_plan_that_names_other_files_than_data_files_is_an_error() -> None:
     with pytest.raises(CorruptFile, match="'hoodie.properties', which is not the name of a data file"):
         named_slice("/t", CompactionOperation("", "f-0", "01", "hoodie.properties", ()), {"hoodie.properties": 1})
 
 
-def test_log_files_are_read_in_their_order_whatever_the_plans_is() -> None:
+def test_log_files_are_read_in_version_order_whatever_the_order_of_the_plan() -> None:
     names = (".f-0_01.log.10_0-0-0", ".f-0_01.log.2_0-0-0", ".f-0_01.log.2_0-0-1")
     found = named_slice("/t", CompactionOperation("", "f-0", "01", None, names), dict.fromkeys(names, 1))
     assert [log.name for log in found.log_files] == [names[1], names[2], names[0]]

@@ -140,12 +140,12 @@ def test_a_plan_that_missed_a_write_is_withdrawn() -> None:
 
 
 def test_a_plan_that_missed_a_commit_is_made_again() -> None:
-    def somebody_commits(storage: MemoryStorage, path: str) -> None:
+    def another_writer_commits(storage: MemoryStorage, path: str) -> None:
         storage.write_new("/t/p/.f-0_1.log.3_0-0-0", b"")
         add_instant(storage, "20.deltacommit")
 
     state = table()
-    HOOKS["plan"] = somebody_commits
+    HOOKS["plan"] = another_writer_commits
     assert schedule(state, COMPACTION, due=True) is not None
     (name,) = plans(state)
     assert len(read_compaction_plan(state.storage.read(f"/t/.hoodie/{name}"), "").operations[0].log_files) == 3
@@ -191,7 +191,7 @@ def test_a_torn_plan_stops_compactions_until_it_is_unscheduled(content: bytes) -
     assert schedule(state, COMPACTION, due=True)
 
 
-def test_a_plan_of_a_log_compaction_can_be_unscheduled_torn_or_not() -> None:
+def test_a_plan_of_a_log_compaction_can_be_unscheduled_whether_torn_or_not() -> None:
     state = table()
     for content in (write_compaction_plan(CompactionPlan()), b"torn"):
         state.storage.write_new("/t/.hoodie/3.logcompaction.requested", content)

@@ -45,7 +45,7 @@ def test_logs_below_the_threshold_are_left() -> None:
 
 
 @pytest.mark.parametrize(("target", "expected"), [(0, "a"), (10, "a"), (11, "ab"), (20, "ab"), (21, "abc"), (999, "abc")])
-def test_the_operation_that_uses_up_the_target_is_the_last_one_taken(target: int, expected: str) -> None:
+def test_the_operation_that_exceeds_the_target_is_the_last_one_planned(target: int, expected: str) -> None:
     limits = CompactionLimits(target, 0, 0, 1, TODAY)
     operations = [operation(name, io=10) for name in "abc"]
     assert chosen("BoundedIOCompactionStrategy", operations, limits) == list(expected)
@@ -83,15 +83,15 @@ def test_operations_of_the_newest_day_come_first() -> None:
     assert chosen("DayBasedCompactionStrategy", operations) == ["b", "a"]
 
 
-def test_other_strategies_look_at_all_partitions() -> None:
+def test_other_strategies_consider_all_partitions() -> None:
     assert looked_at("LogFileSizeBasedCompactionStrategy", ["x", "y"]) == ["x", "y"]
 
 
-def test_the_package_may_be_left_out() -> None:
+def test_the_package_of_a_strategy_may_be_left_out() -> None:
     named, _ = strategy_of(read_options({STRATEGY: "UnBoundedCompactionStrategy"}))
     assert named is STRATEGIES[f"{PACKAGE}UnBoundedCompactionStrategy"]
 
 
-def test_an_unknown_strategy_is_refused_by_name() -> None:
+def test_an_unknown_strategy_is_refused_with_its_name() -> None:
     with pytest.raises(OptionError, match=r"hoodie\.compaction\.strategy='com\.example\.Mine' is not known"):
         strategy_of(read_options({STRATEGY: "com.example.Mine"}))

@@ -67,9 +67,9 @@ def test_nothing_is_due_without_delta_commits(trigger: str) -> None:
     assert not due("20260101000000000.replacecommit", LATE, trigger, 1, 1)
 
 
-def test_an_instant_that_names_the_beginning_lies_for_ever_back() -> None:
+def test_the_initial_instant_of_a_table_is_always_old_enough() -> None:
     assert due("00000000000000.deltacommit", SOON, "TIME_ELAPSED", seconds=2**31 - 1)
 
 
-def test_milliseconds_do_not_count() -> None:
+def test_elapsed_time_ignores_milliseconds() -> None:
     assert due("20260101000000999.deltacommit", "20260101000001000", "TIME_ELAPSED", seconds=1)

@@ -129,7 +129,7 @@ def test_no_block_takes_more_than_its_part_of_the_memory(tmp_path: Any) -> None:
     assert of.merged().sort_by("id").to_pylist() == before
 
 
-def test_a_slice_that_got_more_changes_since_is_left_alone() -> None:
+def test_a_slice_with_newer_log_files_is_not_compacted() -> None:
     of = changed()
     planned = of.made
     of.log(data("04", ("a", 4, 4)))
@@ -150,6 +150,6 @@ def test_a_rollback_behind_the_planned_files_does_not_matter() -> None:
     assert stat.log["logVersion"] == 4
 
 
-def test_a_log_of_which_nothing_counts_is_left_alone() -> None:
+def test_a_log_without_valid_blocks_is_not_compacted() -> None:
     of = Slice().base(("a", 1)).log(data("03", ("a", 9, 9)), encode_rollback_block(instant="04", target_instant="03"))
     assert join(of) is None

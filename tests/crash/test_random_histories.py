@@ -1,9 +1,9 @@
-"""Random histories on a copy-on-write table, a merge-on-read table and a dictionary: after every step all three say the same.
+"""Random histories leave the same rows in a copy-on-write table, a merge-on-read table and a dictionary after every step.
 
-Writes, deletes, overwritten and deleted partitions; cleans, archiving, compactions planned, run and taken back, clusterings,
-savepoints, restores and rollbacks; crashes of writes and services at any storage call. After each step, files and timeline agree.
-Time travel to the oldest commit that can still be read gives what was there then.
-Ordering values go up, because with the default payload the two kinds of table differ, as Hudi's do, for rows that come late.
+Steps are writes, deletes, overwritten and deleted partitions; cleans, archiving, compactions planned, run and unscheduled,
+clusterings, savepoints, restores and rollbacks; crashes of writes and services at any storage call. After each step files and
+timeline agree, and time travel to the oldest commit that can still be read returns the rows of that time.
+Ordering values only increase: with the default payload the two kinds of table differ for rows that come late, as Hudi's do.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SIZES: tuple[dict[str, Any], ...] = ({"hoodie.parquet.small.file.limit": 0}, {"h
 KEEP = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
 KEEP_LESS = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 1}
-NOTHING: Any = None  # no Spark: what there is to do is little, and done here
+NOTHING: Any = None  # no Spark: the work is little and runs in this process
 QUIET = Stages("", "off")
 SERVICES: dict[str, Callable[[TableState], object]] = {
     "clean": lambda table: clean(NOTHING, table, QUIET, due=True),
@@ -71,7 +71,7 @@ batches = st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True)
 
 
 class History(RuleBasedStateMachine):
-    """One history on both tables."""
+    """One history, applied to both tables."""
 
     def __init__(self, runner: Runner, folder: Path, sizes: dict[str, Any]) -> None:
         super().__init__()
@@ -79,11 +79,11 @@ class History(RuleBasedStateMachine):
         root = Path(self._folder.name)
         self._tables = {root / "cow": {**sizes, **KEEP}, root / "mor": {**sizes, **KEEP, **MERGE_ON_READ}}
         self._runner, self._time, self._faults = runner, 0, 0
-        #: The newest state last; those before it can be gone back to.
+        #: The newest state last. A rollback returns to the one before it.
         self._states: list[Rows] = [{}]
-        #: By table, what its commits left, as far as they may still be read.
+        #: By table and commit, the rows of commits that may still be read.
         self._past: dict[Path, dict[str, Rows]] = {path: {} for path in self._tables}
-        #: What the savepoint holds, if there is one.
+        #: The rows of the savepoint, if there is one.
         self._saved: Rows | None = None
         #: Whether a service may have left something for the next write to tidy up.
         self._is_untidy = False
@@ -98,7 +98,7 @@ class History(RuleBasedStateMachine):
         return next(path for path, options in self._tables.items() if "hoodie.compact.inline" in options)
 
     def _step(self, operation: str, keys: list[str]) -> tuple[Step, Rows]:
-        """A write, and what the table holds after it."""
+        """Return a write, and the rows that the table holds after it."""
         self._time += 1
         rows = {key: (key, "xy"[int(key[1:]) % 2], self._time, float(self._time)) for key in keys}
         cities, now = {row[1] for row in rows.values()}, self._states[-1]
@@ -110,7 +110,7 @@ class History(RuleBasedStateMachine):
         return Step(operation, tuple(rows.values())), after
 
     def _forget(self) -> None:
-        """There is no way back from here, or it differs between the tables."""
+        """Drop the earlier states: a rollback past this step is not possible, or differs between the tables."""
         self._states = self._states[-1:]
 
     def _write(self, operation: str, keys: list[str]) -> None:
@@ -121,14 +121,14 @@ class History(RuleBasedStateMachine):
         self._remember()
 
     def _remember(self) -> None:
-        """The newest commits are those of the newest state."""
+        """Record the newest state under the newest commit of each table."""
         for path, past in self._past.items():
             newest = open_table(str(path)).timeline.last_write
             assert newest
             past[newest.time] = self._states[-1]
 
     def _lose_past(self) -> None:
-        """Files of earlier commits may be gone, and nothing says so."""
+        """Drop the record of earlier commits: their files may be gone without a trace on the timeline."""
         self._past = {path: {} for path in self._tables}
 
     def _serve(self, service: Callable[[TableState], object], options: dict[str, Any]) -> None:
@@ -172,7 +172,7 @@ class History(RuleBasedStateMachine):
         fault=st.sampled_from([Fault.BEFORE, Fault.TORN, Fault.AFTER]),
     )
     def crash(self, keys: list[str], operation: str, at: int, fault: Fault) -> None:
-        """A write dies; the table is the old one or the new one, and the same write again makes it the new one."""
+        """Let a write die. The table is the old one or the new one, and the same write again makes it the new one."""
         if operation == "delete" and not any(key in self._states[-1] for key in keys):
             return
         step, after = self._step(operation, keys)
@@ -229,7 +229,7 @@ class History(RuleBasedStateMachine):
         fault=st.sampled_from([Fault.BEFORE, Fault.TORN, Fault.AFTER]),
     )
     def crash_service(self, name: str, at: int, fault: Fault) -> None:
-        """A service dies. What cleaning and archiving leave waits for whoever comes next; others are run again."""
+        """Let a service die. The next writer finishes cleaning and archiving; the other services are run again here."""
         if name == "restore" and self._saved is None:
             return
         after = self._saved if name == "restore" and self._saved is not None else self._states[-1]
@@ -289,7 +289,7 @@ class History(RuleBasedStateMachine):
         assert self._is_untidy or leftovers(next(iter(self._tables))) == []
 
     def _check_past(self, path: Path) -> None:
-        """Time travel as far back as the table lets a query go."""
+        """Check time travel to the oldest commit that can still be read."""
         table = open_table(str(path))
         kept = earliest_kept(table) or ""
         past = {time: rows for time, rows in self._past[path].items() if time in table.timeline.completed_times and time >= kept}
@@ -299,18 +299,18 @@ class History(RuleBasedStateMachine):
 
 
 def rows_of(state: Rows) -> list[Any]:
-    """A state in the shape of a table's rows."""
+    """Return a state in the shape of a table's rows."""
     return sorted(state.values(), key=repr)
 
 
 def same_rows(some: list[pa.Table], others: list[pa.Table]) -> bool:
-    """Whether tables hold the same rows, in whatever order."""
+    """Return whether tables hold the same rows, in any order."""
     one, other = (sorted((row for part in parts for row in part.to_pylist()), key=repr) for parts in (some, others))
     return one == other
 
 
 def by_position(table: TableState) -> list[Any]:
-    """The rows of a merge-on-read table, base rows left out where logs say they stand."""
+    """Return the rows of a merge-on-read table, without the base rows at the positions that logs name."""
     schema = read_table_schema(table)
     assert schema
     rules, found = build_merge_rules(table, schema), []

@@ -1,6 +1,6 @@
-"""Every storage call of every kind of write goes wrong, in every way; each time the table is the old one or the new one.
+"""A fault at every storage call of every kind of write leaves the old table or the new one.
 
-And each time the next write, which knows nothing of what happened, succeeds, gives the right rows and leaves nothing behind.
+After each fault the next write, which knows nothing of it, succeeds, returns the right rows and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def calls(stage: Stage) -> list[str]:
     return found
 
 
-def test_all_calls_are_seen(stage: Stage, calls: list[str]) -> None:
+def test_the_storage_calls_of_a_write_are_all_counted(stage: Stage, calls: list[str]) -> None:
     assert len(calls) >= stage.scene.calls_min
     assert any(call.startswith("write_new") and call.endswith("commit" if stage.scene.write else "rollback") for call in calls)
 
@@ -65,12 +65,14 @@ def test_a_crash_at_any_call_leaves_the_old_table_or_the_new_one(stage: Stage, c
 
 
 @pytest.mark.parametrize("fault", [Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE])
-def test_an_error_at_any_call_is_told_and_the_table_is_what_was_told(stage: Stage, calls: list[str], fault: Fault) -> None:
+def test_after_an_error_at_any_call_the_table_is_new_if_the_write_returned_and_old_if_it_raised(
+    stage: Stage, calls: list[str], fault: Fault
+) -> None:
     for at in range(len(calls)):
         _run_with_an_error(stage, at, fault)
 
 
-def test_a_file_that_cannot_be_read_at_any_time_is_told_and_the_table_is_what_was_told(stage: Stage) -> None:
+def test_after_any_failed_read_the_table_is_new_if_the_write_returned_and_old_if_it_raised(stage: Stage) -> None:
     table, plan = stage.play(looks=True)
     stage.run(table, plan)
     looks = plan.calls
@@ -80,7 +82,7 @@ def test_a_file_that_cannot_be_read_at_any_time_is_told_and_the_table_is_what_wa
 
 
 def _run_with_an_error(stage: Stage, at: int, fault: Fault, *, looks: bool = False) -> None:
-    """The write succeeds and the table is the new one, or it does not and the table is the old one."""
+    """Run the write with an error. Check that the table is the new one if the write returned and the old one if it raised."""
     table, plan = stage.play(at, fault, looks=looks)
     error: PenstockError | None = None
     try:
@@ -93,7 +95,7 @@ def _run_with_an_error(stage: Stage, at: int, fault: Fault, *, looks: bool = Fal
 
 
 def _check(stage: Stage, table: Path, what: str, *, ask_others: bool = False) -> str:
-    """The table after a fault, and after the next write; gives which rows it had."""
+    """Check the table after a fault and after the next write. Return whether the table had the old or the new rows."""
     scene, rows = stage.scene, plain_rows(table)
     states = {"old": sorted(scene.old, key=repr), "new": sorted(scene.new, key=repr)}
     found = next((name for name, state in states.items() if rows == state), None)
@@ -147,7 +149,7 @@ def upserting(runner: Runner, tmp_path: Path) -> Stage:
     return Stage(next(scene for scene in SCENES if scene.name == "upsert"), runner, tmp_path / "stage")
 
 
-def test_a_commit_whose_answer_was_lost_counts_as_done(upserting: Stage) -> None:
+def test_a_commit_whose_response_was_lost_counts_as_completed(upserting: Stage) -> None:
     table, plan = upserting.play(fault=Fault.TWICE, match=PUBLISHING)
     upserting.run(table, plan)
     assert plain_rows(table) == sorted(CHANGED, key=repr)
@@ -155,7 +157,7 @@ def test_a_commit_whose_answer_was_lost_counts_as_done(upserting: Stage) -> None
 
 
 @pytest.mark.parametrize(("fault", "rows"), [(Fault.FAILS, FIRST), (Fault.FAILS_AFTER, CHANGED)])
-def test_who_cannot_know_whether_a_commit_happened_is_told_where_to_look(
+def test_an_unknown_outcome_of_a_commit_is_an_error_that_names_the_file_to_look_for(
     upserting: Stage, fault: Fault, rows: tuple[Trip, ...]
 ) -> None:
     """Nothing is taken back: if the commit is there its files have to be there too."""
@@ -167,7 +169,7 @@ def test_who_cannot_know_whether_a_commit_happened_is_told_where_to_look(
     assert plain_rows(table) == sorted(rows, key=repr)
 
 
-def test_a_commit_under_our_instant_by_somebody_else_is_not_taken_for_ours(upserting: Stage) -> None:
+def test_a_commit_of_another_process_under_our_instant_is_a_write_conflict(upserting: Stage) -> None:
     table, plan = upserting.play()
     write_new = FaultyStorage.write_new
 
@@ -176,7 +178,10 @@ def test_a_commit_under_our_instant_by_somebody_else_is_not_taken_for_ours(upser
             Path(path).write_bytes(b"{}")
         write_new(storage, path, data)
 
-    with patch.object(FaultyStorage, "write_new", other_first), pytest.raises(WriteConflict, match="another process"):
+    with (
+        patch.object(FaultyStorage, "write_new", other_first),
+        pytest.raises(WriteConflict, match="published by another process"),
+    ):
         upserting.run(table, plan)
 
 
@@ -192,7 +197,7 @@ def test_a_write_that_another_writer_rolled_back_is_not_published(upserting: Sta
 
     with patch("penstock.filegroup.markers.reconcile", while_another_rolls_back), pytest.raises(WriteConflict, match="for dead"):
         upserting.run(table, plan)
-    assert _check(upserting, table, "rolled back meanwhile") == "old"
+    assert _check(upserting, table, "rolled back by another writer") == "old"
 
 
 def test_a_write_that_another_writer_begins_to_roll_back_is_not_published(upserting: Stage) -> None:
@@ -203,10 +208,10 @@ def test_a_write_that_another_writer_begins_to_roll_back_is_not_published(upsert
         pytest.raises(WriteConflict, match="for dead"),
     ):
         upserting.run(table, plan)
-    assert _check(upserting, table, "sealed meanwhile") == "old"
+    assert _check(upserting, table, "sealed by another writer") == "old"
 
 
-def test_an_error_of_spark_takes_everything_back(spark: Any, table_path: str) -> None:
+def test_an_error_of_spark_leaves_the_table_as_it_was(spark: Any, table_path: str) -> None:
     write(trips(spark, *FIRST), table_path)
     before = state_of(table_path)
     bad = trips(spark, *NEW).selectExpr("id", "city", "ts", "if(id = 'h', raise_error('no fare'), fare) as fare")
@@ -215,7 +220,7 @@ def test_an_error_of_spark_takes_everything_back(spark: Any, table_path: str) ->
     assert state_of(table_path) == before
 
 
-def test_an_error_of_spark_leaves_nothing_of_a_table_that_it_should_have_made(spark: Any, table_path: str) -> None:
+def test_an_error_of_spark_in_the_first_write_leaves_no_table(spark: Any, table_path: str) -> None:
     bad = trips(spark, *NEW).selectExpr("id", "city", "ts", "cast(raise_error('no fare') as double) as fare")
     with pytest.raises(Exception, match="no fare"):
         write(bad, table_path, {**TRIPS, OPERATION: "upsert"}, "errorifexists")
@@ -223,7 +228,7 @@ def test_an_error_of_spark_leaves_nothing_of_a_table_that_it_should_have_made(sp
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.TORN, Fault.AFTER])
-def test_readers_never_trust_a_metadata_table_that_is_half_gone(tmp_path: Path, fault: Fault) -> None:
+def test_the_properties_never_name_a_metadata_table_that_is_partly_deleted(tmp_path: Path, fault: Fault) -> None:
     """The properties name it, or the folder is not whole; never both."""
     calls: list[str] = []
     for at in (None, *range(20)):
