@@ -1,4 +1,4 @@
-"""Fixtures and marks that every test may use. A fixture that starts something starts it when first asked, once."""
+"""Fixtures and marks for all tests. A fixture that starts a process starts it at its first use, once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kit.sessions import SessionUnavailable, make_session
 from tests.kit.templates import Templates
 
 MARKS = {
-    "oracle": "asks real Hudi, in a process of its own",
+    "oracle": "uses real Hudi, in a process of its own",
     "connect": "only on a Spark Connect session (PENSTOCK_TEST_SESSION=connect)",
     "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
     "slow": "takes more than half a minute",
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what asks the oracle, skip what needs another kind of session than this run has, and try as much as it says."""
+    """Mark tests that use the oracle, skip tests of other kinds of session, and leave out examples and parameters as configured."""
     _scale_examples(items, float(os.environ.get("PENSTOCK_TEST_EXAMPLES") or 1))
     _leave_out_parameters(config, items, int(os.environ.get("PENSTOCK_TEST_PARAMETERS") or 1))
     kind = _session_kind()
@@ -52,10 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _scale_examples(items: list[pytest.Item], share: float) -> None:
-    """Try properties with a share of their examples. Profiles of Hypothesis do not reach tests that say how many they want."""
-    tests: set[Any] = (
-        {getattr(item, "obj", None) for item in items} if share != 1 else set()
-    )  # once each, whatever its parameters
+    """Run properties with a share of their examples. Profiles of Hypothesis do not reach tests that set their own number."""
+    tests: set[Any] = {getattr(item, "obj", None) for item in items} if share != 1 else set()  # once for all parameters of a test
     for test in tests:
         wanted = getattr(test, "_hypothesis_internal_use_settings", None)
         if wanted is not None and wanted.max_examples > LEAST_EXAMPLES:
@@ -64,7 +62,7 @@ def _scale_examples(items: list[pytest.Item], share: float) -> None:
 
 
 def _leave_out_parameters(config: pytest.Config, items: list[pytest.Item], step: int) -> None:
-    """Of each test's parameters run one in so many, and at least one; which, depends on its name, so that tests differ."""
+    """Keep one in `step` parameters of each test, and at least one. Which ones depends on its name, so that tests differ."""
     by_test: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("everywhere"):
@@ -99,7 +97,7 @@ def spark(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def table_path(tmp_path: Path) -> str:
-    """A path where a table can be; nothing is there yet."""
+    """A path for a table. It does not exist yet."""
     return str(tmp_path / "table")
 
 
@@ -111,7 +109,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
 
 @pytest.fixture(scope="session")
 def runner(spark: Any) -> Runner:
-    """Runs writes without Spark's tasks, at a speed of tens of milliseconds."""
+    """Runs writes without Spark tasks, within tens of milliseconds."""
     return Runner(spark)
 
 
@@ -123,13 +121,13 @@ def hudi015() -> Iterator[Oracle]:
 
 @pytest.fixture(scope="session")
 def hudi12() -> Iterator[Oracle]:
-    """Real Hudi 1.2.0; it writes table version 6 unless told otherwise."""
+    """Real Hudi 1.2.0. It writes table version 6 by default."""
     yield from _oracle("hudi12")
 
 
 @pytest.fixture(scope="module")
 def hbase() -> Iterator[HBase]:
-    """A real HBase, which ends with the module: it takes much memory."""
+    """A real HBase. It ends with the module because it uses much memory."""
     try:
         with running_hbase() as server:
             yield server

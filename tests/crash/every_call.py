@@ -16,7 +16,8 @@ from penstock.errors import PenstockError
 from penstock.spread import run as spread
 from tests.kit.faults import Crash, Fault, FaultPlan, calls_to_fail, injected
 
-#: The process dies. AFTER is left out: dying after a call is dying before the next one.
+#: The process dies. AFTER is left out: dying after a call is dying before the next one, and a file
+#: that was created and never written to looks like a torn one.
 CRASHES = (Fault.BEFORE, Fault.TORN)
 #: The storage reports an error or runs a call twice, or the user presses Ctrl-C.
 ERRORS = (Fault.FAILS, Fault.FAILS_AFTER, Fault.TWICE, Fault.INTERRUPTED)

@@ -1,8 +1,8 @@
-"""Counts of what a write or read does, for tests that guard the fast path without a clock.
+"""Counts what a write or read does, for tests that guard the fast path without a clock.
 
-`counted` serves paths with the scheme `count:` by the local file system and notes every call in a file, so that driver and
-Spark's workers share one account. `Counts` sums it up together with the Spark jobs that ran meanwhile: figures that are the
-same on every machine, and change when an optimisation is lost.
+`counted` serves paths with the scheme `count:` by the local file system and logs every call in a file, so that driver and
+Spark's workers share one log. `Counts` sums it up together with the Spark jobs of the block: figures that are the same on every
+machine, and change when an optimisation is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SETTLE_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True)
 class Counts:
-    """What was done."""
+    """The work of one block."""
 
     #: Spark's jobs, and the tasks of their stages.
     jobs: int
@@ -40,7 +40,7 @@ class Counts:
     chunks: int
     #: Rows that Spark handed over to Python.
     crossed: int
-    #: Rows that were kept there, and their bytes as Arrow.
+    #: Rows that were staged, and their bytes as Arrow.
     staged_rows: int
     staged_bytes: int
     #: Base files written.
@@ -56,13 +56,13 @@ class Counts:
 
 @dataclass
 class Account:
-    """What is being counted; `counts` is there when the block has ended."""
+    """The log of the calls of a block. `counts` is set when the block has ended."""
 
     file: str
     counts: Counts = field(init=False)
 
     def note(self, *words: Any) -> None:
-        """Add one line; safe between processes."""
+        """Append one line. Safe between processes."""
         handle = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(handle, ("\t".join(map(str, words)) + "\n").encode())
@@ -71,14 +71,14 @@ class Account:
 
     @property
     def notes(self) -> list[list[str]]:
-        """All lines."""
+        """All lines, split into words."""
         file = Path(self.file)
         return [line.split("\t") for line in file.read_text().splitlines()] if file.exists() else []
 
 
 @dataclass(frozen=True)
 class CountingStorage:
-    """The local file system, with every call noted."""
+    """The local file system, with every call logged."""
 
     file: str
     inner: LocalStorage = field(default_factory=LocalStorage)
@@ -128,9 +128,9 @@ class CountingStorage:
         return self.inner.delete(path)
 
     def delete_tree(self, path: str) -> None:
-        for file in sorted(Path(path).rglob("*.arrow")):  # staged rows go with the markers: the last look at them
+        for file in sorted(Path(path).rglob("*.arrow")):  # staged rows are deleted with the markers: count them before
             if file.parent.name == "staged" and file.name[0].isdigit():
-                self._note("staged", file, *_rows_and_bytes(file))
+                self._note("staged", file, *_measure_rows(file))
         self._note("delete_tree", path)
         self.inner.delete_tree(path)
 
@@ -148,7 +148,7 @@ class CountingStorage:
 
 
 class _Reader:
-    """An open file; notes the place and length of every read."""
+    """An open file. Logs the position and length of every read."""
 
     def __init__(self, storage: CountingStorage, path: str, source: pa.NativeFile) -> None:
         self._storage, self._path, self._source = storage, path, source
@@ -180,7 +180,7 @@ class _Reader:
         self._source.close()
 
 
-def _rows_and_bytes(file: Path) -> tuple[int, int]:
+def _measure_rows(file: Path) -> tuple[int, int]:
     with pa.OSFile(str(file)) as source:
         batches = pa.ipc.open_file(source).read_all()
         return batches.num_rows, batches.nbytes
@@ -188,36 +188,36 @@ def _rows_and_bytes(file: Path) -> tuple[int, int]:
 
 @contextmanager
 def counted(spark: Any, folder: Path) -> Iterator[Account]:
-    """Count what happens in the block, to paths that begin with `count:`; on a classic session."""
+    """Count the work of the block on paths with the scheme `count:`, on a classic session."""
     folder.mkdir(parents=True, exist_ok=True)
     account = Account(str(folder / f"account-{time.monotonic_ns()}"))
     group = Path(account.file).name
     STORAGES[SCHEME] = lambda path: (CountingStorage(account.file), os.path.abspath(split_scheme(path)[1]))
     spark.sparkContext.setJobGroup(group, "counted")
     try:
-        with patch.object(spread, "_run_over_batches", partial(_rows_counted, account.file)):
+        with patch.object(spread, "_run_over_batches", partial(_run_and_log_rows, account.file)):
             yield account
-        jobs, tasks = _jobs_and_tasks(spark.sparkContext.statusTracker(), group)
+        jobs, tasks = _count_jobs_and_tasks(spark.sparkContext.statusTracker(), group)
         account.counts = _sum_up(account.notes, jobs, tasks)
     finally:
         spark.sparkContext.setJobGroup("rest", "not counted")
         del STORAGES[SCHEME]
 
 
-def _rows_counted(file: str, kernel: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: what Spark's rows are handed to, with the rows noted."""
+def _run_and_log_rows(file: str, kernel: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run a kernel in a worker, and log the rows that Spark hands to it."""
     account = Account(file)
 
-    def noted() -> Iterator[pa.RecordBatch]:
+    def log_rows() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             account.note("crossed", batch.num_rows)
             yield batch
 
-    yield from spread._run_over_batches(kernel, noted())
+    yield from spread._run_over_batches(kernel, log_rows())
 
 
-def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
-    """Jobs of a group and their tasks, once Spark's own account of them is complete."""
+def _count_jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
+    """Return the numbers of jobs and tasks of a job group, once Spark's own account of them is complete."""
     deadline = time.monotonic() + _SETTLE_SECONDS_MAX
     while True:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
@@ -231,7 +231,7 @@ def _jobs_and_tasks(tracker: Any, group: str) -> tuple[int, int]:
 
 def _sum_up(notes: Sequence[Sequence[str]], jobs: int, tasks: int) -> Counts:
     staged = [words for words in notes if words[0] == "staged"]
-    chunks = _chunks(notes)
+    chunks = _read_chunks(notes)
     logs = [words[0] for words in notes if len(words) > 1 and ".log." in words[1]]
     return Counts(
         jobs=jobs,
@@ -249,10 +249,10 @@ def _sum_up(notes: Sequence[Sequence[str]], jobs: int, tasks: int) -> Counts:
     )
 
 
-def _chunks(notes: Sequence[Sequence[str]]) -> dict[tuple[str, str, int], int]:
-    """Column chunks that were read, with their size; one that is read again after opening the file again counts again.
+def _read_chunks(notes: Sequence[Sequence[str]]) -> dict[tuple[str, str, int], int]:
+    """Return the column chunks that were read, with their sizes. A chunk counts once for each time that its file was opened.
 
-    A read that reaches the end of the file is one of the footer, however much of a small file it brings along.
+    A read that reaches the end of the file is a read of the footer, even if it covers chunks of a small file.
     """
     ends: dict[str, int] = {}
     places: dict[str, list[tuple[int, int, int]]] = {}
@@ -261,7 +261,7 @@ def _chunks(notes: Sequence[Sequence[str]]) -> dict[tuple[str, str, int], int]:
         if name != "bytes" or not path.endswith(".parquet"):
             continue
         if path not in places:
-            ends[path], places[path] = os.path.getsize(path), _chunk_places(path)
+            ends[path], places[path] = os.path.getsize(path), _list_chunks(path)
         reader, start, size = more[0], int(more[1]), int(more[2])
         if start + size < ends[path]:
             read = [one for one in places[path] if one[0] < start + size and start < one[0] + one[1]]
@@ -269,8 +269,8 @@ def _chunks(notes: Sequence[Sequence[str]]) -> dict[tuple[str, str, int], int]:
     return found
 
 
-def _chunk_places(path: str) -> list[tuple[int, int, int]]:
-    """Where each column chunk begins, how long it is, and how long before compression."""
+def _list_chunks(path: str) -> list[tuple[int, int, int]]:
+    """Return the offset of each column chunk, its compressed and its uncompressed size."""
     metadata = pq.read_metadata(path)
     columns = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)]
     begins = [c.dictionary_page_offset or c.data_page_offset for c in columns]

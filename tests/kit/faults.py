@@ -1,10 +1,10 @@
-"""A storage that fails at its n-th call, in every way a call can fail: for tests of what a table is like afterwards.
+"""A storage with a fault at one of its calls, of every kind of fault, for tests of the table afterwards.
 
 It wraps the local file system. Calls are counted in a file, so that the driver, its threads and Spark's workers share one
-count. Calls that change something are counted, and the closing of a stream is one of them; or, by the plan, those that only
-look. A process that crashed does nothing any more: every later call of the same run raises `Crash` as well.
+count. By default calls that change something are counted, including the closing of a stream; `FaultPlan.looks` counts the calls
+that only read instead. A process that crashed does nothing more: every later call of the same run raises `Crash` too.
 
-Paths reach it by the scheme `crash:` while `injected` is active.
+Paths with the scheme `crash:` are served by it while `injected` is active.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ T = TypeVar("T")
 SCHEME = "crash"
 #: Calls that change nothing.
 LOOKS = frozenset({"read", "open", "map", "list", "stat"})
-#: Calls that are done or not: torn, they are as before.
+#: Calls that are atomic: torn, they have done nothing.
 WHOLE = frozenset({"delete", "remove_empty", "move_tree"})
 _RECORD_BYTES = 320
 
 
 def calls_to_fail(calls: Sequence[str], fault: Fault) -> list[int]:
-    """The numbers of the calls at which a fault leaves what no other fault leaves."""
+    """Return the numbers of the calls at which a fault has an effect of its own."""
     return [at for at, call in enumerate(calls) if fault is not Fault.TORN or call.split()[0] not in WHOLE]
 
 
@@ -49,25 +49,25 @@ class Crash(BaseException):
 class Fault(str, Enum):
     """What goes wrong with one call."""
 
-    #: Dead before the call, in the middle of it, after it.
+    #: The process dies before the call, in the middle of it, after it.
     BEFORE = "before"
     TORN = "torn"
     AFTER = "after"
-    #: The call is done twice, as after a lost answer; the caller sees how the second one ended.
+    #: The call runs twice, as after a lost response. The caller sees the result of the second run.
     TWICE = "twice"
-    #: The storage reports an error, without or after having done what was asked; the process lives on.
+    #: The storage reports an error, before or after the call took effect. The process goes on.
     FAILS = "fails"
     FAILS_AFTER = "fails after"
-    #: Somebody presses Ctrl-C just before the call. The process lives on and may tidy up.
+    #: Ctrl-C is pressed just before the call. The process goes on and may clean up.
     INTERRUPTED = "interrupted"
-    #: The process is really dead; or the executor that it works for is, and all its workers with it.
+    #: The process is killed; or the executor that it works for, with all its workers.
     KILLED = "killed"
     EXECUTOR_KILLED = "executor killed"
 
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """Which call fails, and how: the n-th, or those whose name and path match. Without either calls are only counted."""
+    """Which call fails, and how: the n-th, or those whose name and path match. Without either, calls are only counted."""
 
     folder: str
     at: int | None = None
@@ -76,12 +76,12 @@ class FaultPlan:
     #: Count only calls of this process, the driver; or only those of others, the workers.
     only_in: int | None = None
     not_in: int | None = None
-    #: Count the calls that only look, instead of those that change something.
+    #: Count the calls that only read, instead of those that change something.
     looks: bool = False
 
     @property
     def calls(self) -> list[str]:
-        """The calls so far, each as its name and the path."""
+        """The calls so far, each as its name and path."""
         file = Path(self.folder, "calls")
         return [line.strip() for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -91,7 +91,7 @@ class FaultPlan:
         return self.only_in in (None, os.getpid()) and self.not_in != os.getpid()
 
     def is_meant(self, name: str, path: str) -> bool:
-        """Count a call; whether it is one that fails."""
+        """Count a call. Return whether it fails."""
         number = self._take_number(name, path)
         return number == self.at or (self.match is not None and re.search(self.match, f"{name} {path}") is not None)
 
@@ -112,26 +112,26 @@ class FaultPlan:
         return os.path.exists(f"{self.folder}/dead")
 
     def die(self) -> Crash:
-        """From now on every call fails."""
+        """Make every later call fail. Return the error to raise."""
         Path(self.folder, "dead").touch()
         return Crash(self.calls[-1])
 
 
 @dataclass(frozen=True)
 class FaultyStorage:
-    """The local file system, with one call that goes wrong."""
+    """The local file system, with a fault at one call."""
 
     plan: FaultPlan
     inner: LocalStorage = field(default_factory=LocalStorage)
 
     def call(self, name: str, path: str, do: Callable[[], T], tear: Callable[[], object] | None = None) -> T:
-        """Do one counted call, or what the plan says instead.
+        """Run one counted call, or the fault of the plan.
 
         Args:
-            tear: leaves the call half done; None where the storage promises all or nothing.
+            tear: does half of the call; None where the storage promises all or nothing.
         """
         plan = self.plan
-        self._live()
+        self._check_alive()
         if plan.looks is (name not in LOOKS) or not plan.counts_here or not plan.is_meant(name, path):
             return do()
         if plan.fault is Fault.KILLED:
@@ -153,7 +153,7 @@ class FaultyStorage:
             raise StorageError(5, "the storage failed", path)
         return do() if plan.fault is Fault.TWICE else done
 
-    def _live(self) -> None:
+    def _check_alive(self) -> None:
         if self.plan.is_dead:
             raise Crash("a call after the crash")
 
@@ -173,23 +173,23 @@ class FaultyStorage:
         return self.call("stat", path, lambda: self.inner.stat(path))
 
     def sync(self, paths: Sequence[str]) -> None:
-        self._live()  # nothing here survives or is lost in a power failure
+        self._check_alive()  # tests simulate no power failure
 
     def create(self, path: str) -> pa.NativeFile:
         sink = self.call("create", path, lambda: self.inner.create(path), lambda: self.inner.create(path).close())
         return pa.PythonFile(_Stream(self, path, sink), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
-        self.call("write_new", path, lambda: self.inner.write_new(path, data), lambda: _half_published(path, data))
+        self.call("write_new", path, lambda: self.inner.write_new(path, data), lambda: _leave_half_a_file(path, data))
 
     def replace(self, path: str, data: bytes) -> None:
-        self.call("replace", path, lambda: self.inner.replace(path, data), lambda: _half_published(path, data))
+        self.call("replace", path, lambda: self.inner.replace(path, data), lambda: _leave_half_a_file(path, data))
 
     def delete(self, path: str) -> bool:
         return self.call("delete", path, lambda: self.inner.delete(path))
 
     def delete_tree(self, path: str) -> None:
-        self.call("delete_tree", path, lambda: self.inner.delete_tree(path), lambda: _half_deleted(path))
+        self.call("delete_tree", path, lambda: self.inner.delete_tree(path), lambda: _delete_half(path))
 
     def remove_empty(self, path: str) -> bool:
         return self.call("remove_empty", path, lambda: self.inner.remove_empty(path))
@@ -203,7 +203,7 @@ class FaultyStorage:
 
 
 class _Stream:
-    """A file being written; closing it is a call that can fail."""
+    """A file being written. Closing it is a call that can fail."""
 
     def __init__(self, storage: FaultyStorage, path: str, sink: pa.NativeFile) -> None:
         self._storage, self._path, self._sink = storage, path, sink
@@ -232,15 +232,15 @@ class _Stream:
         os.truncate(self._path, os.path.getsize(self._path) // 2)
 
 
-def _half_published(path: str, data: bytes) -> None:
-    """What the local storage leaves when it dies before the rename: half a file under a temporary name."""
+def _leave_half_a_file(path: str, data: bytes) -> None:
+    """Leave what the local storage leaves when it dies before the rename: half a file under a temporary name."""
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
     Path(folder, f".{name}.half.tmp").write_bytes(data[: len(data) // 2])
 
 
-def _half_deleted(path: str) -> None:
-    """Every second entry of the folder is gone."""
+def _delete_half(path: str) -> None:
+    """Delete every second entry of the folder."""
     for entry in sorted(Path(path).iterdir())[::2] if os.path.isdir(path) else []:
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -261,7 +261,7 @@ def _kill_executor() -> None:
 
 @contextmanager
 def injected(plan: FaultPlan) -> Iterator[None]:
-    """While active, paths that begin with `crash:` are served by the faulty storage."""
+    """Serve paths with the scheme `crash:` by the faulty storage while the block runs."""
     Path(plan.folder).mkdir(parents=True, exist_ok=True)
     STORAGES[SCHEME] = lambda path: (FaultyStorage(plan), os.path.abspath(split_scheme(path)[1]))
     try:

@@ -9,12 +9,12 @@ FOLDER = Path(__file__).resolve().parents[1] / "data" / "tables"
 
 
 def golden_names() -> list[str]:
-    """Give the names of all tables kept."""
+    """Return the names of all golden tables."""
     return sorted(path.stem for path in FOLDER.glob("*.zip"))
 
 
 def unpack_golden(name: str, folder: Path) -> Path:
-    """Unpack a table into a folder, where it may be written on; give its base path."""
+    """Unpack a table into a folder, where it may be written to. Return its base path."""
     with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
         archive.extractall(folder, [name for name in archive.namelist() if not name.startswith("__MACOSX/")])
     found = sorted(path.parent for path in folder.rglob(".hoodie") if ".hoodie" not in path.parent.parts)

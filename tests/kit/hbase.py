@@ -41,10 +41,10 @@ class HBase:
 
     @classmethod
     def start(cls, folder: Path) -> HBase:
-        """Start one that keeps its files in a folder.
+        """Start an HBase that keeps its files in a folder.
 
         Raises:
-            ServerUnavailable: the jars or the client cannot be had.
+            ServerUnavailable: the jars or the client are missing and cannot be fetched.
         """
         try:
             import happybase  # noqa: F401
@@ -69,7 +69,7 @@ class HBase:
         return found
 
     def answers(self) -> bool:
-        """Whether it serves."""
+        """Whether the gateway answers."""
         try:
             with self.connection(timeout=5000) as connection:
                 connection.tables()
@@ -79,7 +79,7 @@ class HBase:
 
     @contextmanager
     def connection(self, timeout: int = 60_000) -> Iterator[Any]:
-        """A connection of the test's own."""
+        """Open a connection for a test."""
         import happybase
 
         connection = happybase.Connection("127.0.0.1", self.thrift_port, timeout=timeout)
@@ -89,12 +89,12 @@ class HBase:
             connection.close()
 
     def create(self, table: str, family: str = "_s") -> None:
-        """Make an empty table for an index."""
+        """Create an empty table for an index."""
         with self.connection() as connection:
             connection.create_table(table, {family: FAMILY})
 
     def entries(self, table: str) -> dict[str, dict[str, str]]:
-        """All that a table holds, by row key; columns without their family."""
+        """Return all entries of a table by row key; columns without their family."""
         with self.connection() as connection:
             return {
                 key.decode(): {name.decode().partition(":")[2]: cell.decode() for name, cell in cells.items()}
@@ -102,12 +102,12 @@ class HBase:
             }
 
     def put(self, table: str, key: str, cells: Mapping[str, str]) -> None:
-        """Write cells of the family `_s` past everybody."""
+        """Write cells of the family `_s` directly, without an index."""
         with self.connection() as connection:
             connection.table(table).put(key.encode(), {f"_s:{name}".encode(): text.encode() for name, text in cells.items()})
 
     def options(self, table: str) -> dict[str, str]:
-        """What a write is told, by Hudi's options; this is all that real Hudi needs."""
+        """Return Hudi's options for a write with this index. Real Hudi needs no others."""
         return {
             "hoodie.index.type": "HBASE",
             "hoodie.index.hbase.zkquorum": "127.0.0.1",
@@ -117,7 +117,7 @@ class HBase:
         }
 
     def our_options(self, table: str) -> dict[str, str]:
-        """The same, and where the gateway is, which only Penstock needs."""
+        """Return the options of a write of Penstock: Hudi's, and the address of the gateway."""
         gateway = {"penstock.hbase.thrift.host": "127.0.0.1", "penstock.hbase.thrift.port": str(self.thrift_port)}
         return {**self.options(table), **gateway}
 
@@ -128,7 +128,7 @@ class HBase:
 
 
 def fetch() -> str:
-    """The class path of the server.
+    """Return the class path of the server, fetched the first time.
 
     Raises:
         ServerUnavailable: Maven Central cannot be reached.
@@ -138,7 +138,7 @@ def fetch() -> str:
 
 @contextmanager
 def running_hbase() -> Iterator[HBase]:
-    """An HBase in a temporary folder, until the block ends."""
+    """Run an HBase in a temporary folder until the block ends."""
     with tempfile.TemporaryDirectory(prefix="hbase-", ignore_cleanup_errors=True) as folder:
         hbase = HBase.start(Path(folder))
         try:

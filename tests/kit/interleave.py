@@ -1,4 +1,4 @@
-"""A storage behind whose back others work: before a call that matches, they do something, once each and in turn."""
+"""A storage that lets other processes act between two calls: before a call that matches, the next action runs, once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from penstock.storage import FileInfo, LocalStorage
 
 @dataclass(frozen=True)
 class InterleavingStorage(LocalStorage):
-    """The local file system, on which others are at work. Calls that list and read are looked at."""
+    """The local file system, with actions of other processes before calls of `list` and `read`."""
 
-    #: What is searched for in the call's name and the path.
+    #: The pattern that is searched for in the call's name and path.
     match: str = ""
-    others: deque[Callable[[], object]] = field(default_factory=deque, compare=False)
+    actions: deque[Callable[[], object]] = field(default_factory=deque, compare=False)
 
     def list(self, path: str) -> list[FileInfo]:
-        self._run_next(f"list {path}")
+        self._run_next_action(f"list {path}")
         return super().list(path)
 
     def read(self, path: str) -> bytes:
-        self._run_next(f"read {path}")
+        self._run_next_action(f"read {path}")
         return super().read(path)
 
-    def _run_next(self, call: str) -> None:
-        if self.others and re.search(self.match, call):
-            self.others.popleft()()
+    def _run_next_action(self, call: str) -> None:
+        if self.actions and re.search(self.match, call):
+            self.actions.popleft()()

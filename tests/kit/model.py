@@ -1,4 +1,4 @@
-"""What a table should hold after some upserts and deletes: a dictionary, merged row by row as Hudi's rules say."""
+"""A dictionary that holds what a table should hold after upserts and deletes, merged row by row by Hudi's rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: id, partition path, ordering value, some value, and whether the row says that its key is gone.
+#: id, partition path, ordering value, some value, and whether the row is a delete.
 Row = tuple[str, str, int, Any, bool]
 
 
@@ -14,17 +14,17 @@ Row = tuple[str, str, int, Any, bool]
 class Model:
     """Rows by (partition path, id): (ordering value, value, number of the write that wrote it)."""
 
-    #: Keys are looked for in all partitions.
+    #: Whether keys are looked up in all partitions.
     is_global: bool = False
-    #: A row whose partition changed moves.
+    #: Whether a row whose partition changed moves.
     moves: bool = False
-    #: The greater ordering value wins against storage (DefaultHoodieRecordPayload), not the later write.
+    #: Whether the greater ordering value wins against the stored row (DefaultHoodieRecordPayload), not the later write.
     by_ordering: bool = False
     rows: dict[tuple[str, str], tuple[int, Any, int]] = field(default_factory=dict)
     writes: int = 0
 
     def upsert(self, batch: Sequence[Row]) -> None:
-        """One upsert: the batch is reduced to the newest row of each key, then merged."""
+        """Apply one upsert: reduce the batch to the newest row of each key, then merge it."""
         self.writes += 1
         newest: dict[Any, Row] = {}
         for row in batch:
@@ -43,7 +43,7 @@ class Model:
             stored = self.rows[place, key]
             away = self.moves and place != path
             if self.by_ordering and stored[0] > ts:
-                if away and not deleted:  # merged, it stays where it is, and is written anew
+                if away and not deleted:  # the stored row wins, stays in its partition and is written again
                     self.rows[place, key] = (*stored[:2], self.writes)
                 continue
             del self.rows[place, key]
@@ -51,11 +51,11 @@ class Model:
                 self.rows[path if away else place, key] = (ts, value, self.writes)
 
     def delete(self, batch: Sequence[Row]) -> None:
-        """One delete operation: keys are gone, whatever the ordering; unknown ones are ignored."""
+        """Apply one delete operation: remove the keys, whatever their ordering values. Unknown keys are ignored."""
         self.writes += 1
         gone = {row[0] if self.is_global else row[:2] for row in batch}
         self.rows = {(p, k): v for (p, k), v in self.rows.items() if (k if self.is_global else (k, p)) not in gone}
 
     def sorted_rows(self) -> list[tuple[Any, ...]]:
-        """(path, id, ordering value, value, write) of every row, in order."""
+        """Return (path, id, ordering value, value, write) of every row, sorted."""
         return sorted(((p, k, *v) for (p, k), v in self.rows.items()), key=repr)

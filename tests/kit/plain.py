@@ -1,4 +1,4 @@
-"""What a table holds and what lies around in it, without Spark: for tests that look at a table thousands of times."""
+"""Reads the rows, leftovers and damage of a table without Spark, for tests that look at a table thousands of times."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Row = tuple[Any, ...]
 
 
 def plain_rows(path: str | Path, columns: tuple[str, ...] = ("id", "city", "ts", "fare"), as_of: str | None = None) -> list[Row]:
-    """Rows of the newest slices, or of those of a time, sorted; none where there is no table. Finds it as Spark's reader does."""
+    """Return the sorted rows of the newest slices, or as of a time; none if there is no table. Finds the table as Spark's reader does."""
     try:
         table = open_table(parse_query([str(path)], Options({})).base_path)
     except TableNotFound:
         return []
     if table.is_merge_on_read:
-        return sorted(rows_of_columns(_merged(table, columns, as_of)), key=repr)
+        return sorted(rows_of_columns(_read_merged(table, columns, as_of)), key=repr)
     files = [s.base_file for its in list_base_slices(table, as_of=as_of).values() for s in its]
     parts = [pq.ParquetFile(f.path).read(columns=list(columns), use_threads=False) for f in files if f is not None]
     return sorted(rows_of_columns(parts), key=repr)
 
 
-def _merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> list[pa.Table]:
+def _read_merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> list[pa.Table]:
     schema = read_table_schema(table)
     if schema is None:
         return []
@@ -45,18 +45,18 @@ def _merged(table: TableState, columns: tuple[str, ...], as_of: str | None) -> l
 
 
 def rows_of_columns(parts: list[pa.Table]) -> list[Row]:
-    """Rows as tuples; tables in tests are small."""
+    """Return rows as tuples. Tables in tests are small."""
     return [tuple(row.values()) for part in parts for row in part.to_pylist()]
 
 
 def pending(path: str | Path) -> list[str]:
-    """Files of instants that are not completed."""
+    """Return the files of instants that are not completed."""
     names = [p.name for p in Path(path, ".hoodie").iterdir() if p.is_file()]
     return [i.file_name for i in Timeline.from_names(names).pending]
 
 
 def orphans(path: str | Path) -> list[str]:
-    """Data files that no completed commit names, and whatever is left in the folder for temporary files."""
+    """Return data files that no completed commit names, and files left in the folders for temporary files."""
     root = Path(path)
     named = {
         stat["path"]
@@ -70,16 +70,16 @@ def orphans(path: str | Path) -> list[str]:
 
 
 def leftovers(path: str | Path) -> list[str]:
-    """What is left in the folders for temporary files, and beside the table."""
+    """Return what is left in the folders for temporary files, and next to the table."""
     root = Path(path)
     temporary = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".temp").rglob("*")]
-    beside = [p.name for p in root.parent.glob(f".{root.name}.*")]
+    siblings = [p.name for p in root.parent.glob(f".{root.name}.*")]
     heartbeats = [str(p.relative_to(root)) for p in (root / ".hoodie" / ".heartbeat").rglob("*")]
-    return sorted([*temporary, *beside, *heartbeats])
+    return sorted([*temporary, *siblings, *heartbeats])
 
 
 def damaged_metafiles(path: str | Path) -> list[str]:
-    """Partitions whose metafile does not say what Hudi reads from it."""
+    """Return partitions whose metafile does not hold what Hudi reads from it."""
     root = Path(path)
     found = root.rglob(".hoodie_partition_metadata")
     return [str(p.relative_to(root)) for p in found if b"partitionDepth=1\n" not in p.read_bytes()]

@@ -1,8 +1,8 @@
 """Other readers of our tables, and one form in which tables from all of them compare equal.
 
-hudi-rs (the package `hudi`) reads without Spark and without Java. What it, Spark, pyarrow and the oracle give for the
-same rows differs in column order, row order, widths of strings and units of timestamps; `normalise` takes those away
-and nothing else.
+hudi-rs (the package `hudi`) reads without Spark and without Java. What it, Spark, pyarrow and the oracle return for the
+same rows differs in column order, row order, widths of strings and units of timestamps; `normalise` removes these
+differences and no others.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ META_COLUMNS = (
 def hudi_rs_rows(
     path: str | Path, options: Mapping[str, str] | None = None, *, filters: Sequence[tuple[str, str, str]] = ()
 ) -> pa.Table:
-    """Give the rows of a snapshot query by hudi-rs, meta columns included."""
-    from hudi import HudiReadOptions, HudiTableBuilder  # here: a test that does not ask needs no hudi-rs
+    """Return the rows of a snapshot query by hudi-rs, meta columns included."""
+    from hudi import HudiReadOptions, HudiTableBuilder  # lazy: other tests need no hudi-rs
 
     table = HudiTableBuilder.from_base_uri(str(path)).with_options(dict(options or {})).build()
     batches = table.read(HudiReadOptions(filters=list(filters)))
@@ -36,7 +36,7 @@ def hudi_rs_rows(
 
 
 def hudi_rs_base_files(path: str | Path) -> set[str]:
-    """Give the paths, within the table, of the base files that hudi-rs would read."""
+    """Return the paths, within the table, of the base files that hudi-rs would read."""
     from hudi import HudiTableBuilder
 
     table = HudiTableBuilder.from_base_uri(str(path)).build()
@@ -44,7 +44,7 @@ def hudi_rs_base_files(path: str | Path) -> set[str]:
 
 
 def normalise(table: pa.Table, *, meta: bool = False) -> pa.Table:
-    """Give the same rows with columns and rows in one order and types in one spelling.
+    """Return the same rows with columns and rows in one order and types in one spelling.
 
     The five meta columns are left out unless `meta` is set: they differ between two writers of the same rows.
     """
@@ -57,7 +57,7 @@ def normalise(table: pa.Table, *, meta: bool = False) -> pa.Table:
 
 
 def rows_of(table: pa.Table, *, meta: bool = False) -> list[dict[str, Any]]:
-    """Give the normalised rows as dictionaries: what a failing assertion shows best."""
+    """Return the normalised rows as dictionaries, which a failing assertion shows best."""
     rows: list[dict[str, Any]] = normalise(table, meta=meta).to_pylist()
     return rows
 

@@ -1,8 +1,8 @@
 """Real servers for tests: jars from Maven Central, processes of their own, free ports.
 
-`jars_of` resolves a Maven module with all it needs by the Ivy that PySpark brings, so that Python and Java are the only tools
-needed; the jars are kept in `.cache/servers` (or `PENSTOCK_SERVERS`). `Server` is a Java process that is surely ended, with
-everything it started. A test that cannot have its server is skipped with the reason, which is `ServerUnavailable`'s message.
+`jars_of` resolves a Maven module with its dependencies by the Ivy that PySpark contains, so that Python and Java are the only
+tools needed; the jars are kept in `.cache/servers` (or `PENSTOCK_SERVERS`). `Server` is a Java process that is always ended,
+with the processes it started. A test whose server cannot be started is skipped with the message of `ServerUnavailable`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SYSTEM_TRUST_STORES = ("/etc/ssl/certs/java/cacerts", "/etc/pki/ca-trust/extract
 
 
 class ServerUnavailable(Exception):
-    """The server cannot be had here; the message is the reason to skip with."""
+    """The server cannot be started on this machine. The message is the reason to skip a test with."""
 
 
 def jars_of(organisation: str, module: str, version: str) -> str:
-    """A class path with a module of Maven Central and all it needs; fetched the first time.
+    """Return a class path with a Maven module and its dependencies, fetched from Maven Central the first time.
 
     Raises:
         ServerUnavailable: Maven Central cannot be reached.
     """
     kept = _folder() / f"{module}-{version}"
     done = kept / ".complete"
-    with (_folder() / "lock").open("w") as lock:  # Ivy's cache is not made for two that fill it
+    with (_folder() / "lock").open("w") as lock:  # Ivy's cache does not support two concurrent writers
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             _resolve(organisation, module, version, kept)
@@ -72,7 +72,7 @@ class Server:
 
     @classmethod
     def start(cls, name: str, folder: Path, arguments: Sequence[str]) -> Server:
-        """Start a Java program, which logs to `<folder>/<name>.log`."""
+        """Start a Java program that logs to `<folder>/<name>.log`."""
         log = folder / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -86,7 +86,7 @@ class Server:
         return cls(name, process, log)
 
     def wait_until(self, ready: Callable[[], bool], seconds_max: float = START_SECONDS_MAX) -> None:
-        """Return once it is ready; raise, with the end of its log, when it died or takes too long."""
+        """Return once the server is ready. Raise RuntimeError with the end of its log when it died or takes too long."""
         deadline = time.monotonic() + seconds_max
         while not ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -95,18 +95,18 @@ class Server:
             time.sleep(0.2)
 
     def pause(self) -> None:
-        """Stop it in the middle of whatever it does: connections stay, answers do not come."""
+        """Stop the server in the middle of its work: connections stay open, responses do not come."""
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let the server continue."""
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def end(self, gently: float = 0) -> None:
-        """End it and what it started; harmless when it has ended already.
+        """End the server and the processes it started. Does nothing if they have ended.
 
         Args:
-            gently: seconds that it is given to end by itself. Tests have no use for what it would put in order.
+            gently: seconds to wait for a normal end. By default the server is killed at once: tests need no clean shutdown.
         """
         for how, seconds in ((signal.SIGTERM, gently), (signal.SIGKILL, 10.0)):
             if seconds <= 0:
@@ -122,14 +122,14 @@ class Server:
 
 
 def java_command() -> str:
-    """The Java that PySpark runs on."""
+    """Return the Java that PySpark runs on."""
     use_java()
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,6 +1,6 @@
 """Spark sessions of every kind that Penstock promises to work on.
 
-`classic` has the JVM in this process's hands, `connect` talks to a Connect server of its own and has no JVM at all,
+`classic` controls a JVM from this process, `connect` talks to a Connect server of its own and has no JVM,
 `local-cluster` has executors in processes of their own, `standalone` a real master with two workers. Classic and
 Connect do not share a process, so a test run has one kind, named by `PENSTOCK_TEST_SESSION`, and one session.
 """
@@ -25,19 +25,19 @@ from penstock.spark.java import use_java
 
 KINDS = ("classic", "connect", "local-cluster", "standalone")
 START_SECONDS_MAX = 120
-# Processes that live for minutes: the optimising compiler costs more than it gives (half of all CPU time was measured).
-# Without it Java has a fifth of the usual room for compiled code, which a suite fills; and classes are many from the start.
+# Processes that run for minutes: the optimising compiler costs more than it saves (half of all CPU time was measured).
+# Without it Java reserves a fifth of the usual memory for compiled code, which a suite fills; and many classes are loaded at once.
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=200m"
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class SessionUnavailable(Exception):
-    """This kind of session cannot be had with the installed PySpark; the message is the reason to skip with."""
+    """This kind of session does not work with the installed PySpark. The message is the reason to skip a test with."""
 
 
 @contextmanager
 def make_session(kind: str, folder: Path, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """Give a session of the given kind, which keeps its files in `folder`; stop it and its servers afterwards."""
+    """Open a session of a kind, which keeps its files in `folder`. Stop it and its servers afterwards."""
     if kind not in KINDS:
         raise ValueError(f"PENSTOCK_TEST_SESSION={kind!r} is none of {', '.join(KINDS)}")
     use_java()
@@ -59,7 +59,7 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "WARN",
-        # Every test asks much the same of Spark: what was compiled for one serves the next. By default 100 are kept.
+        # Tests run similar queries: code that was generated for one test serves the next. By default 100 classes are kept.
         "spark.sql.codegen.cache.maxEntries": "5000",
         # Six more calls of the JVM for each function of a column, to name its line in an error.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -136,7 +136,7 @@ class Server:
     log: Path
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
-        """Return once it is ready; raise, with the end of its log, when it died or takes too long."""
+        """Return once the server is ready. Raise RuntimeError with the end of its log when it died or takes too long."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while not ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -145,7 +145,7 @@ class Server:
             time.sleep(0.2)
 
     def end(self) -> None:
-        """End it and what it started: executors are in its process group."""
+        """End the server and the processes it started: executors are in its process group."""
         for how, seconds in ((signal.SIGTERM, 15), (signal.SIGKILL, 5)):
             try:
                 os.killpg(self.process.pid, how)
@@ -162,7 +162,7 @@ def _start_daemon(servers: ExitStack, folder: Path, name: str, arguments: list[s
 
 
 def _start(servers: ExitStack, folder: Path, name: str, command: list[str], **environment: str) -> Server:
-    """Start one of Spark's own scripts, to be ended with `servers`."""
+    """Start one of Spark's own scripts, which ends with `servers`."""
     home = _spark_home()
     variables = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **environment}
     variables.pop("SPARK_REMOTE", None)

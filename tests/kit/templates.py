@@ -10,13 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Templates:
-    """Tables by name, which nobody writes on."""
+    """Tables by name. Tests copy them and never write to them."""
 
     folder: Path
     _made: set[str] = field(default_factory=set)
 
     def at(self, name: str, make: Callable[[str], object]) -> str:
-        """The table that `make` writes at the path it is given, the first time somebody asks for the name."""
+        """Return the path of a table. The first call with a name lets `make` write the table."""
         template = str(self.folder / name)
         if name not in self._made:
             make(template)
@@ -24,5 +24,5 @@ class Templates:
         return template
 
     def copy(self, name: str, make: Callable[[str], object], path: str | Path) -> str:
-        """A copy of that table at `path`."""
+        """Copy a table to `path`, and return the path."""
         return str(shutil.copytree(self.at(name, make), path))

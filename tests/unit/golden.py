@@ -11,7 +11,7 @@ NAMES = golden_names()
 
 
 def golden_files(name: str, pattern: str) -> dict[str, bytes]:
-    """Give the files of a table whose path fits the pattern (from the right), by their path within the table."""
+    """Return the files of a table whose path matches the pattern (from the right), by their path within the table."""
     with zipfile.ZipFile(FOLDER / f"{name}.zip") as archive:
         paths = [PurePosixPath(path) for path in archive.namelist() if not path.startswith("__MACOSX/")]
         chosen = [path for path in paths if path.match(pattern)]
