@@ -13,7 +13,7 @@ from penstock.errors import SchemaError
 from penstock.merge.column_mask import MASK, MaskedUpdate
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.goldengate import make_goldengate_merger
-from tests.unit.merge.meeting import Row, combine, insert, meet, meet_one, replay
+from tests.unit.merge.merging import Row, combine, fold_records, insert, merge_pair, merge_rows
 
 NAMES = pa.list_(pa.field("element", pa.string()))
 SCHEMA = pa.schema(
@@ -42,7 +42,7 @@ def row(ts: int, a: str | None, b: int | None, mask: list[str] | None = None, de
     ],
 )
 def test_supplied_columns_replace_and_absent_ones_stay(new: Row, merged: Row | None) -> None:
-    assert meet_one(MERGER, row(5, "E", 1), new, SCHEMA) == merged
+    assert merge_pair(MERGER, row(5, "E", 1), new, SCHEMA) == merged
 
 
 def test_rows_are_stored_whole() -> None:
@@ -52,12 +52,12 @@ def test_rows_are_stored_whole() -> None:
 def test_rows_without_the_list_are_whole() -> None:
     schema = pa.schema([field for field in SCHEMA if field.name != MASK])
     new = {"k": "k", "ts": 2, "a": None, "b": 2, DELETE_FLAG: None}
-    assert meet_one(MERGER, {**new, "a": "E"}, new, schema) == new
+    assert merge_pair(MERGER, {**new, "a": "E"}, new, schema) == new
 
 
 def test_an_unknown_name_in_the_list_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"'_changed_columns' names 'zz', which is none of the columns: k, ts"):
-        meet_one(MERGER, row(5, "E", 1), row(6, None, None, ["a", "zz"]), SCHEMA)
+        merge_pair(MERGER, row(5, "E", 1), row(6, None, None, ["a", "zz"]), SCHEMA)
 
 
 ROWS = st.builds(
@@ -111,17 +111,17 @@ def test_changes_of_a_log_do_what_commits_do_one_by_one(there: bool, rows: list[
     for change in rows:
         expected[change["k"]] = applied(expected[change["k"]], change)
     records = [(r["k"], r, r["ts"]) for r in rows]
-    for key, change in replay(MERGER, records, SCHEMA).items():
+    for key, change in fold_records(MERGER, records, SCHEMA).items():
         assert after(stored[key], change) == expected[key]
-    once = replay(MERGER, records[:cut], SCHEMA)
-    for key, change in replay(MERGER, [*((k, r, r["ts"]) for k, r in once.items() if r), *records[cut:]], SCHEMA).items():
+    once = fold_records(MERGER, records[:cut], SCHEMA)
+    for key, change in fold_records(MERGER, [*((k, r, r["ts"]) for k, r in once.items() if r), *records[cut:]], SCHEMA).items():
         assert after(stored[key], change) == expected[key]
 
 
 def after(stored: Row | None, change: Row | None) -> Row | None:
     """What is stored after a change, which is a row, also if it is a delete."""
     assert change is not None
-    return (meet(MERGER, [stored], [change], SCHEMA) if stored else [*insert(MERGER, [change], SCHEMA), None])[0]
+    return (merge_rows(MERGER, [stored], [change], SCHEMA) if stored else [*insert(MERGER, [change], SCHEMA), None])[0]
 
 
 @settings(deadline=None)
@@ -136,7 +136,7 @@ def test_changes_may_be_folded_part_by_part(rows: list[Row], cut: int) -> None:
 
 def test_a_change_after_a_delete_entry_of_a_log_is_whole() -> None:
     log: list[tuple[str, Row | None, Any]] = [("k", row(1, "E", 1), 1), ("k", None, 2), ("k", row(3, "I", None, ["a"]), 3)]
-    assert replay(MERGER, log, SCHEMA) == {"k": row(3, "I", None)}
+    assert fold_records(MERGER, log, SCHEMA) == {"k": row(3, "I", None)}
 
 
 # GoldenGate: what `penstock.ogg_rows` makes of changes.
@@ -176,7 +176,7 @@ def test_changes_of_goldengate_are_applied_in_the_order_of_their_positions(
     changes: list[Row], expected: tuple[str | None, int | None] | None
 ) -> None:
     (stored,) = insert(make_goldengate_merger(), [change("I", 1, name="a", price=1)], OGG)
-    found = meet_one(make_goldengate_merger(), stored, combine(make_goldengate_merger(), changes, OGG, "pos")["k"], OGG)
+    found = merge_pair(make_goldengate_merger(), stored, combine(make_goldengate_merger(), changes, OGG, "pos")["k"], OGG)
     assert (found and (found["name"], found["price"], found[MASK])) == (expected and (*expected, None))
 
 

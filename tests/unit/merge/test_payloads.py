@@ -25,7 +25,7 @@ from penstock.merge.payloads import (
     make_merger,
     make_merger_of_mode,
 )
-from tests.unit.merge.meeting import Row, combine, combine_two, insert, log_of, meet_one, replay, rows_of
+from tests.unit.merge.merging import Row, combine, combine_pair, fold_records, insert, make_log, merge_pair, rows_of
 
 MODEL = "org.apache.hudi.common.model."
 SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.int32()), (DELETE_FLAG, pa.bool_())])
@@ -41,7 +41,7 @@ def row(ts: int | None, a: str | None = None, b: int | None = None, deleted: boo
 
 
 def met(name: str, old: Row, new: Row) -> Row | None:
-    return meet_one(payload(name), old, new, SCHEMA)
+    return merge_pair(payload(name), old, new, SCHEMA)
 
 
 # Merge with storage: who is there afterwards. "E", "I", or None for a delete.
@@ -103,8 +103,8 @@ def test_in_a_batch_or_log_the_greater_ordering_value_stays(
 ) -> None:
     older, newer = row(e, "E", 1, e_deleted), row(i, "I", None, i_deleted)
     expected = {"E": older, "I": newer}[stays]
-    assert combine_two(payload(name), older, newer, SCHEMA) == expected
-    assert replay(payload(name), [("k", older, e), ("k", newer, i)], SCHEMA) == {"k": expected}
+    assert combine_pair(payload(name), older, newer, SCHEMA) == expected
+    assert fold_records(payload(name), [("k", older, e), ("k", newer, i)], SCHEMA) == {"k": expected}
 
 
 @pytest.mark.parametrize(("e", "i"), [(1, 2), (1, 1), (2, 1)])
@@ -112,22 +112,24 @@ def test_in_a_batch_or_log_the_greater_ordering_value_stays(
     "merger", [make_merger(f"{MODEL}HoodieAvroPayload", "ts"), WithOperation(CommitTimeOrdering())], ids=["avro", "operation"]
 )
 def test_where_ordering_is_ignored_the_last_row_of_a_batch_or_log_stays(merger: Merger, e: int, i: int) -> None:
-    assert combine_two(merger, row(e, "E"), row(i, "I"), SCHEMA) == row(i, "I")
-    assert replay(merger, [("k", row(e, "E"), e), ("k", row(i, "I"), i)], SCHEMA) == {"k": row(i, "I")}
-    assert replay(merger, [("k", row(e, "E"), e), ("k", None, i)], SCHEMA) == {"k": None}
+    assert combine_pair(merger, row(e, "E"), row(i, "I"), SCHEMA) == row(i, "I")
+    assert fold_records(merger, [("k", row(e, "E"), e), ("k", row(i, "I"), i)], SCHEMA) == {"k": row(i, "I")}
+    assert fold_records(merger, [("k", row(e, "E"), e), ("k", None, i)], SCHEMA) == {"k": None}
 
 
 @pytest.mark.parametrize(("e", "i", "stays"), [(1, 2, "I"), (1, 1, "E"), (2, 1, "E")])
 def test_the_first_value_stays_among_equals_in_a_batch_or_log_too(e: int, i: int, stays: str) -> None:
     expected = {"E": row(e, "E"), "I": row(i, "I")}[stays]
-    assert combine_two(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA) == expected
-    assert replay(payload("FirstValueAvroPayload"), [("k", row(e, "E"), e), ("k", row(i, "I"), i)], SCHEMA) == {"k": expected}
-    unordered = combine_two(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA, None)
+    assert combine_pair(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA) == expected
+    assert fold_records(payload("FirstValueAvroPayload"), [("k", row(e, "E"), e), ("k", row(i, "I"), i)], SCHEMA) == {
+        "k": expected
+    }
+    unordered = combine_pair(payload("FirstValueAvroPayload"), row(e, "E"), row(i, "I"), SCHEMA, None)
     assert unordered == row(e, "E")
 
 
 @pytest.mark.parametrize("name", [n.removeprefix(MODEL) for n in HUDI_PAYLOADS if "Debezium" not in n and "Dms" not in n])
-def test_a_delete_that_meets_nobody_is_dropped(name: str) -> None:
+def test_a_delete_of_a_new_key_is_dropped(name: str) -> None:
     rows = [row(1, "x", 1, True), row(1, "y", 1), row(1, "z", 1, False)]
     assert insert(payload(name), rows, SCHEMA) == ([] if "Empty" in name else rows[1:])
 
@@ -142,7 +144,7 @@ def test_a_delete_entry_loses_only_against_a_greater_ordering_value(
     name: str, present: int, entry: int | None, stays: bool
 ) -> None:
     record = row(present, "E", 1)
-    found = replay(payload(name), [("k", record, present), ("k", None, entry)], SCHEMA)
+    found = fold_records(payload(name), [("k", record, present), ("k", None, entry)], SCHEMA)
     assert found == {"k": record if stays else None}
 
 
@@ -150,22 +152,22 @@ def test_a_delete_entry_loses_only_against_a_greater_ordering_value(
 def test_a_record_after_a_delete_entry_wins_whatever_its_ordering(name: str) -> None:
     late = row(1, "late")
     log = [("k", row(5, "E", 1), 5), ("k", None, 9), ("k", late, 1)]
-    assert replay(payload(name), log, SCHEMA) == {"k": late}
+    assert fold_records(payload(name), log, SCHEMA) == {"k": late}
     # and from there on ordering values count anew
-    assert replay(payload(name), [*log, ("k", None, 2)], SCHEMA) == {"k": None}
-    assert replay(payload(name), [("k", None, 9), ("k", None, 1)], SCHEMA) == {"k": None}
+    assert fold_records(payload(name), [*log, ("k", None, 2)], SCHEMA) == {"k": None}
+    assert fold_records(payload(name), [("k", None, 9), ("k", None, 1)], SCHEMA) == {"k": None}
 
 
 def test_ordering_values_of_delete_entries_may_be_texts() -> None:
     texts = pa.schema([("k", pa.string()), ("ts", pa.string()), ("a", pa.string()), ("b", pa.int32()), (DELETE_FLAG, pa.bool_())])
     record = {"k": "k", "ts": "b", "a": "x", "b": 1, DELETE_FLAG: None}
     for entry, stays in (("a", True), ("b", False), ("c", False), (None, False)):
-        found = replay(payload("DefaultHoodieRecordPayload"), [("k", record, "b"), ("k", None, entry)], texts, pa.string())
+        found = fold_records(payload("DefaultHoodieRecordPayload"), [("k", record, "b"), ("k", None, entry)], texts, pa.string())
         assert found == {"k": record if stays else None}
 
 
 def test_without_ordering_values_the_last_record_of_a_log_counts() -> None:
-    records = log_of([("k", row(5, "E"), 5), ("k", row(1, "I"), 1), ("l", row(5, "E"), 5), ("l", None, 1)], SCHEMA)
+    records = make_log([("k", row(5, "E"), 5), ("k", row(1, "I"), 1), ("l", row(5, "E"), 5), ("l", None, 1)], SCHEMA)
     unordered = type(records)(records.keys, records.rows, records.empty)
     assert rows_of(fold_log(payload("DefaultHoodieRecordPayload"), unordered)) == {"k": row(1, "I"), "l": None}
 
@@ -184,8 +186,8 @@ def test_a_delete_that_asks_for_no_ordering_needs_none(name: str) -> None:
         met(name, row(5, "E"), row(None, "I"))
 
 
-def test_a_log_of_nothing_says_nothing() -> None:
-    assert replay(payload("PartialUpdateAvroPayload"), [], SCHEMA) == {}
+def test_an_empty_log_folds_to_no_records() -> None:
+    assert fold_records(payload("PartialUpdateAvroPayload"), [], SCHEMA) == {}
     assert combine(payload("PartialUpdateAvroPayload"), [], SCHEMA) == {}
 
 
@@ -209,7 +211,7 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
     settings = PayloadSettings(ordering, DeleteMarker(*marker))
     merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=settings)
     assert merger.reads == (marker[0],)
-    assert meet_one(merger, row(1, "E"), new, SCHEMA) == (None if gone else new)
+    assert merge_pair(merger, row(1, "E"), new, SCHEMA) == (None if gone else new)
     assert insert(merger, [new], SCHEMA) == ([] if gone else [new])
 
 
@@ -217,22 +219,22 @@ def test_a_delete_column_of_the_users_takes_the_place_of_the_flag(
 def test_the_first_value_knows_the_users_delete_column_too(ordering: str | None) -> None:
     merger = make_merger(f"{MODEL}FirstValueAvroPayload", settings=PayloadSettings(ordering, DeleteMarker("a", "D")))
     assert merger.reads == ("a",)
-    assert meet_one(merger, row(1, "E"), row(2, "D"), SCHEMA) is None
-    assert meet_one(merger, row(1, "E"), row(2, "I", deleted=True), SCHEMA) == row(2, "I", deleted=True)
-    assert meet_one(merger, row(2, "E"), row(2, "D"), SCHEMA) == (row(2, "E") if ordering else None)
+    assert merge_pair(merger, row(1, "E"), row(2, "D"), SCHEMA) is None
+    assert merge_pair(merger, row(1, "E"), row(2, "I", deleted=True), SCHEMA) == row(2, "I", deleted=True)
+    assert merge_pair(merger, row(2, "E"), row(2, "D"), SCHEMA) == (row(2, "E") if ordering else None)
     assert insert(merger, [row(1, "D"), row(1, "I")], SCHEMA) == [row(1, "I")]
 
 
 @pytest.mark.parametrize("name", ["EventTimeAvroPayload", "OverwriteWithLatestAvroPayload", "PartialUpdateAvroPayload"])
-def test_other_payloads_do_not_look_at_the_users_delete_column(name: str) -> None:
+def test_other_payloads_do_not_read_the_users_delete_column(name: str) -> None:
     merger = make_merger(MODEL + name, settings=PayloadSettings("ts", DeleteMarker("a", "D")))
-    assert meet_one(merger, row(1, "E", 1), row(2, "D", 2), SCHEMA) == row(2, "D", 2)
-    assert meet_one(merger, row(1, "E", 1), row(2, "D", 2, True), SCHEMA) is None
+    assert merge_pair(merger, row(1, "E", 1), row(2, "D", 2), SCHEMA) == row(2, "D", 2)
+    assert merge_pair(merger, row(1, "E", 1), row(2, "D", 2, True), SCHEMA) is None
 
 
 def test_a_late_delete_by_the_users_column_loses() -> None:
     merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", DeleteMarker("a", "D")))
-    assert meet_one(merger, row(3, "E"), row(2, "D"), SCHEMA) == row(3, "E")
+    assert merge_pair(merger, row(3, "E"), row(2, "D"), SCHEMA) == row(3, "E")
 
 
 def test_the_delete_column_needs_its_marker() -> None:
@@ -265,9 +267,9 @@ def test_a_default_that_is_not_null_keeps_the_stored_value() -> None:
         f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
         settings=PayloadSettings(defaults=(("a", ""), ("b", None), ("gone", 1))),
     )
-    assert meet_one(merger, row(1, "E", 1), row(2, "", 0), SCHEMA) == row(2, "E", 0)
-    assert meet_one(merger, row(1, "E", 1), row(2, None, None), SCHEMA) == row(2, None, 1)
-    assert meet_one(merger, row(1, "E", 1), row(2, "I", 3, False), SCHEMA) == row(2, "I", 3, False)
+    assert merge_pair(merger, row(1, "E", 1), row(2, "", 0), SCHEMA) == row(2, "E", 0)
+    assert merge_pair(merger, row(1, "E", 1), row(2, None, None), SCHEMA) == row(2, None, 1)
+    assert merge_pair(merger, row(1, "E", 1), row(2, "I", 3, False), SCHEMA) == row(2, "I", 3, False)
 
 
 def test_defaults_of_bytes_are_characters_and_what_json_cannot_hold_is_no_default() -> None:
@@ -277,7 +279,7 @@ def test_defaults_of_bytes_are_characters_and_what_json_cannot_hold_is_no_defaul
         settings=PayloadSettings(defaults=(("b", "\xff"), ("d", "\x00"), ("i", "x"))),
     )
     old, new = {"k": "k", "b": b"E", "d": Decimal("1.00"), "i": 1}, {"k": "k", "b": b"\xff", "d": Decimal("0.00"), "i": 0}
-    assert meet_one(merger, old, new, schema) == {**new, "b": b"E"}
+    assert merge_pair(merger, old, new, schema) == {**new, "b": b"E"}
 
 
 # Partial update against storage.
@@ -347,8 +349,8 @@ def test_a_column_that_stored_rows_lack_is_null_there() -> None:
 )
 def test_partial_updates_of_one_key_become_one(older: Row, newer: Row, batch: Row, log: Row) -> None:
     merger = payload("PartialUpdateAvroPayload")
-    assert combine_two(merger, older, newer, SCHEMA) == batch
-    assert replay(merger, [("k", older, older["ts"]), ("k", newer, newer["ts"])], SCHEMA) == {"k": log}
+    assert combine_pair(merger, older, newer, SCHEMA) == batch
+    assert fold_records(merger, [("k", older, older["ts"]), ("k", newer, newer["ts"])], SCHEMA) == {"k": log}
 
 
 # Change streams.
@@ -372,17 +374,17 @@ def test_dms_rows_are_deletes_by_their_op_or_flag_whatever_the_ordering(op: str 
     merger = payload("AWSDmsAvroPayload")
     new = {"k": "k", "ts": 1, "Op": op, "a": "I", DELETE_FLAG: flag}
     old = {"k": "k", "ts": 9, "Op": "I", "a": "E", DELETE_FLAG: None}
-    assert meet_one(merger, old, new, DMS) == (None if gone else new)
+    assert merge_pair(merger, old, new, DMS) == (None if gone else new)
     assert insert(merger, [new], DMS) == ([] if gone else [new])
 
 
-def test_in_a_batch_or_log_dms_rows_are_told_apart_by_their_ordering_value() -> None:
+def test_in_a_batch_or_log_the_ordering_value_decides_between_dms_rows() -> None:
     late, early = (
         {"k": "k", "ts": 1, "Op": "D", "a": "I", DELETE_FLAG: None},
         {"k": "k", "ts": 2, "Op": "U", "a": "E", DELETE_FLAG: None},
     )
-    assert combine_two(payload("AWSDmsAvroPayload"), early, late, DMS) == early
-    assert replay(payload("AWSDmsAvroPayload"), [("k", early, 2), ("k", late, 1)], DMS) == {"k": early}
+    assert combine_pair(payload("AWSDmsAvroPayload"), early, late, DMS) == early
+    assert fold_records(payload("AWSDmsAvroPayload"), [("k", early, 2), ("k", late, 1)], DMS) == {"k": early}
 
 
 def test_rows_without_the_op_column_are_refused_by_name() -> None:
@@ -442,12 +444,12 @@ def postgres(lsn: int | None, op: str | None, a: str | None, x: bytes | None = N
         ("000001.5", "000001.6", "x", None, "I"),  # any letter but d
     ],
 )
-def test_debezium_rows_of_mysql_are_ordered_by_binary_log_place(
+def test_debezium_rows_of_mysql_are_ordered_by_binary_log_position(
     stored: str | None, incoming: str, op: str | None, flag: bool | None, stays: str | None
 ) -> None:
     merger = payload("debezium.MySqlDebeziumAvroPayload")
     old, new = mysql(stored, "c", "E"), mysql(incoming, op, "I", flag)
-    assert meet_one(merger, old, new, MYSQL) == {"E": old, "I": new, None: None}[stays]
+    assert merge_pair(merger, old, new, MYSQL) == {"E": old, "I": new, None: None}[stays]
 
 
 @pytest.mark.parametrize(
@@ -469,7 +471,7 @@ def test_debezium_rows_of_postgres_are_ordered_by_log_position(
 ) -> None:
     merger = payload("debezium.PostgresDebeziumAvroPayload")
     old, new = postgres(stored, "c", "E"), postgres(incoming, op, "I", None, flag)
-    assert meet_one(merger, old, new, POSTGRES) == {"E": old, "I": new, None: None}[stays]
+    assert merge_pair(merger, old, new, POSTGRES) == {"E": old, "I": new, None: None}[stays]
 
 
 @pytest.mark.parametrize(
@@ -485,15 +487,15 @@ def test_debezium_rows_of_postgres_are_ordered_by_log_position(
     ],
 )
 def test_values_that_postgres_did_not_send_are_the_stored_ones(stored: Row, incoming: Row, merged: Row | None) -> None:
-    assert meet_one(payload("debezium.PostgresDebeziumAvroPayload"), stored, incoming, POSTGRES) == merged
+    assert merge_pair(payload("debezium.PostgresDebeziumAvroPayload"), stored, incoming, POSTGRES) == merged
 
 
 def test_what_an_earlier_change_of_the_batch_or_log_sent_is_lost_to_the_newest_one() -> None:
     merger = payload("debezium.PostgresDebeziumAvroPayload", "_event_lsn")
     stored, sent, newest = postgres(1, "c", "E", b"e"), postgres(2, "u", "sent", b"s"), postgres(3, "u", UNAVAILABLE, b"n")
-    assert combine_two(merger, sent, newest, POSTGRES, "_event_lsn") == newest
-    assert replay(merger, [("k", sent, 2), ("k", newest, 3)], POSTGRES) == {"k": newest}
-    assert meet_one(merger, stored, newest, POSTGRES) == postgres(3, "u", "E", b"n")
+    assert combine_pair(merger, sent, newest, POSTGRES, "_event_lsn") == newest
+    assert fold_records(merger, [("k", sent, 2), ("k", newest, 3)], POSTGRES) == {"k": newest}
+    assert merge_pair(merger, stored, newest, POSTGRES) == postgres(3, "u", "E", b"n")
 
 
 # Among rows of a batch or log the configured ordering column decides, whatever the payload compares with storage.
@@ -505,9 +507,9 @@ def test_in_a_batch_or_log_debezium_rows_go_by_the_ordering_column(e: int, i: in
     )
     for name, column, schema, older, newer, kind in streams:
         merger, expected = payload(f"debezium.{name}DebeziumAvroPayload", column), {"E": older, "I": newer}[stays]
-        assert combine_two(merger, older, newer, schema, column) == expected
+        assert combine_pair(merger, older, newer, schema, column) == expected
         log: list[tuple[str, Row | None, Any]] = [("k", older, older[column]), ("k", newer, newer[column])]
-        assert replay(merger, log, schema, kind) == {"k": expected}
+        assert fold_records(merger, log, schema, kind) == {"k": expected}
         assert insert(merger, [older, newer], schema) == [older]
 
 
@@ -524,13 +526,13 @@ def test_debezium_rows_without_their_meta_columns_are_refused_by_name() -> None:
             payload(name).is_delete_entry(pa.Table.from_pylist([row(2)], schema=SCHEMA))
     for merger, new, schema in (("MySql", mysql(None, "u", "I"), MYSQL), ("Postgres", postgres(None, "u", "I"), POSTGRES)):
         with pytest.raises(SchemaError, match=r"cannot be null in insert record"):
-            meet_one(payload(f"debezium.{merger}DebeziumAvroPayload"), new, new, schema)
+            merge_pair(payload(f"debezium.{merger}DebeziumAvroPayload"), new, new, schema)
 
 
 @pytest.mark.parametrize("odd", ["5", "a.b", "mysql-bin.000001.5", "1.", "1.5.6", ""])
-def test_a_binary_log_place_of_another_form_is_refused(odd: str) -> None:
+def test_a_binary_log_position_of_another_form_is_refused(odd: str) -> None:
     with pytest.raises(SchemaError, match=r"'_event_seq' holds .*000003\.1540"):
-        meet_one(payload("debezium.MySqlDebeziumAvroPayload"), mysql("1.1", "c", "E"), mysql(odd, "u", "I"), MYSQL)
+        merge_pair(payload("debezium.MySqlDebeziumAvroPayload"), mysql("1.1", "c", "E"), mysql(odd, "u", "I"), MYSQL)
 
 
 def test_debezium_payloads_are_known_by_short_names_too() -> None:
@@ -549,7 +551,7 @@ def test_the_operation_column_says_which_rows_are_deletes(name: str, operation: 
     merger = make_merger(MODEL + name, settings=PayloadSettings("ts", operation=True))
     old = {"k": "k", "ts": 1, "_hoodie_operation": "I", "a": "E"}
     new = {"k": "k", "ts": 2, "_hoodie_operation": operation, "a": "I"}
-    found = meet_one(merger, old, new, WITH_OPERATION)
+    found = merge_pair(merger, old, new, WITH_OPERATION)
     assert (found is None) == gone
     assert found is None or found["a"] == "I"
     assert insert(merger, [new], WITH_OPERATION) == ([] if gone else [new])
@@ -560,8 +562,8 @@ def test_a_late_delete_by_operation_loses_where_the_stored_row_is_kept() -> None
     merger = make_merger(f"{MODEL}DefaultHoodieRecordPayload", settings=PayloadSettings("ts", operation=True))
     old = {"k": "k", "ts": 3, "_hoodie_operation": "I", "a": "E"}
     new = {"k": "k", "ts": 2, "_hoodie_operation": "D", "a": "I"}
-    assert meet_one(merger, old, new, WITH_OPERATION) == old
-    assert combine_two(merger, old, new, WITH_OPERATION) == old
+    assert merge_pair(merger, old, new, WITH_OPERATION) == old
+    assert combine_pair(merger, old, new, WITH_OPERATION) == old
 
 
 def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
@@ -573,7 +575,7 @@ def test_in_a_log_rows_with_an_operation_stay_rows() -> None:
 
 @pytest.mark.parametrize("flagged", [False, True], ids=["operation-alone", "beside-a-flag"])
 @pytest.mark.parametrize("name", ["penstock.first_row", "penstock.aggregate", "penstock.masked"])
-def test_mergers_of_ours_take_an_operation_for_a_delete_as_they_take_a_flag(name: str, flagged: bool) -> None:
+def test_penstocks_own_mergers_take_an_operation_for_a_delete_as_they_take_a_flag(name: str, flagged: bool) -> None:
     settings = PayloadSettings("ts", operation=True, own={"aggregate": "a:max"})
     merger, schema = (
         make_merger(name, settings=settings),
@@ -586,11 +588,11 @@ def test_mergers_of_ours_take_an_operation_for_a_delete_as_they_take_a_flag(name
         return {**found, DELETE_FLAG: None} if flagged else found
 
     stored = change(3, "I", "stored")
-    assert meet_one(merger, stored, change(4, "D", "x"), schema) is None
-    assert meet_one(merger, stored, change(2, "D", "x"), schema) == stored, "it is older than the stored row"
+    assert merge_pair(merger, stored, change(4, "D", "x"), schema) is None
+    assert merge_pair(merger, stored, change(2, "D", "x"), schema) == stored, "it is older than the stored row"
     early, delete, late = change(1, "I", "z"), change(2, "D", "y"), change(3, "U", "a")
     assert combine(merger, [early, delete, late], schema) == {"k": late}
-    assert replay(merger, [("k", one, one["ts"]) for one in (early, delete, late)], schema) == {"k": late}
+    assert fold_records(merger, [("k", one, one["ts"]) for one in (early, delete, late)], schema) == {"k": late}
     assert combine(merger, [early, delete], schema)["k"]["_hoodie_operation"] == "D"
 
 
@@ -612,9 +614,9 @@ def test_merge_modes_order_by_commit_or_by_event_time(e: int, i: int, commit_tim
     rows = {"E": row(e, "E"), "I": row(i, "I")}
     for mode, stays in (("COMMIT_TIME_ORDERING", commit_time), ("EVENT_TIME_ORDERING", event_time)):
         merger = make_merger_of_mode(mode, PayloadSettings("ts"))
-        assert meet_one(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
-        assert combine_two(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
-        assert replay(merger, [("k", rows["E"], e), ("k", rows["I"], i)], SCHEMA) == {"k": rows[stays]}
+        assert merge_pair(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
+        assert combine_pair(merger, rows["E"], rows["I"], SCHEMA) == rows[stays]
+        assert fold_records(merger, [("k", rows["E"], e), ("k", rows["I"], i)], SCHEMA) == {"k": rows[stays]}
 
 
 def test_merge_modes_by_name() -> None:

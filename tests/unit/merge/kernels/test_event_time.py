@@ -37,7 +37,7 @@ def test_the_column_may_lie_inside_a_struct_or_be_missing() -> None:
     assert find_event_times(rows, "u") == EventTimeSpan()
 
 
-def test_spans_add_up_and_give_freshness() -> None:
+def test_spans_are_extended_and_have_a_freshness() -> None:
     both = EventTimeSpan(10, 20).extend(EventTimeSpan(5, 15))
     assert both == EventTimeSpan(5, 20)
     assert EventTimeSpan().extend(both) == both

@@ -23,7 +23,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, FirstValue
 from penstock.merge.partial import OverwriteNonDefaults, PartialUpdate
 from penstock.merge.payloads import make_merger
-from tests.unit.merge.meeting import Row, combine, log_of, meet, replay, rows_of
+from tests.unit.merge.merging import Row, combine, fold_records, make_log, merge_rows, rows_of
 
 NESTED = pa.struct([("x", pa.int32()), ("l", pa.list_(pa.field("element", pa.string())))])
 SCHEMA = pa.schema(
@@ -107,16 +107,16 @@ def test_without_ordering_a_batch_is_taken_as_it_came(rows: list[Row]) -> None:
 @given(st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=12))
 def test_partial_updates_meet_storage_as_in_the_model(pairs: list[tuple[Row, Row]]) -> None:
     old, new = [e for e, _ in pairs], [i for _, i in pairs]
-    assert meet(PartialUpdate("ts"), old, new, SCHEMA) == [partially(e, i) for e, i in pairs]
+    assert merge_rows(PartialUpdate("ts"), old, new, SCHEMA) == [partially(e, i) for e, i in pairs]
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=12))
 def test_non_default_values_meet_storage_as_in_the_model(pairs: list[tuple[Row, Row]]) -> None:
     old, new = [e for e, _ in pairs], [i for _, i in pairs]
-    assert meet(OverwriteNonDefaults(), old, new, SCHEMA) == [None if i[DELETE_FLAG] else filled(i, e) for e, i in pairs]
+    assert merge_rows(OverwriteNonDefaults(), old, new, SCHEMA) == [None if i[DELETE_FLAG] else filled(i, e) for e, i in pairs]
     blank = [None if i[DELETE_FLAG] else {**filled(i, e), "a": e["a"] if i["a"] == "" else i["a"]} for e, i in pairs]
-    assert meet(OverwriteNonDefaults((("a", ""),)), old, new, SCHEMA) == blank
+    assert merge_rows(OverwriteNonDefaults((("a", ""),)), old, new, SCHEMA) == blank
 
 
 RECORDS = st.lists(
@@ -155,7 +155,7 @@ def newest(older: Row, newer: Row) -> Row:
 @settings(deadline=None, max_examples=200)
 @given(records=RECORDS)
 def test_a_log_says_what_the_model_says(merger: Merger, merge: Any, records: list[tuple[str, Row | None, Any]]) -> None:
-    assert replay(merger, records, SCHEMA) == model_log(records, merge)
+    assert fold_records(merger, records, SCHEMA) == model_log(records, merge)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_log_says_what_the_model_says(merger: Merger, merge: Any, records: lis
 @settings(deadline=None)
 @given(records=RECORDS, cut=st.integers(0, 24))
 def test_a_log_may_be_folded_part_by_part(merger: Merger, records: list[tuple[str, Row | None, Any]], cut: int) -> None:
-    front, back = log_of(records[:cut], SCHEMA), log_of(records[cut:], SCHEMA)
+    front, back = make_log(records[:cut], SCHEMA), make_log(records[cut:], SCHEMA)
     before = fold_log(merger, front, "ts")
     both = LogRecords(
         keys=pa.concat_arrays([before.keys, back.keys]),
@@ -172,7 +172,7 @@ def test_a_log_may_be_folded_part_by_part(merger: Merger, records: list[tuple[st
         empty=np.concatenate([before.empty, back.empty]),
         ordering=pa.concat_arrays([before.ordering, back.ordering]),
     )
-    assert rows_of(fold_log(merger, both, "ts")) == replay(merger, records, SCHEMA)
+    assert rows_of(fold_log(merger, both, "ts")) == fold_records(merger, records, SCHEMA)
 
 
 @settings(deadline=None)
@@ -195,7 +195,7 @@ def test_picking_by_folding_is_picking_by_positions(rows: list[Row]) -> None:
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     at = pick_newest(table["k"].combine_chunks(), table["ts"], "ts")
     assert plain == {row["k"]: row for row in table.take(pa.array(at)).to_pylist()}
-    assert replay(EventTimeOrdering("ts"), [(row["k"], row, row["ts"]) for row in rows], SCHEMA) == plain
+    assert fold_records(EventTimeOrdering("ts"), [(row["k"], row, row["ts"]) for row in rows], SCHEMA) == plain
     assert combine(CommitTimeOrdering(), rows, SCHEMA) == {row["k"]: row for row in rows}
 
 
@@ -219,8 +219,8 @@ def test_a_batch_of_single_rows_is_left_alone() -> None:
     ids=lambda merger: type(merger).__name__,
 )
 def test_a_log_of_deletes_alone_has_no_rows_to_fold(merger: Merger) -> None:
-    assert replay(merger, [("p", None, 1), ("q", None, None), ("p", None, 0)], SCHEMA) == {"p": None, "q": None}
-    assert replay(merger, [], SCHEMA) == {}
+    assert fold_records(merger, [("p", None, 1), ("q", None, None), ("p", None, 0)], SCHEMA) == {"p": None, "q": None}
+    assert fold_records(merger, [], SCHEMA) == {}
 
 
 def test_a_key_with_very_many_rows_is_folded_at_once() -> None:
@@ -283,7 +283,7 @@ def test_blending_takes_each_value_from_the_side_that_is_named(triples: list[tup
     assert is_complete(one).tolist() == [all(v is not None for v in a.values()) for a, _, _ in triples]
 
 
-def test_a_row_made_of_several_stands_where_its_partition_columns_come_from() -> None:
+def test_a_folded_row_stands_where_its_partition_columns_come_from() -> None:
     rows = pa.table({"k": [*"ppqqrr"], "ts": [2, 1, 1, 2, 2, 1], "city": ["x", "y", "x", "y", None, "z"]})
     keys, ordering = rows["k"].combine_chunks(), rows["ts"]
     batch = fold_batch(FirstValue("ts"), rows, keys, ordering, "ts", None, ["city"])

@@ -71,7 +71,7 @@ def test_pairs_become_the_functions_rows(merger: UserMerger) -> None:
 
 
 @BOTH
-def test_deletes_do_not_reach_the_function_and_what_follows_one_begins_anew(merger: UserMerger) -> None:
+def test_deletes_do_not_reach_the_function_and_a_row_after_one_begins_again(merger: UserMerger) -> None:
     flags = {DELETE_FLAG: [True, False, None], FRESH: [False, True, False]}
     new = rows(("a", 1), ("b", 2), ("c", 3), **flags)
     choices, found = meeting(merger, rows(("a", 1), ("b", 1), ("c", 1)), new)
@@ -116,7 +116,7 @@ def test_any_run_folds_as_rows_one_after_the_other(seed: int) -> None:
     assert said == expected
 
 
-def test_a_row_that_was_made_in_another_partition_does_not_begin_anew() -> None:
+def test_a_row_that_was_merged_in_another_partition_is_not_inserted_through_the_function() -> None:
     stamped = made(lambda old, new: None if new["id"] == "d" else {**new, "n": 0})
     new = rows(("a", 1), ("b", 2), ("c", 3), ("d", 4)).append_column(MADE, pa.array([False, True, False, False]))
     kept, stored = stamped.insert(new)
@@ -124,7 +124,7 @@ def test_a_row_that_was_made_in_another_partition_does_not_begin_anew() -> None:
     assert stored.to_pylist() == [{"id": "a", "n": 0}, {"id": "b", "n": 2}, {"id": "c", "n": 0}]
 
 
-def test_meta_columns_are_not_the_functions_business() -> None:
+def test_the_function_does_not_see_meta_columns() -> None:
     seen: list[set[str]] = []
 
     def look(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def test_a_partition_path_may_stay_that_of_the_old_row() -> None:
         meeting(made(lambda old, new: {**new, "city": "z"}, fixed=("id", "city")), old, new)
 
 
-def test_one_that_never_returns_is_given_up_and_its_thread_ends() -> None:
+def test_a_function_that_never_returns_is_abandoned_and_its_thread_ends() -> None:
     def stuck(old: Any, new: dict[str, Any]) -> Any:
         while new["id"] == "b":
             pass
@@ -224,7 +224,7 @@ def test_one_that_never_returns_is_given_up_and_its_thread_ends() -> None:
         time.sleep(0.01)
 
 
-def test_a_slow_function_that_comes_on_is_not_given_up() -> None:
+def test_a_slow_function_that_makes_progress_is_not_abandoned() -> None:
     def slow(old: Any, new: Any) -> Any:
         time.sleep(0.3)
         return new

@@ -19,7 +19,17 @@ from penstock.merge.history import KeepHistory
 from penstock.merge.kernels.fold import fold_log
 from penstock.merge.merger import Merger
 from penstock.schema import META_COLUMNS
-from tests.unit.merge.meeting import Row, combine, combine_fresh, combine_two, insert, log_of, meet, meet_one, replay
+from tests.unit.merge.merging import (
+    Row,
+    combine,
+    combine_pair,
+    combine_with_marks,
+    fold_records,
+    insert,
+    make_log,
+    merge_pair,
+    merge_rows,
+)
 
 TAGS = pa.list_(pa.field("element", pa.string()))
 SCHEMA = pa.schema(
@@ -62,37 +72,37 @@ def test_named_columns_are_aggregated_and_others_are_the_newest_rows(
     how: str, old: int | None, new: int | None, merged: int | None
 ) -> None:
     merger = Aggregate((("n", how),), "ts")
-    assert meet_one(merger, row(1, old, "E"), row(2, new, None), SCHEMA) == row(2, merged, None)
-    assert combine_two(merger, row(1, old, "E"), row(2, new, None), SCHEMA) == row(2, merged, None)
+    assert merge_pair(merger, row(1, old, "E"), row(2, new, None), SCHEMA) == row(2, merged, None)
+    assert combine_pair(merger, row(1, old, "E"), row(2, new, None), SCHEMA) == row(2, merged, None)
 
 
 def test_a_late_row_is_aggregated_too_but_changes_nothing_else() -> None:
     merger = Aggregate((("n", "first"), ("tags", "collect")), "ts")
-    assert meet_one(merger, row(5, 1, "E", ["e"]), row(2, 2, "I", ["i"]), SCHEMA) == row(5, 2, "E", ["i", "e"])
-    assert meet_one(Aggregate((("n", "last"),), "ts"), row(5, 1, "E"), row(2, 2, "I"), SCHEMA) == row(5, 1, "E")
+    assert merge_pair(merger, row(5, 1, "E", ["e"]), row(2, 2, "I", ["i"]), SCHEMA) == row(5, 2, "E", ["i", "e"])
+    assert merge_pair(Aggregate((("n", "last"),), "ts"), row(5, 1, "E"), row(2, 2, "I"), SCHEMA) == row(5, 1, "E")
 
 
 @pytest.mark.parametrize(("e", "i", "gone"), [(1, 2, True), (2, 2, True), (3, 2, False)])
 @pytest.mark.parametrize("merger", [ALL, FirstRow("ts")], ids=["aggregate", "first"])
 def test_a_delete_removes_the_row_unless_that_is_newer(merger: Any, e: int, i: int, gone: bool) -> None:
     stored = row(e, 1, "E")
-    assert meet_one(merger, stored, row(i, deleted=True), SCHEMA) == (None if gone else stored)
+    assert merge_pair(merger, stored, row(i, deleted=True), SCHEMA) == (None if gone else stored)
     assert insert(merger, [row(i, deleted=True), row(i, 1)], SCHEMA) == [row(i, 1)]
 
 
 def test_sums_keep_the_type_of_their_column() -> None:
     schema = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("n", pa.decimal128(5, 2))])
     old, new = {"k": "k", "ts": 1, "n": Decimal("1.25")}, {"k": "k", "ts": 2, "n": Decimal("2.50")}
-    assert meet_one(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "ts": 2, "n": Decimal("3.75")}
+    assert merge_pair(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "ts": 2, "n": Decimal("3.75")}
 
 
 def test_sums_of_the_longest_decimals_are_taken_as_long_as_they_fit() -> None:
     schema = pa.schema([("k", pa.string()), ("n", pa.decimal128(38, 2))])
     old, new = ({"k": "k", "n": Decimal(text)} for text in ("1.25", "2.50"))
-    assert meet_one(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "n": Decimal("3.75")}
+    assert merge_pair(Aggregate((("n", "sum"),)), old, new, schema) == {"k": "k", "n": Decimal("3.75")}
     full = {"k": "k", "n": Decimal("9" * 36 + ".99")}
     with pytest.raises(SchemaError, match=r"sum of column 'n', which is decimal128\(38, 2\), cannot be taken"):
-        meet_one(Aggregate((("n", "sum"),)), full, full, schema)
+        merge_pair(Aggregate((("n", "sum"),)), full, full, schema)
 
 
 #: Of each type a lesser and a greater value.
@@ -114,7 +124,7 @@ def test_the_greatest_and_the_least_of_every_type_that_compares(kind: pa.DataTyp
     pairs = [(less, more), (more, less), (None, less), (less, None), (None, None)]
     old, new = ([{"k": str(i), "n": pair[side]} for i, pair in enumerate(pairs)] for side in (0, 1))
     for how, expected in (("max", [more, more, less, less, None]), ("min", [less, less, less, less, None])):
-        found = meet(Aggregate((("n", how),)), old, new, schema)
+        found = merge_rows(Aggregate((("n", how),)), old, new, schema)
         assert [one["n"] for one in found if one is not None] == expected
 
 
@@ -129,7 +139,7 @@ def test_the_greatest_and_the_least_of_every_type_that_compares(kind: pa.DataTyp
 )
 def test_what_cannot_be_aggregated_is_refused_by_name(columns: tuple[tuple[str, str], ...], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        meet_one(Aggregate(columns), row(1, 2**31 - 1, "E", ["x"]), row(2, 1, "I", ["y"]), SCHEMA)
+        merge_pair(Aggregate(columns), row(1, 2**31 - 1, "E", ["x"]), row(2, 1, "I", ["y"]), SCHEMA)
 
 
 def test_an_unknown_aggregate_is_refused() -> None:
@@ -166,30 +176,30 @@ def test_a_batch_is_aggregated_in_order_from_its_last_delete_on(rows: list[Row])
             model[key] = (one, True)
         else:
             model[key] = (aggregated(model[key][0], one), model[key][1])
-    assert {r["k"]: (r, fresh) for r, fresh in combine_fresh(ALL, rows, SCHEMA)} == model
+    assert {r["k"]: (r, fresh) for r, fresh in combine_with_marks(ALL, rows, SCHEMA)} == model
 
 
 def test_a_row_after_a_delete_in_one_batch_takes_nothing_from_storage() -> None:
     batch = [row(2, deleted=True), row(3, 7, "I")]
     for merger in (ALL, FirstRow("ts")):
-        ((new, fresh),) = combine_fresh(merger, batch, SCHEMA)
+        ((new, fresh),) = combine_with_marks(merger, batch, SCHEMA)
         assert (new, fresh) == (row(3, 7, "I"), True)
-        assert meet(merger, [row(1, 5, "E")], [new], SCHEMA, [fresh]) == [row(3, 7, "I")]
-    assert meet(ALL, [row(1, 5, "E")], [row(3, 7, "I")], SCHEMA, [False]) == [row(3, 12, "I")]
+        assert merge_rows(merger, [row(1, 5, "E")], [new], SCHEMA, [fresh]) == [row(3, 7, "I")]
+    assert merge_rows(ALL, [row(1, 5, "E")], [row(3, 7, "I")], SCHEMA, [False]) == [row(3, 12, "I")]
 
 
-def test_a_row_after_a_delete_entry_of_a_log_starts_anew() -> None:
+def test_a_row_after_a_delete_entry_of_a_log_takes_nothing_from_before_it() -> None:
     log = [("k", row(1, 5), 1), ("k", None, 2), ("k", row(3, 7), 3), ("k", row(4, 1), 4)]
-    assert replay(ALL, log, SCHEMA) == {"k": row(4, 8)}
-    folded = fold_log(ALL, log_of([*log, ("l", row(1, 1), 1), ("m", None, 1), ("m", row(2, 2), 2)], SCHEMA), "ts")
+    assert fold_records(ALL, log, SCHEMA) == {"k": row(4, 8)}
+    folded = fold_log(ALL, make_log([*log, ("l", row(1, 1), 1), ("m", None, 1), ("m", row(2, 2), 2)], SCHEMA), "ts")
     assert folded.fresh is not None
     assert dict(zip(folded.keys.to_pylist(), folded.fresh.tolist(), strict=True)) == {"k": True, "l": False, "m": True}
 
 
 def test_the_first_row_of_a_key_stays() -> None:
     merger = FirstRow("ts")
-    assert meet_one(merger, row(5, 1), row(6, 2), SCHEMA) == row(5, 1)
-    assert meet_one(merger, row(5, 1), row(4, 2), SCHEMA) == row(5, 1)
+    assert merge_pair(merger, row(5, 1), row(6, 2), SCHEMA) == row(5, 1)
+    assert merge_pair(merger, row(5, 1), row(4, 2), SCHEMA) == row(5, 1)
     rows = [row(3, 3), row(2, 2), row(2, 9)]
     assert combine(merger, rows, SCHEMA) == {"k": row(2, 2)}
     assert combine(FirstRow(), rows, SCHEMA, None) == {"k": row(3, 3)}
@@ -207,38 +217,38 @@ def test_the_first_row_of_a_key_stays() -> None:
     ],
 )
 def test_the_first_row_of_a_log_is_the_first_that_came(changes: list[Row], left: Row) -> None:
-    assert replay(FirstRow("ts"), [("k", one, one["ts"]) for one in changes], SCHEMA) == {"k": left}
+    assert fold_records(FirstRow("ts"), [("k", one, one["ts"]) for one in changes], SCHEMA) == {"k": left}
 
 
 def test_a_row_made_of_two_is_as_new_as_the_later_commit() -> None:
     schema = pa.schema([(META_COLUMNS[0], pa.string()), (META_COLUMNS[1], pa.string()), *SCHEMA])
     old, new = ({META_COLUMNS[0]: str(i), META_COLUMNS[1]: f"{i}_0", **row(ts, 1)} for i, ts in ((1, 5), (2, 4)))
-    late = meet_one(ALL, old, new, schema)
+    late = merge_pair(ALL, old, new, schema)
     assert late is not None
     assert (late[META_COLUMNS[0]], late[META_COLUMNS[1]], late["ts"], late["n"]) == ("2", "2_0", 5, 2)
-    assert combine_two(ALL, new, old, schema)[META_COLUMNS[0]] == "2"
+    assert combine_pair(ALL, new, old, schema)[META_COLUMNS[0]] == "2"
 
 
 def test_earlier_versions_go_into_the_list() -> None:
     merger = KeepHistory("history", "ts")
-    once = meet_one(merger, version(1, "a"), version(2, "b"), VERSIONED)
+    once = merge_pair(merger, version(1, "a"), version(2, "b"), VERSIONED)
     assert once == version(2, "b", [{"ts": 1, "s": "a"}])
-    twice = meet_one(merger, once, version(3, None), VERSIONED)
+    twice = merge_pair(merger, once, version(3, None), VERSIONED)
     assert twice == version(3, None, [{"ts": 1, "s": "a"}, {"ts": 2, "s": "b"}])
-    assert meet_one(merger, twice, version(9, None, deleted=True), VERSIONED) is None
-    assert meet_one(merger, twice, version(1, None, deleted=True), VERSIONED) == twice
+    assert merge_pair(merger, twice, version(9, None, deleted=True), VERSIONED) is None
+    assert merge_pair(merger, twice, version(1, None, deleted=True), VERSIONED) == twice
     assert insert(merger, [version(1, "a")], VERSIONED) == [version(1, "a")]
 
 
 def test_a_late_version_is_put_in_its_place() -> None:
     stored = version(5, "e", [{"ts": 1, "s": "a"}, {"ts": 3, "s": "c"}])
-    found = meet_one(KeepHistory("history", "ts"), stored, version(2, "b"), VERSIONED)
+    found = merge_pair(KeepHistory("history", "ts"), stored, version(2, "b"), VERSIONED)
     assert found == version(5, "e", [{"ts": 1, "s": "a"}, {"ts": 2, "s": "b"}, {"ts": 3, "s": "c"}])
 
 
 def test_a_history_may_be_limited_to_its_newest_versions() -> None:
     stored = version(5, "e", [{"ts": 1, "s": "a"}, {"ts": 3, "s": "c"}])
-    found = meet_one(KeepHistory("history", "ts", limit=2), stored, version(6, "f"), VERSIONED)
+    found = merge_pair(KeepHistory("history", "ts", limit=2), stored, version(6, "f"), VERSIONED)
     assert found == version(6, "f", [{"ts": 3, "s": "c"}, {"ts": 5, "s": "e"}])
 
 
@@ -252,7 +262,7 @@ def test_a_history_is_the_same_however_versions_come_together(versions: list[tup
     assert combine(merger, rows, VERSIONED) == {"k": version(*ordered[-1], past or None)}
     parts = [part for part in (rows[:cut], rows[cut:]) if part]
     found = [combine(merger, part, VERSIONED)["k"] for part in parts]
-    both = found[0] if len(found) == 1 else meet_one(merger, found[0], found[1], VERSIONED)
+    both = found[0] if len(found) == 1 else merge_pair(merger, found[0], found[1], VERSIONED)
     assert both is not None
     assert sorted(v["ts"] for v in both["history"] or []) == [v["ts"] for v in past]
     assert [v["ts"] for v in both["history"] or []] == [v["ts"] for v in past]
@@ -275,6 +285,6 @@ def test_rows_that_cannot_be_joined_do_not_get_into_a_log(merger: Merger, messag
 
 def test_a_column_that_cannot_hold_versions_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"column 's' has to be a list of structs"):
-        meet_one(KeepHistory("s"), row(1), row(2), SCHEMA)
+        merge_pair(KeepHistory("s"), row(1), row(2), SCHEMA)
     with pytest.raises(SchemaError, match=r"column 'nowhere' has to be a list of structs"):
-        meet_one(KeepHistory("nowhere"), row(1), row(2), SCHEMA)
+        merge_pair(KeepHistory("nowhere"), row(1), row(2), SCHEMA)

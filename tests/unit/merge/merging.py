@@ -1,4 +1,4 @@
-"""Rows as dictionaries, met by mergers the way writers and readers do it: decide, build, store; or fold, for several of a key."""
+"""Helpers that call mergers as writers and readers do, with rows as dictionaries: merge pairs, insert, fold a batch or a log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from penstock.merge.merger import Merger
 Row = dict[str, Any]
 
 
-def meet(
+def merge_rows(
     merger: Merger, old: Sequence[Row], new: Sequence[Row], schema: pa.Schema, fresh: Sequence[bool] = ()
 ) -> list[Row | None]:
-    """What is stored after each pair has met; None for nothing."""
-    stored, incoming = pa.Table.from_pylist(list(old), schema=schema), pa.Table.from_pylist(list(new), schema=schema)
+    """Return what is stored after each pair was merged; None if the key is deleted."""
+    stored = pa.Table.from_pylist(list(old), schema=schema)
+    incoming = pa.Table.from_pylist(list(new), schema=schema)
     if fresh:
         incoming = incoming.append_column(FRESH, pa.array(fresh))
     merged = merger.merge(stored, np.arange(len(old)), incoming)
@@ -29,32 +30,39 @@ def meet(
     assert rows.schema == schema
     rows.validate(full=True)
     changed = iter(rows.to_pylist())
-    return [
-        None if choice == Choice.DELETE else row if choice == Choice.KEEP_OLD else next(changed)
-        for choice, row in zip(merged.choices, stored.to_pylist(), strict=True)
-    ]
+    results: list[Row | None] = []
+    for choice, row in zip(merged.choices, stored.to_pylist(), strict=True):
+        if choice == Choice.DELETE:
+            results.append(None)
+        elif choice == Choice.KEEP_OLD:
+            results.append(row)
+        else:
+            results.append(next(changed))
+    return results
 
 
-def meet_one(merger: Merger, old: Row, new: Row, schema: pa.Schema) -> Row | None:
-    """A single pair."""
-    (row,) = meet(merger, [old], [new], schema)
+def merge_pair(merger: Merger, old: Row, new: Row, schema: pa.Schema) -> Row | None:
+    """Merge a single pair."""
+    (row,) = merge_rows(merger, [old], [new], schema)
     return row
 
 
 def insert(merger: Merger, new: Sequence[Row], schema: pa.Schema) -> list[Row]:
-    """What is stored of rows that meet nobody."""
+    """Return what is stored of rows of new keys."""
     rows = pa.Table.from_pylist(list(new), schema=schema)
     _, stored = merger.insert(rows)
     return list(stored.to_pylist())
 
 
 def combine(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> dict[str, Row]:
-    """One row per key (`k`) of a batch, by key."""
-    return {row["k"]: row for row, _ in combine_fresh(merger, rows, schema, ordering)}
+    """Return one row per key (`k`) of a batch, by key."""
+    return {row["k"]: row for row, _ in combine_with_marks(merger, rows, schema, ordering)}
 
 
-def combine_fresh(merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts") -> list[tuple[Row, bool]]:
-    """The rows of a batch, and whether each must not take anything from what is stored."""
+def combine_with_marks(
+    merger: Merger, rows: Sequence[Row], schema: pa.Schema, ordering: str | None = "ts"
+) -> list[tuple[Row, bool]]:
+    """Return one row per key of a batch, and whether it must take no value from the stored row."""
     table = pa.Table.from_pylist(list(rows), schema=schema)
     if merger.ignores_ordering:
         ordering = None
@@ -71,21 +79,21 @@ def combine_fresh(merger: Merger, rows: Sequence[Row], schema: pa.Schema, orderi
     return list(zip(found.to_pylist(), fresh[batch.rows].tolist(), strict=True))
 
 
-def combine_two(merger: Merger, older: Row, newer: Row, schema: pa.Schema, ordering: str | None = "ts") -> Row:
-    """What a batch keeps of two rows of one key."""
+def combine_pair(merger: Merger, older: Row, newer: Row, schema: pa.Schema, ordering: str | None = "ts") -> Row:
+    """Return what a batch keeps of two rows of one key."""
     (row,) = combine(merger, [older, newer], schema, ordering).values()
     return row
 
 
-def replay(
+def fold_records(
     merger: Merger, records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, kind: pa.DataType | None = None
 ) -> dict[str, Row | None]:
-    """What a log says of each key. A record is a key, its row (None: a delete entry) and its ordering value."""
-    return rows_of(fold_log(merger, log_of(records, schema, kind), "ts"))
+    """Fold a log, and return the row of each key. A record is a key, its row (None: a delete entry) and its ordering value."""
+    return rows_of(fold_log(merger, make_log(records, schema, kind), "ts"))
 
 
-def log_of(records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, kind: pa.DataType | None = None) -> LogRecords:
-    """Records of a log, in order."""
+def make_log(records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, kind: pa.DataType | None = None) -> LogRecords:
+    """Return records of a log, in order."""
     return LogRecords(
         keys=pa.array([key for key, _, _ in records], pa.string()),
         rows=pa.Table.from_pylist([row or {} for _, row, _ in records], schema=schema),
@@ -95,6 +103,6 @@ def log_of(records: Sequence[tuple[str, Row | None, Any]], schema: pa.Schema, ki
 
 
 def rows_of(log: LogRecords) -> dict[str, Row | None]:
-    """A folded log by key."""
+    """Return a folded log by key."""
     found = zip(log.keys.to_pylist(), log.rows.to_pylist(), log.empty.tolist(), strict=True)
     return {key: None if empty else row for key, row, empty in found}
