@@ -86,7 +86,7 @@ PARTS = (
     ("penstock.write.tasks.run", "choose_task_rows", "load incoming rows"),
     ("penstock.write.locate.tag", "load_task_rows", "load incoming rows"),
     ("penstock.write.locate.tag", "look_up", "look up keys"),
-    ("penstock.write.tasks.run", "may_hold", "look up keys"),
+    ("penstock.write.tasks.run", "holds_any_key", "look up keys"),
     ("penstock.write.tasks.base_file", "_find_by_key", "match keys"),
     ("penstock.write.rows.task_rows", "TaskRows.take", "gather new rows"),
     ("penstock.write.tasks.base_file", "_write_row_group", "merge"),

@@ -82,7 +82,7 @@ def plan_file_group_tasks(
     _add_located(profile, located.sets, drops_known=rules.drops_known)
     for piece_set in located.sets:
         tasks += _plan_group_tasks(rules, piece_set, slices)
-    tasks.sort(key=lambda task: task.size_bytes, reverse=True)
+    tasks.sort(key=lambda task: task.size_bytes, reverse=True)  # the largest first
     index_counts = {**located.index_counts, "read_once": partition_tasks}
     return TaskPlan(tuple(tasks), profile.to_metadata(operation), index_counts, rules.index.name)
 
@@ -99,7 +99,7 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
     if rules.index.is_global:
         return False
     if slices and (rules.drops_known or rules.index.finds_rows_in_logs):
-        return False
+        return False  # a partition task looks for keys in the base file, and merges what it finds
     for file_slice in slices:
         if (file_slice.partition_path, file_slice.file_id) in rules.sizing.busy:
             return False  # a clustering is pending: whether the write changes the group must be known before anything is written
@@ -118,12 +118,14 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
     """Count the hits of all file groups, then the new rows of all partitions."""
-    for piece_set in located:
-        for hits in piece_set.hits:
-            if not drops_known:
+    if not drops_known:
+        for piece_set in located:
+            for hits in piece_set.hits:
                 profile.add_update(hits.file_slice, hits.rows)
     for piece_set in located:
-        for path, rows in piece_set.new_rows.rows_by_path if piece_set.new_rows else ():
+        if piece_set.new_rows is None:
+            continue
+        for path, rows in piece_set.new_rows.rows_by_path:
             if rows:
                 profile.add_new_rows(path, rows)
 
@@ -133,9 +135,7 @@ def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mappin
     tasks: dict[tuple[str, str], GroupTask] = {}
     new_rows = located.new_rows
     elsewhere_file = new_rows.file if new_rows and new_rows.lists_elsewhere else None
-    for hits in located.hits:
-        if rules.drops_known:
-            continue
+    for hits in () if rules.drops_known else located.hits:
         file_slice = hits.file_slice
         tasks[file_slice.partition_path, file_slice.file_id] = GroupTask(
             rules=rules,

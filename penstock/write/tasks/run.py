@@ -38,7 +38,7 @@ def run_task(task: UpsertTask) -> list[WriteStat]:
     else:
         assert isinstance(task, BucketTask)
         stats = write_bucket(output, task)
-    output.finish()
+    output.finish()  # write stats must only name files that are durable
     return stats
 
 
@@ -62,6 +62,7 @@ def _merge_into_slice(
 ) -> tuple[list[WriteStat], Positions]:
     """Merge the rows into the only base file of a partition; return the new rows that did not fit in it too."""
     rows_that_fit = _count_rows_that_fit(file_slice, rules)
+    # A file that takes no new rows and holds none of the keys need not be written again.
     if not rows_that_fit and not holds_any_key(rules.settings.storage, base_file, WantedKeys(incoming.keys), rules.index.pruning):
         return [], incoming.rows
     merge = FileMerge(file_slice.partition_path, base_file, rules.merger)
@@ -108,6 +109,7 @@ def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
     hits = read_hits(storage, task.hits, task.elsewhere_file) if task.hits else NO_HITS
+    # The pieces hold the rows of all groups that were located together: only this group's rows are copied.
     incoming = choose_task_rows(rules.loading, task.pieces, np.concatenate([hits.new, new_rows]))
     if task.file_slice is not None and task.appends:
         return _append(output, task.file_slice, rules, incoming, hits, new_rows)
