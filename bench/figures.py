@@ -1,8 +1,8 @@
-"""Figures of the published benchmark in other pages: tables between two marks, made of `docs/benchmarks/results.json`.
+"""Tables of the published benchmark in other pages, between two marks, rendered from `docs/benchmarks/results.json`.
 
     python -m bench.figures
 
-Run it after a benchmark was published; a test tells where a page says something else than the results do.
+Run it after a benchmark was published. A test fails if a page says something else than the results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.report import Results, ratio
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "benchmarks" / "results.json"
 
-#: What the wording of these pages is about; results of another size are not for them.
+#: The size that the pages name; results of another size do not belong there.
 ROWS, PARTITIONS = 5_000_000, 1_000
 SPEED = {
     "W1": "bulk insert of 5 million rows",
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def speed(results: Results) -> str:
-    """Times over the limit's, one line per workload."""
+    """Return a table of times divided by the limit's, one line per workload."""
     lines = [f"| | {' | '.join(SPEED_ENGINES.values())} |", "| --- |" + " ---: |" * len(SPEED_ENGINES)]
     for step, what in SPEED.items():
         found = (ratio(results, engine, "limit", step) for engine in SPEED_ENGINES)
@@ -61,7 +61,7 @@ def speed(results: Results) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Seconds on both kinds of table, and Hudi's on one."""
+    """Return a table of seconds on both kinds of table, and Hudi's on merge-on-read."""
     lines = ["| | copy-on-write | merge-on-read | Hudi 0.15, merge-on-read |", "| --- | ---: | ---: | ---: |"]
     for what, steps in KINDS.items():
         cells = [_seconds(results, "penstock43", step) for step in steps] + [_seconds(results, "hudi015", steps[1])]
@@ -81,7 +81,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 
 
 def refreshed(page: str, text: str, results: Results) -> str:
-    """A page with its table made anew."""
+    """Return a page with its table rendered again."""
     name, make = TABLES[page]
     begin, end = f"<!-- {name}, by bench.figures: begin -->", f"<!-- {name}, by bench.figures: end -->"
     found, times = re.subn(f"(?s){re.escape(begin)}.*{re.escape(end)}", lambda _: f"{begin}\n{make(results)}\n{end}", text)
@@ -91,26 +91,26 @@ def refreshed(page: str, text: str, results: Results) -> str:
 
 
 def published() -> Results:
-    """The results that are in the documentation.
+    """Return the results that are in the documentation.
 
     Raises:
-        ValueError: they are of another size than the pages speak of.
+        ValueError: the results are of another size than the pages name.
     """
     content = json.loads(RESULTS.read_text())
     if (content["conditions"]["rows"], content["conditions"]["partitions"]) != (ROWS, PARTITIONS):
-        raise ValueError(f"{RESULTS} is not of {ROWS:,} rows and {PARTITIONS:,} partitions, which README.md and docs speak of")
+        raise ValueError(f"{RESULTS} is not of {ROWS:,} rows and {PARTITIONS:,} partitions, which README.md and docs name")
     found: Results = content["results"]
     return found
 
 
 def main() -> None:
-    """Write the pages anew."""
+    """Write the tables of all pages again."""
     results = published()
     for page in TABLES:
         text = (ROOT / page).read_text()
         new = refreshed(page, text, results)
         (ROOT / page).write_text(new)
-        print(f"{page}: {'as it was' if new == text else 'written anew'}")
+        print(f"{page}: {'unchanged' if new == text else 'written again'}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""How time grows: an upsert against batch size, table size, number of file groups, columns, and commits before it.
+"""Measures how time grows: an upsert against batch size, table size, number of file groups, columns, and commits before it.
 
     python -m bench.growth --engines limit,penstock43 --axes batch,commits --out bench/out/growth
 
-Each point is the median of three upserts into a table made for it, of counts it is one. Between neighbours the exponent of
-growth is given: 0 is flat, 1 is proportional, clearly more is a line that bends upwards, a defect to mend or explain.
+Each point is the median of three upserts into a table made for it; a count is measured once. The exponent of growth between
+neighbouring points is in brackets: 0 is flat, 1 is proportional. An exponent clearly above 1 is a line that bends upwards: a
+defect to repair or to explain.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ def write_report(out: str, publish: str | None = None) -> None:
     records = [json.loads(line) for line in Path(out, "growth.jsonl").read_text().splitlines()]
     facts = json.loads(Path(out, "conditions.json").read_text())
     curves = collect(records)
-    parts = ["# How time grows", __doc__.split("\n\n")[2] if __doc__ else ""]
+    parts = ["# How time grows", __doc__.split("\n\n")[2].strip() if __doc__ else ""]
     parts.append(
         "\n".join(
             f"- {k.replace('_', ' ')}: {facts[k]}" for k in ("rows", "codec", "cores", "processor", "memory_gib", "started")
@@ -346,7 +347,7 @@ def slow_ones(axis: str, records: Sequence[dict[str, Any]]) -> list[str]:
             samples.setdefault((r["engine"], r["size"]), []).append(r["s"])
     far = {at: s for at, s in samples.items() if max(s) > 2 * statistics.median(s)}
     said = [f"- {name} at {size:,}: {' / '.join(f'{s:.2f}' for s in its)} s" for (name, size), its in far.items()]
-    return ["Samples that are far apart:", "\n".join(said)] if said else []
+    return ["Points whose slowest sample took more than twice the median:", "\n".join(said)] if said else []
 
 
 def growth_table(curves: dict[str, list[tuple[int, float]]]) -> str:

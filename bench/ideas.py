@@ -1,9 +1,9 @@
-"""What ideas for a faster merge are worth, each beside what is done: `docs/decisions/0010-ideas-for-a-faster-merge.md`.
+"""Measures ideas for a faster merge, each against the current code: `docs/decisions/0010-ideas-for-a-faster-merge.md`.
 
     python -m bench.ideas --rows 5000000
 
-One base file of the benchmark's table, and its share of the batch of W2. Every way is run in turns, in this process and without
-Spark; medians of wall and CPU seconds are printed.
+The input is one base file of the benchmark's table and its rows of the batch of W2. All variants run in turns, in this process
+and without Spark. The output is the medians of wall and CPU seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penstock.storage import LocalStorage
 
 Way = Callable[[], object]
 CITY, KEY, FILES, NAME = "berlin", "uuid", 40, "base.parquet"
-#: What an upsert without inserts and deletes leaves as it is, in every row group.
+#: Columns that an upsert without inserts and deletes does not change, in every row group.
 UNCHANGED = (KEY_COLUMN, "_hoodie_partition_path", "uuid", "city", "seq")
 
 
@@ -51,13 +51,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Merge(Path(data), Path(folder))
         for title, ways in bench.ideas().items():
-            print(f"\n{title}\n\n| | seconds | of the first | CPU s |\n|---|---:|---:|---:|")
+            print(f"\n| {title} | seconds | of the first | CPU s |\n|---|---:|---:|---:|")
             for line in compare(ways, a.repeat):
                 print(line, flush=True)
 
 
 def compare(ways: dict[str, Way], repeat: int) -> Iterator[str]:
-    """Run each way in turns; a line for each."""
+    """Run all variants in turns, and yield a line of the table for each."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for turn in range(repeat + 1):
         for name, way in ways.items():
@@ -72,7 +72,7 @@ def compare(ways: dict[str, Way], repeat: int) -> Iterator[str]:
 
 
 class Merge:
-    """A base file, and the rows that come for it."""
+    """A base file, and the incoming rows that are merged into it."""
 
     def __init__(self, data: Path, folder: Path) -> None:
         rows = pq.read_table(next(f for f in sorted((data / "base").iterdir()) if CITY in f.name))
@@ -88,7 +88,7 @@ class Merge:
         return stamp_rows(rows, rows[KEY], instant=instant, task=0, numbers=np.arange(rows.num_rows))
 
     def ideas(self) -> dict[str, dict[str, Way]]:
-        """The ways by title; the first of each is what is done, or what it is done without."""
+        """Return the variants of each idea by title. The first variant is the base of the ratios."""
         out = str(self.folder / "out.parquet")
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         plain, written = self._read(), self._merged()
@@ -98,28 +98,28 @@ class Merge:
             shutil.copy(self.path, self.folder / f"{number}.parquet")
         paths = [str(self.folder / f"{number}.parquet") for number in range(FILES)]
         ways: dict[str, dict[str, Way]] = {
-            "A merge: the next row group is decoded while one is encoded": {
-                "one after the other": lambda: self._write(self._merge(self._old()), out),
-                "one ahead, in a thread (as it is done)": lambda: self._write(self._merge(read_ahead(self._old())), out),
+            "Merge: decode the next row group while one is encoded": {
+                "one after another": lambda: self._write(self._merge(self._old()), out),
+                "one ahead, in a thread (current)": lambda: self._write(self._merge(read_ahead(self._old())), out),
             },
-            "Dictionaries of the old file kept": {
-                "decode and encode, dictionaries made anew (as it is done)": lambda: self._write([self._read()], out),
+            "Keep the dictionaries of the old file": {
+                "decode and encode, dictionaries built again (current)": lambda: self._write([self._read()], out),
                 "decode to dictionaries, encode these": lambda: self._write([self._read(repetitive_columns(self.base))], out),
-                "encode alone, made anew": lambda: self._write([plain], out),
-                "encode alone, kept": lambda: self._write([coded], out),
+                "encode only, dictionaries built again": lambda: self._write([plain], out),
+                "encode only, dictionaries kept": lambda: self._write([coded], out),
             },
-            "Columns copied that an update leaves as they are (what it could spare at most)": {
-                "encode all columns (as it is done)": lambda: self._write([written], out),
-                "encode the others": lambda: self._write([few], out),
+            "Copy the columns that an update does not change (the most it could save)": {
+                "encode all columns (current)": lambda: self._write([written], out),
+                "encode the changed columns": lambda: self._write([few], out),
             },
             f"Footers of {FILES} files": {
-                "one after the other (as it is done, in each task)": lambda: [_footer(path) for path in paths],
+                "one after another, in each task (current)": lambda: [_footer(path) for path in paths],
                 "eight at once": lambda: list(_EIGHT.map(_footer, paths)),
             },
         }
         if shared:
-            ways["Staged rows (Arrow IPC) on disk and in shared memory"] = {
-                "beside the table (as it is done)": lambda: self._stage(str(self.folder / "stage.arrow")),
+            ways["Stage rows (Arrow IPC) on disk or in shared memory"] = {
+                "next to the table (current)": lambda: self._stage(str(self.folder / "stage.arrow")),
                 "in shared memory": lambda: self._stage(f"{shared}/penstock-ideas-{os.getpid()}.arrow"),
             }
         return ways
@@ -135,7 +135,7 @@ class Merge:
         return pa.concat_tables(add_file_columns(rows, CITY, NAME) for rows in self._merge(self._old()))
 
     def _merge(self, groups: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Newer rows in the place of older ones: what the default payload does."""
+        """Yield the row groups with newer rows in the place of older ones, as the default payload merges them."""
         keys = self.share[KEY_COLUMN].combine_chunks()
         for old in groups:
             at = find_positions(old[KEY_COLUMN], keys)

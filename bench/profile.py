@@ -1,10 +1,10 @@
-"""Where an upsert spends its time: stage by stage, JVM against Python, and inside the kernels.
+"""Measures where an upsert spends its time: stage by stage, JVM against Python, and inside the kernels.
 
     python -m bench.profile --rows 1000000 --workload upsert
 
-1. The way of the rows alone: Spark's scan of the batch, and scan with crossing into Python.
+1. The transfer of the rows alone: Spark's scan of the batch, and the scan with the transfer to Python.
 2. One write, with wall time and CPU of driver, JVM and workers for every stage.
-3. The same kind of write again; the heaviest task of every kernel also runs here, in this process, first with timers around
+3. The same kind of write again; the heaviest task of every kernel also runs in this process, first with timers around
    decode, match, merge, encode, footer and bloom filter, then under a sampler that makes the flame graph. What it writes is
    removed with the markers of the write, as the files of a lost attempt are.
 
@@ -64,7 +64,7 @@ WORKLOADS = {
     "nested": Workload("nested", "nested", "nested", ("nested_up", "nested_up"), index="SIMPLE"),
 }
 
-#: What is timed around a stage: module, name, label. `Stages.run` gives the stages that the pipeline itself names.
+#: What is timed around a stage: module, name, label. `Stages.run` measures the stages that the write itself names.
 STAGES = (
     ("penstock.door.write", "open_table", "open table"),
     ("penstock.door.write", "prepare_rows", "prepare"),
@@ -72,7 +72,7 @@ STAGES = (
     ("penstock.write.operations", "publish", "commit"),
     ("penstock.door.write", "follow_up", "follow up"),
 )
-#: What is timed inside a kernel: module, dotted name, label. A part that is not there (any more) is left out.
+#: What is timed inside a kernel: module, dotted name, label. A function that does not exist is left out.
 PARTS = (
     ("pyarrow.parquet", "ParquetFile.read_row_group", "decode"),
     ("pyarrow.parquet", "ParquetWriter.write_table", "encode"),
@@ -102,7 +102,7 @@ PARTS = (
 
 
 class Timers:
-    """Seconds per label, without what was timed inside; by thread, so that together they may be more than the whole."""
+    """Seconds per label, without blocks timed inside. Threads are timed separately, so the sum may exceed the whole."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -111,7 +111,7 @@ class Timers:
 
     @property
     def _open(self) -> list[float]:
-        """What is being timed in this thread."""
+        """The seconds already counted inside each block that is being timed in this thread."""
         if not hasattr(self._here, "open"):
             self._here.open = []
         opened: list[float] = self._here.open
@@ -132,7 +132,7 @@ class Timers:
                 self._open[-1] += whole
 
     def around(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, timed."""
+        """Return the function with a timer around it."""
 
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +153,7 @@ class Timers:
 
 
 def _owner(module: str, name: str) -> tuple[Any, str]:
-    """What holds a function, or None."""
+    """Return the module or class that holds a function, or None, and the function's name in it."""
     *path, attribute = name.split(".")
     try:
         owner: Any = import_module(module)
@@ -175,7 +175,7 @@ class StageMeter:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure one stage; what it has inside is its own."""
+        """Measure one stage. A stage inside it is part of it."""
         if self._inside:
             yield
             return
@@ -209,7 +209,7 @@ class StageMeter:
             yield
 
     def around(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, measured as a stage."""
+        """Return the function, measured as a stage."""
 
         @wraps(function)
         def measured(*args: Any, **kwargs: Any) -> Any:
@@ -221,7 +221,7 @@ class StageMeter:
 
 @dataclass
 class KernelProfile:
-    """One kernel, run here on its heaviest task."""
+    """One kernel, run in this process on its heaviest task."""
 
     name: str
     tasks: int
@@ -231,14 +231,14 @@ class KernelProfile:
 
 
 def name_of(kernel: Any) -> str:
-    """The function behind a kernel: of a kernel that is given to another one, the inner one."""
+    """Return the name of a kernel's function; of a kernel that is an argument of another one, the inner name."""
     while isinstance(kernel, partial):
         kernel = kernel.args[0] if kernel.args and callable(kernel.args[0]) else kernel.func
     return str(kernel.__name__)
 
 
 class KernelWatch:
-    """Runs one task of every kernel here, before the write runs them all."""
+    """Runs one task of every kernel in this process, before the write runs them all."""
 
     def __init__(self) -> None:
         self.found: list[KernelProfile] = []
@@ -290,7 +290,7 @@ class KernelWatch:
 
     @contextmanager
     def _identity(self) -> Iterator[None]:
-        """A task of its own, so that its files are nobody else's."""
+        """Set an identity that no task of the write has, so that files do not collide."""
         from penstock.spread import run as spread
 
         self._attempts += 1
@@ -346,17 +346,17 @@ def arguments() -> argparse.Namespace:
 
 
 def write_batch(engine: Penstock, workload: Workload, src: str) -> None:
-    """One write of the workload."""
+    """Run one write of the workload."""
     engine.write(workload.table, src, workload.operation, workload.index)
 
 
 def measure_transfer(engine: Penstock, src: str) -> dict[str, float]:
-    """Seconds of Spark's scan of a batch, and of scan and crossing into Python."""
+    """Return the seconds of Spark's scan of a batch, and of scan and transfer to Python."""
     found = {}
-    for name in ("scan in the JVM", "scan and crossing into Python"):
+    for name in ("scan in the JVM", "scan in the JVM and transfer to Python"):
         frame = engine.source(src)
         start = time.perf_counter()
-        if name.startswith("scan in"):
+        if name == "scan in the JVM":
             frame.write.format("noop").mode("overwrite").save()
         else:
             frame.mapInArrow(_drain, "rows long").collect()
@@ -371,7 +371,7 @@ def _drain(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def measure_stages(engine: Penstock, workload: Workload, src: str) -> tuple[dict[str, Any], StageMeter, Counter[Stack]]:
-    """One write: its whole, its stages, and the driver's stacks."""
+    """Measure one write; return its whole, its stages, and the driver's stacks."""
     meter, whole, sampler = StageMeter(), StageMeter(), Sampler()
     opened = meter.around("open the input", engine.source)
     with meter.installed(), sampler.running(), whole.stage("all"), patch.object(engine, "source", opened):
@@ -387,7 +387,7 @@ def page(
     meter: StageMeter,
     kernels: Sequence[KernelProfile],
 ) -> str:
-    """Everything as Markdown."""
+    """Return the page as Markdown."""
     about = f"{a.rows:,} rows, {workload.operation} of `{workload.batches[0]}` into `{workload.table}`"
     about += f" ({TABLES[workload.table].groups or 'one'} file group(s) a partition), index {workload.index}, {a.codec}; "
     about += ", ".join(f"{k} {v}" for k, v in versions().items()) + f"; {os.cpu_count()} cores, {processor()}."
@@ -399,18 +399,17 @@ def page(
         cells = [f"{row[k]:.2f}" for k in KINDS]
         lines.append(f"| {row['stage']} | {row['s']:.2f} | {row['s'] / total['s']:.0%} | " + " | ".join(cells) + " |")
     parts += ["## Stages", "\n".join(lines)]
-    lines = ["| the way of the batch alone | s |", "|---|---:|", *(f"| {name} | {s:.2f} |" for name, s in transfer.items())]
-    way = (
-        "Files go to the workers as they are; what a batch would take that Spark has to make first, and that crosses into Python:"
-    )
+    lines = ["| transfer of the batch | s |", "|---|---:|", *(f"| {name} | {s:.2f} |" for name, s in transfer.items())]
+    way = "Workers read the files of the batch directly. Computing the rows in Spark and sending them to Python would take:"
     parts += ["## Transfer", way, "\n".join(lines)]
-    ahead = (
-        " A row group is decoded while the one before it is merged and encoded, in another thread, which the graph does not show."
-    )
+    ahead = " Another thread decodes the next row group while this one merges and encodes; the graph does not show that thread."
     for kernel in kernels:
         lines = ["| part | s | share |", "|---|---:|---:|"]
         lines += [f"| {n} | {s:.3f} | {s / kernel.seconds:.0%} |" for n, s in sorted(kernel.parts.items(), key=lambda p: -p[1])]
-        parts += [f"## Kernel `{kernel.name}`", f"The heaviest of {kernel.tasks} task(s), alone: {kernel.seconds:.2f} s.{ahead}"]
+        parts += [
+            f"## Kernel `{kernel.name}`",
+            f"The heaviest of {kernel.tasks} task(s), run alone: {kernel.seconds:.2f} s.{ahead}",
+        ]
         parts += ["\n".join(lines), f"![flame graph](flame-{kernel.name}.svg)"]
     return "\n\n".join([*parts, "![flame graph of the driver](flame-driver.svg)"]) + "\n"
 
@@ -425,7 +424,7 @@ def write_files(
     kernels: Sequence[KernelProfile],
     driver: Counter[Stack],
 ) -> None:
-    """The page, its figures as JSON, and the flame graphs."""
+    """Write the page, its figures as JSON, and the flame graphs."""
     (out / "profile.md").write_text(text)
     figures = {
         "workload": a.workload,

@@ -1,8 +1,8 @@
-"""From raw.jsonl and conditions.json of a folder to results.json, results.md and, when published, a page with plots.
+"""Makes results.json, results.md and, when published, a page with plots from raw.jsonl and conditions.json of a folder.
 
     python -m bench.report OUT [FOLDER]
 
-A cell is the median over all rounds. Wrong answers and errors are shown as such and never as a time.
+A cell is the median over all rounds. A wrong answer or an error is shown by its name and never as a time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bench.workload import GOALS, IDS, STEPS, TITLES
 Cell = dict[str, Any]
 Results = dict[str, dict[str, Cell]]
 
-#: Other processes had more than this share of the machine during a step: its cell is marked.
+#: The share of the machine from which other processes disturb a step: its cell is marked.
 NOISY = 0.10
-#: Pages beside the published one, if they are there.
+#: Pages next to the published one that it links to, if they exist.
 PAGES = {
     "notes.md": "What the figures say: where a goal is missed, and why",
     "growth.md": "How time grows with batch, table, file groups, columns and commits",
@@ -37,14 +37,14 @@ _MEDIANS = ("s", "cpu", "cpu_driver", "cpu_jvm", "cpu_worker", "read_mb", "write
 
 
 def read_raw(out: str | Path) -> list[dict[str, Any]]:
-    """All records of the last run of every step by every engine, so that engines and tables may be measured one by one."""
+    """Return all records of the last run of every step by every engine: engines and tables may be measured one by one."""
     records = [json.loads(line) for line in Path(out, "raw.jsonl").read_text().splitlines()]
     last = {(r["engine"], r["step"]): r["started"] for r in records}
     return [r for r in records if r["started"] == last[r["engine"], r["step"]]]
 
 
 def collect(records: Iterable[Mapping[str, Any]]) -> Results:
-    """Cells by engine and step."""
+    """Return the cells by engine and step."""
     samples: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for r in records:
         if r["run"].startswith("r"):
@@ -53,7 +53,7 @@ def collect(records: Iterable[Mapping[str, Any]]) -> Results:
 
 
 def cell(records: Sequence[Mapping[str, Any]]) -> Cell:
-    """One figure of each kind from all samples of a step; a bad sample spoils it."""
+    """Return one figure of each kind from all samples of a step, or the status of a sample that is wrong or failed."""
     bad = [r for r in records if r["status"] != "ok"]
     if bad:
         return {"status": bad[0]["status"], "detail": bad[0].get("detail")}
@@ -69,28 +69,28 @@ def cell(records: Sequence[Mapping[str, Any]]) -> Cell:
 
 
 def noisy(c: Cell, cores: int) -> bool:
-    """Whether others used much of the machine in the worst sample."""
+    """Whether other processes used much of the machine in the worst sample."""
     return bool(c["others_cpu"] > NOISY * cores * c["s"] + 0.1)
 
 
 def ratio(results: Results, engine: str, base: str, step: str, key: str = "s") -> float | None:
-    """An engine's figure over another's."""
+    """Return the figure of one engine divided by that of another."""
     mine, its = (results.get(e, {}).get(step, {}) for e in (engine, base))
     return mine[key] / its[key] if mine.get("status") == its.get("status") == "ok" and its.get(key, 0) > 0 else None
 
 
 def engines_of(results: Results) -> list[str]:
-    """The engines that ran, in the usual order."""
+    """Return the engines that ran, in the usual order."""
     return [e for e in ENGINES if e in results]
 
 
 def number(value: float) -> str:
-    """Three digits, more or less."""
+    """Return a number with about three digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def table(results: Results, heading: str, write_cell: Callable[[str, str, Cell], str]) -> str:
-    """One line per step, one column per engine."""
+    """Return a table with one line per step and one column per engine."""
     engines = engines_of(results)
     lines = [f"| | workload ({heading}) | " + " | ".join(engines) + " |", "|---|---|" + "---:|" * len(engines)]
     for step in IDS:
@@ -103,12 +103,12 @@ def table(results: Results, heading: str, write_cell: Callable[[str, str, Cell],
 
 
 def figures(results: Results, heading: str, *keys: str) -> str:
-    """A table of plain figures, several to a cell."""
+    """Return a table of plain figures, several to a cell."""
     return table(results, heading, lambda e, step, c: " / ".join(number(c[k]) if k in c else "·" for k in keys))
 
 
 def ratios(results: Results, conditions: Mapping[str, Any], heading: str, key: str) -> str:
-    """A table of figures with their ratios to the bases."""
+    """Return a table of figures with their ratios to the bases."""
 
     def write_cell(engine: str, step: str, c: Cell) -> str:
         text = number(c[key]) + ("~" if key == "s" and noisy(c, conditions["cores"]) else "")
@@ -119,7 +119,7 @@ def ratios(results: Results, conditions: Mapping[str, Any], heading: str, key: s
 
 
 def other_goals(results: Results) -> str:
-    """Memory and bytes beside Hudi's."""
+    """Return the table of goals for memory and bytes, compared with Hudi's."""
     engines = [e for e in OURS if e in results]
     lines = [f"| over hudi015's | goal | {' | '.join(engines)} |", "|---|---:|" + "---:|" * len(engines)]
     asked = {"greatest peak memory of any step": 0.5, "bytes on disk after the last write to a table, all tables": 1.0}
@@ -131,21 +131,21 @@ def other_goals(results: Results) -> str:
 
 
 def peak_ratio(results: Results, engine: str) -> float | None:
-    """The greatest peak of the steps that both ran, over Hudi's."""
+    """Return the greatest peak of memory in the steps that both ran, divided by Hudi's."""
     both = [s for s in IDS if ratio(results, engine, "hudi015", s, "rss_mb")]
     mine, its = (max((results[e][s]["rss_mb"] for s in both), default=0) for e in (engine, "hudi015"))
     return mine / its if its else None
 
 
 def bytes_ratio(results: Results, engine: str) -> float | None:
-    """All tables together as they are after their last write, over Hudi's."""
+    """Return the bytes of all tables after their last write, divided by Hudi's."""
     last = {step.table: step.id for step in STEPS if step.writes and ratio(results, engine, "hudi015", step.id, "disk_mb")}
     mine, its = (sum(results[e][s]["disk_mb"] for s in last.values()) for e in (engine, "hudi015"))
     return mine / its if its else None
 
 
 def goals(results: Results) -> str:
-    """Where we want to be, and where we are: times over the limit's."""
+    """Return the table of goals for time, with the times divided by the limit's."""
     ours = [e for e in OURS if e in results]
     others = [e for e in engines_of(results) if e not in ("limit", *ours)]
     lines = [
@@ -166,7 +166,7 @@ def goals(results: Results) -> str:
 
 
 def mean_ratios(results: Results, base: str, key: str, on_all: Sequence[str]) -> str:
-    """Geometric means over these steps, of the engines that have all of them."""
+    """Return geometric means over these steps, of the engines that have all of them."""
     parts = []
     for engine in engines_of(results):
         each = [r for r in (ratio(results, engine, base, step, key) for step in on_all) if r]
@@ -176,27 +176,27 @@ def mean_ratios(results: Results, base: str, key: str, on_all: Sequence[str]) ->
 
 
 def common_steps(results: Results) -> list[str]:
-    """Steps with a goal that every engine has which has most of them."""
+    """Return the steps with a goal that all engines have which ran more than half of such steps."""
     ran = {e: [s for s in GOALS if results[e].get(s, {}).get("status") == "ok"] for e in engines_of(results)}
     most = [steps for steps in ran.values() if len(steps) > len(GOALS) / 2]
     return [s for s in GOALS if most and all(s in steps for steps in most)]
 
 
 def peaks(results: Results) -> str:
-    """The most memory that an engine had in any step."""
+    """Return the greatest peak of memory of each engine in any step."""
     found = {e: max((c.get("rss_mb", 0) for c in results[e].values()), default=0) for e in engines_of(results)}
     return ", ".join(f"{engine} {most}" for engine, most in found.items())
 
 
 def problems(results: Results) -> str:
-    """What was wrong or failed, and why a step is missing."""
+    """Return a line for each step that was wrong or failed, and why a step is missing."""
     lines = []
     for engine in engines_of(results):
-        told = set()
+        reported = set()
         for step, c in results[engine].items():
             detail = (c.get("detail") or "").replace("\n", " ")[:300]
-            if c["status"] != "ok" and detail and not detail.startswith("NotImplementedError") and detail not in told:
-                told.add(detail)
+            if c["status"] != "ok" and detail and not detail.startswith("NotImplementedError") and detail not in reported:
+                reported.add(detail)
                 lines.append(f"- {engine} {step}: {c['status']} {detail}")
     return "\n".join(lines)
 
@@ -215,7 +215,7 @@ def write(out: str) -> None:
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """How often each engine ran, and when that began."""
+    """Return how many rounds each engine ran, and when they began."""
     found: dict[str, dict[str, set[int]]] = {}
     for r in records:
         if r["run"].startswith("r"):
@@ -229,12 +229,12 @@ def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def left_out(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Engines that were skipped, or that did not come to their end, and why."""
+    """Return the engines that were skipped or did not finish, and why."""
     return [f"{r['engine']}: {r['status']}, {r['detail']}" for r in records if r["run"] == "none"]
 
 
 def its_versions(engine: str, versions: Mapping[str, str]) -> str:
-    """The versions that matter to an engine, of all that are installed beside it."""
+    """Return the versions that matter to an engine, of all that its environment has."""
     own = {"deltars": "deltalake", "pyiceberg": "pyiceberg"}
     spark = ("pyspark", "java") if ENGINES[engine].kind.startswith("on_spark") else ()
     names = ("python", *spark, "pyarrow", own.get(engine, "penstock" if engine.startswith("penstock") else ""))
@@ -248,10 +248,10 @@ def page(
     runs: Mapping[str, Any] | None = None,
     plots: Sequence[str] = (),
 ) -> str:
-    """Everything as Markdown.
+    """Return the page as Markdown.
 
     Args:
-        runs: under `measured` how often an engine ran, and under `left_out` what did not.
+        runs: under `measured` how often each engine ran, and under `left_out` the engines that did not run.
     """
     facts = "\n".join(f"- {k.replace('_', ' ')}: {v}" for k, v in conditions.items() if k != "rounds")
     times: Mapping[str, str] = (runs or {}).get("measured", {})
@@ -262,17 +262,17 @@ def page(
     on_all = common_steps(results)
     parts = [
         "# Benchmark",
-        "One workload, one input, one machine; every answer checked against one that no engine computed. "
-        "Made by `python -m bench` (`make bench`, `make bench-full`); the rules are in `bench/README.md`.",
+        "One workload, one input, one machine. Every answer is checked against one that no engine computed. "
+        "`python -m bench` (`make bench`, `make bench-full`) writes this page; `bench/README.md` has the rules.",
         facts,
         engines,
         *(f"![{name}]({name})" for name in plots),
-        *(["## Goals", "Times over the limit's; **bold** meets the goal.", goals(results)] if "limit" in results else []),
+        *(["## Goals", "Times divided by the limit's. **Bold**: the goal is met.", goals(results)] if "limit" in results else []),
         *([other_goals(results)] if "hudi015" in results else []),
         "## Time",
         f"Seconds, then the ratio to {' and to '.join(b for b in BASES if b in results) or 'nothing'} (below 1 is faster). "
-        f"`~`: other processes took more than {NOISY:.0%} of the machine meanwhile. `-`: no equivalent, or not there yet. "
-        "An engine may have been asked for some of the steps only.",
+        f"`~`: other processes took more than {NOISY:.0%} of the machine during the step. "
+        "`-`: the engine has no equivalent, or not yet. `not run`: the engine was measured on other steps only.",
         ratios(results, conditions, "s" + "".join(f" · ×{b}" for b in BASES if b in results), "s"),
         *(
             f"Geometric mean of the {what} ratios to {base} over {', '.join(on_all)}: {mean_ratios(results, base, key, on_all)}."
@@ -282,26 +282,27 @@ def page(
         ),
         *_spread(results),
         "## CPU",
-        "CPU seconds of the process tree, which other load disturbs less:",
+        "CPU seconds of the process tree. Other load on the machine changes them less than the time:",
         ratios(results, conditions, "CPU s" + "".join(f" · ×{b}" for b in BASES if b in results), "cpu"),
         "## Memory",
-        "Peak resident memory of the process tree, in MB: all / JVM / Python workers (mapped files and shared pages count in "
-        "every process; a heap grows because it may):",
+        "Peak resident memory of the process tree, in MB: all / JVM / Python workers. Mapped files and shared pages count in "
+        "every process. The heap of a JVM grows up to its limit, whether the work needs it or not.",
         f"Greatest peak of any step, in MB: {peaks(results)}.",
         figures(results, "MB", "rss_mb", "rss_jvm_mb", "rss_worker_mb"),
         "## Bytes",
-        "The table on disk after the step, old versions included / what the step added to it, in MB / write amplification: "
-        "what it added over the size of the batch:",
+        "Size of the table on disk after the step, old versions included, in MB / bytes that the step added, in MB / write "
+        "amplification, which is the bytes added divided by the size of the batch:",
         figures(results, "MB / MB / ×", "disk_mb", "added_mb", "amplification"),
-        "MB through read calls / through write calls of the process tree (files and pipes, without mapped files) / to disk:",
+        "MB through read calls / through write calls of the process tree (files and pipes, without mapped files) / "
+        "written to disk:",
         figures(results, "MB", "read_mb", "write_mb", "disk_write_mb"),
     ]
     details = "\n".join(filter(None, [*(f"- {one}" for one in (runs or {}).get("left_out", ())), problems(results)]))
-    return "\n\n".join([*parts, *(["## Not measured", details] if details else [])]) + "\n"
+    return "\n\n".join([*parts, *(["## Wrong, failed or skipped", details] if details else [])]) + "\n"
 
 
 def _spread(results: Results) -> list[str]:
-    """How far the samples of a step are apart, if there are several."""
+    """Return a table of the differences between the samples of each step, if there are several samples."""
     if not any(len(c.get("samples", ())) > 1 for steps in results.values() for c in steps.values()):
         return []
 
@@ -309,11 +310,11 @@ def _spread(results: Results) -> list[str]:
         low, high = min(c["samples"]), max(c["samples"])
         return f"{number(low)}-{number(high)} ({c['spread']:.0%})" if len(c["samples"]) > 1 else ""
 
-    return ["Least and most of the samples, and how far apart they are (of the median):", table(results, "s", write_cell)]
+    return ["Least and greatest sample, and their difference as a share of the median:", table(results, "s", write_cell)]
 
 
 def publish(out: str, folder: str) -> None:
-    """Write the page with plots, its figures as JSON beside it; growth curves that are there join the page."""
+    """Write the page with plots, and its figures as JSON next to it. The page links to the other pages that exist."""
     from bench.plots import plot_results
 
     write(out)

@@ -1,10 +1,10 @@
-"""Where the time of a snapshot over logs goes (W8): the same query over more and more of the work.
+"""Measures where the time of a snapshot over logs goes (W8): the same query with more and more of the work.
 
     python -m bench.snapshot --rows 5000000
 
-A merge-on-read table with two upserts in its logs; then, in turns, the aggregation of W8 over the base files alone by Spark's own
-reader, over their rows that no log touches, over the log's rows alone, and over all. For the log, also the work in workers
-without handing anything to Spark. The medians are printed with their ratio to the plain scan.
+The table is merge-on-read, with two upserts in its logs. The aggregation of W8 runs in turns over the base files alone by Spark's
+own reader, over the rows of base files that no log touches, over the rows of the logs alone, and over all. The work on the logs
+is also measured without sending rows to Spark. The output is the medians, with their ratio to the plain scan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TABLE, PAYLOAD = "mor", "hoodie.datasource.write.payload.class"
 
 
 def main() -> None:
-    """Print the parts."""
+    """Write the table, measure the parts, and print them."""
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", type=int, default=1_000_000)
     p.add_argument("--repeat", type=int, default=5)
@@ -54,10 +54,10 @@ def report(engine: Penstock, rows: int, repeat: int) -> None:
     """Measure every part in turns."""
     engine.before("W8p", TABLE)
     parts: dict[str, Callable[[], Any]] = {
-        "base files, Spark's own reader": lambda: engine.plain_checksum(TABLE),
+        "base files, by Spark's own reader": lambda: engine.plain_checksum(TABLE),
         "base files without the rows that logs touch": lambda: without_logs(engine),
-        "log rows made in workers, and dropped there": lambda: logs_alone(engine, drop=True),
-        "log rows alone": lambda: logs_alone(engine),
+        "log rows, read in workers and dropped there": lambda: logs_alone(engine, drop=True),
+        "log rows only": lambda: logs_alone(engine),
         "the snapshot": lambda: engine.checksum(TABLE),
     }
     meter, found = Meter(), {name: [] for name in parts}  # type: tuple[Meter, dict[str, list[dict[str, Any]]]]
@@ -67,7 +67,7 @@ def report(engine: Penstock, rows: int, repeat: int) -> None:
             if turn:  # the first warms up
                 found[name].append(measured)
     print(f"{rows:,} rows, a fifth of them in logs, medians of {repeat}\n")
-    print("| part | seconds | of the plain scan | CPU s | of it JVM | of it workers |\n|---|---:|---:|---:|---:|---:|")
+    print("| part | seconds | ratio to the plain scan | CPU s | JVM CPU s | workers CPU s |\n|---|---:|---:|---:|---:|---:|")
     first = next(iter(parts))
     plain = statistics.median(m["s"] for m in found[first])
     for name, samples in found.items():
@@ -77,13 +77,13 @@ def report(engine: Penstock, rows: int, repeat: int) -> None:
 
 
 def without_logs(engine: Penstock) -> None:
-    """The part of a snapshot that Spark's own reader does."""
+    """Run the part of a snapshot that Spark's own reader does."""
     with patch.object(log_slices, "_read_in_workers", lambda *_: []):
         engine.checksum(TABLE)
 
 
 def logs_alone(engine: Penstock, *, drop: bool = False) -> None:
-    """The part that workers do; with nothing for Spark to do behind it, if it is dropped."""
+    """Run the part of a snapshot that workers do. With `drop` workers send no rows to Spark."""
     run = partial(_dropping, log_slices._run_tasks) if drop else log_slices._run_tasks
     with patch.object(log_slices, "read_base_files", lambda *_: []), patch.object(log_slices, "_run_tasks", run):
         engine.checksum(TABLE)

@@ -54,7 +54,7 @@ TO_DO: tuple[str, ...] = (
     "bench",
     "scripts",
     "examples",
-    "docs",
+    "docs/options.md",
 )
 
 
