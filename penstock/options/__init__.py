@@ -1,8 +1,8 @@
-"""The options of Hudi and Penstock: one catalogue, validated at the door.
+"""The options of Hudi and Penstock.
 
-Every option is a constant here (`from penstock.options import SMALL_FILE_LIMIT`) and is declared in the file of its
-area. `read_options` turns what a user gave into `Options`; `options[SMALL_FILE_LIMIT]` is then an int, to mypy too.
-A new option needs its declaration and nothing else: this package re-exports all names of the area files.
+Every option is a constant of this package (`from penstock.options import SMALL_FILE_LIMIT`), declared in the module of its area.
+`read_options` checks a user's options and returns `Options`; `options[SMALL_FILE_LIMIT]` is then an int, also for mypy. A new
+option needs its declaration and nothing else: this package re-exports all names of the area modules.
 """
 
 from penstock.options.callback import *  # noqa: F403
@@ -11,8 +11,6 @@ from penstock.options.catalogue import CATALOGUE as CATALOGUE
 from penstock.options.catalogue import Area as Area
 from penstock.options.catalogue import lookup as lookup
 from penstock.options.catalogue import read_options as read_options
-from penstock.options.catalogue import render_markdown as render_markdown
-from penstock.options.catalogue import status as status
 from penstock.options.checks import check_combinations as check_combinations
 from penstock.options.clean import *  # noqa: F403
 from penstock.options.clustering import *  # noqa: F403
@@ -29,6 +27,8 @@ from penstock.options.option import Family as Family
 from penstock.options.option import Option as Option
 from penstock.options.option import Options as Options
 from penstock.options.option import UnknownOptionWarning as UnknownOptionWarning
+from penstock.options.page import render_markdown as render_markdown
+from penstock.options.page import status as status
 from penstock.options.penstock import *  # noqa: F403
 from penstock.options.read import *  # noqa: F403
 from penstock.options.sql import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Options of callbacks: telling somebody about each commit."""
+"""Options of commit callbacks: messages that are sent after each commit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Combinations of options that make no sense together.
+"""Checks combinations of options that contradict each other.
 
-Only what options alone can tell; what needs the table or the DataFrame is checked where those are known. Run it on the
-options of a write after the table's own properties were laid below them, so that a key column the table knows counts
-as given.
+Only checks that need nothing but options. `check_combinations` is called with the options of a write on top of the properties of
+the table, so that a record key that the table stores counts as set. Each check returns a problem or None.
 """
 
 from __future__ import annotations
@@ -33,23 +32,25 @@ from penstock.options.write import (
     TABLE_TYPE,
 )
 
+#: Key generators, by class and by type, whose keys a reader can compute from the columns if the meta columns are empty.
 _WITHOUT_META_FIELDS: Final = ("Simple", "Nonpartitioned", "Complex")
 _TYPES_WITHOUT_META_FIELDS: Final = ("SIMPLE", "NON_PARTITION", "COMPLEX")
 
 
 def check_combinations(options: Options) -> None:
-    """Pass if no two options contradict each other.
-
-    Raises:
-        OptionError: some do. The message lists all contradictions found.
-    """
-    problems = [problem for check in _CHECKS if (problem := check(options)) is not None]
+    """Raise OptionError if options contradict each other. The message lists all contradictions."""
+    problems = []
+    for check in _CHECKS:
+        problem = check(options)
+        if problem is not None:
+            problems.append(problem)
     if problems:
         raise OptionError("; ".join(problems))
 
 
 def _commits_to_keep(options: Options) -> str | None:
-    most, least = options[KEEP_MAX_COMMITS], options[KEEP_MIN_COMMITS]
+    most = options[KEEP_MAX_COMMITS]
+    least = options[KEEP_MIN_COMMITS]
     if cleaning_policy(options) != "KEEP_LATEST_COMMITS" or most > least:
         return None
     return f"{KEEP_MAX_COMMITS.key}={most} must be greater than {KEEP_MIN_COMMITS.key}={least}: raise the first"
@@ -83,8 +84,9 @@ def _early_conflicts(options: Options) -> str | None:
 def _generated_keys(options: Options) -> str | None:
     if _record_key(options):
         return None
-    clashes = [one.key + "=true" for one in (COMBINE_BEFORE_INSERT, INSERT_DROP_DUPLICATES) if options[one]]
-    clashes += [] if options[POPULATE_META_FIELDS] else [f"{POPULATE_META_FIELDS.key}=false"]
+    clashes = [option.key + "=true" for option in (COMBINE_BEFORE_INSERT, INSERT_DROP_DUPLICATES) if options[option]]
+    if not options[POPULATE_META_FIELDS]:
+        clashes.append(f"{POPULATE_META_FIELDS.key}=false")
     if not clashes:
         return None
     return f"without {RECORD_KEY_FIELD.key} keys are generated, and {' and '.join(clashes)} needs real ones: name the key"
@@ -109,19 +111,21 @@ def _sort_mode(options: Options) -> str | None:
 def _key_generator_without_meta_fields(options: Options) -> str | None:
     if options[POPULATE_META_FIELDS]:
         return None
-    name, kind = options[KEY_GENERATOR_CLASS], options[KEY_GENERATOR_TYPE]
-    short = name.rpartition(".")[2].replace("AvroKeyGenerator", "").replace("KeyGenerator", "") if name else None
-    if short is not None:
-        fits = short in _WITHOUT_META_FIELDS
+    name = options[KEY_GENERATOR_CLASS]
+    kind = options[KEY_GENERATOR_TYPE]
+    if name:
+        short = name.rpartition(".")[2].replace("AvroKeyGenerator", "").replace("KeyGenerator", "")
+        is_allowed = short in _WITHOUT_META_FIELDS
     else:
-        fits = kind is None or kind in _TYPES_WITHOUT_META_FIELDS
-    if fits:
+        is_allowed = kind is None or kind in _TYPES_WITHOUT_META_FIELDS
+    if is_allowed:
         return None
     return f"{POPULATE_META_FIELDS.key}=false works with simple, non-partitioned and complex keys only, not {name or kind}"
 
 
 def _bucket_hash_fields(options: Options) -> str | None:
-    fields, key = options[BUCKET_HASH_FIELDS], _record_key(options)
+    fields = options[BUCKET_HASH_FIELDS]
+    key = _record_key(options)
     if options[INDEX_TYPE] != "BUCKET" or not key or set(fields) <= set(key):
         return None
     return f"{BUCKET_HASH_FIELDS.key}={to_raw(fields)} must be columns of the record key {to_raw(key)}"
@@ -160,15 +164,16 @@ def _two_names_for_one_thing(options: Options) -> str | None:
         (PRECOMBINE_FIELD, STORED_PRECOMBINE_FIELD),
         (TABLE_TYPE, STORED_TABLE_TYPE),
     )
-    for given, stored in pairs:
-        ours, theirs = options.raw.get(given.key), options.raw.get(stored.key)
-        if ours is not None and theirs is not None and words(ours) != words(theirs):
-            return f"{given.key}={ours} and {stored.key}={theirs} contradict each other: leave out the second"
+    for write_option, stored_option in pairs:
+        text = options.raw.get(write_option.key)
+        stored_text = options.raw.get(stored_option.key)
+        if text is not None and stored_text is not None and words(text) != words(stored_text):
+            return f"{write_option.key}={text} and {stored_option.key}={stored_text} contradict each other: leave out the second"
     return None
 
 
 def _record_key(options: Options) -> tuple[str, ...]:
-    """The key columns, as given or as the table has them."""
+    """Return the columns of the record key: those of the write, or those that the table stores."""
     return words(options[RECORD_KEY_FIELD] or "") or options[STORED_RECORD_KEY_FIELDS]
 
 

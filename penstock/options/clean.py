@@ -1,4 +1,4 @@
-"""Options of cleaning: which old file versions go."""
+"""Options of cleaning: which old file versions are deleted, and when."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ CLEANER_DELETE_BOOTSTRAP: Final = Option(
     instead="delete them yourself",
 )
 
+#: Each retention option and its policy.
 _POLICY_OF: Final = (
     (CLEANER_COMMITS_RETAINED, "KEEP_LATEST_COMMITS"),
     (CLEANER_HOURS_RETAINED, "KEEP_LATEST_BY_HOURS"),
@@ -93,13 +94,14 @@ _POLICY_OF: Final = (
 
 
 def cleaning_policy(options: Options) -> str:
-    """The policy in force: the one given, else that of the only retention option given, else the default."""
-    given = retentions_given(options)
-    if options.is_set(CLEANER_POLICY) or len(given) != 1:
+    """Return the cleaning policy: the one that is set, else that of the only retention option that is set, else the default."""
+    retentions = retentions_given(options)
+    if options.is_set(CLEANER_POLICY) or len(retentions) != 1:
         return options[CLEANER_POLICY]
-    return given[0][1]
+    _, policy = retentions[0]
+    return policy
 
 
 def retentions_given(options: Options) -> list[tuple[Option[int], str]]:
-    """The retention options that are given, each with the policy that it belongs to."""
+    """Return the retention options that are set, each with its policy."""
     return [(option, policy) for option, policy in _POLICY_OF if options.is_set(option)]

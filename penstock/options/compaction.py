@@ -1,4 +1,4 @@
-"""Options of compaction: when log files of a merge-on-read table become base files."""
+"""Options of compaction and log compaction: when log files are merged, and which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the JVM engine's machinery that have no counterpart here, and switches of servers Hudi can talk to."""
+"""Options of the JVM engine that Penstock has no use for, and switches of servers that Hudi can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of record keys and partition paths: which columns, which generator, how a path is spelled."""
+"""Options of record keys and partition paths: columns, key generator, form of the partition path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OLD_TIME: Final = "hoodie.deltastreamer.keygen.timebased."
 
 
 def key_generator_class(raw: str) -> str:
-    """The Java name of a key generator; a short name gets the package of Hudi's own."""
+    """Return the Java name of a key generator. A name without a package gets the package of Hudi's key generators."""
     name = filled(raw)
     return name if "." in name or ":" in name else f"{_KEYGEN}.{name}"
 

@@ -1,4 +1,4 @@
-"""Options of the files a write makes: how large, how compressed, with which bloom filter."""
+"""Options of data files: size, compression, bloom filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of memory: how much a merge may hold, and where the rest goes."""
+"""Options of memory: how many bytes a merge holds in memory, and where it spills."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""What an option is, and the bag of options a read or a write carries.
+"""An option of the catalogue, the options of a read or write, and the parsers that turn text into values.
 
-An `Option` is one line of the catalogue: its key, how its text becomes a value, its default, what it does and how far
-Penstock goes along with it. `Options` is a frozen, picklable map of the raw texts that were given; indexing it with an
-`Option` gives the parsed value or the default, typed. The parsers below turn text into values and know by name what
-they expect, so that an error can say it.
+An `Option` declares a key, a parser, a default, a description and how far Penstock supports the option. `Options` is a frozen,
+picklable map of the texts that a user set; indexing it with an `Option` returns the parsed value or the default, typed.
 
-The area files of this package declare options; `catalogue.py` collects and checks them. Nothing here knows Spark.
+The area modules of this package declare options; `catalogue.py` collects and checks them.
 """
 
 from __future__ import annotations
@@ -30,19 +28,30 @@ LONG_MAX: Final = 2**63 - 1
 
 
 class UnknownOptionWarning(UserWarning):
-    """A `hoodie.*` or `penstock.*` key that is not in the catalogue; usually a typing error. It has no effect."""
+    """Warns about a `hoodie.*` or `penstock.*` key that is not in the catalogue, usually a typing error. It has no effect."""
 
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option of the catalogue.
+    """One option of the catalogue. Its declaration in an area module is all that a new option needs.
 
-    How far it is implemented, from the most to the least:
+    How far Penstock supports an option:
 
-    * neither of the fields below: every value does what `doc` says;
-    * `accepted`: it tunes machinery of the JVM engine that Penstock does not have; any value gives the same rows;
-    * `waits_for`: it belongs to a feature that is not there yet and whose own switch is refused; kept, idle;
-    * `supported`: only these values do what they say; any other is refused. `()` refuses every value.
+    * none of the three fields is set: every value has the effect that `doc` describes;
+    * `accepted`: the option tunes a part of the JVM engine that Penstock does not have; it has no effect on the rows;
+    * `waits_for`: the option belongs to a feature that Penstock does not have yet, and whose own switch is refused; no effect;
+    * `supported`: only these values are supported, all others are refused. `()` refuses every value.
+
+    Attributes:
+        parse: turns text into a value, and raises ValueError if the text has a wrong form.
+        doc: the description in `docs/options.md`.
+        aliases: other keys of the same option.
+        alias_values: pairs of texts. Under an alias, the first text of a pair means the second.
+        allowed: the values that Hudi allows, in the spelling of the catalogue. None: any value that parses.
+        is_also_supported: says which values are supported besides `supported`, such as names that users registered.
+        instead: what a user should do instead of an unsupported value, as the end of a sentence.
+        case_sensitive: whether values are compared by case.
+        secret: whether the value must not appear in messages.
     """
 
     key: str
@@ -59,77 +68,78 @@ class Option(Generic[T]):
     waits_for: str = ""
     alias_values: tuple[tuple[str, str], ...] = ()
     secret: bool = False
-    #: Says which other values are supported, such as names that users registered.
-    also: Callable[[str], bool] | None = None
+    is_also_supported: Callable[[str], bool] | None = None
 
     def read(self, raw: str) -> T:
-        """The value that `raw` stands for.
+        """Return the value of a text.
 
         Raises:
-            OptionError: `raw` is not one of the allowed values, or not of the expected form.
+            OptionError: the text is not an allowed value, or has a wrong form.
         """
         try:
             return self.parse(self.canonical(raw))
         except ValueError as cause:
             if isinstance(cause, OptionError):
                 raise
-            raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {form_of(self.parse)}") from None
+            raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {describe_form(self.parse)}") from None
 
     def canonical(self, raw: str) -> str:
-        """`raw` in the catalogue's spelling, where the option has a list of allowed values; otherwise unchanged."""
+        """Return a text in the catalogue's spelling, if the option has a list of allowed values; otherwise unchanged.
+
+        Raises:
+            OptionError: the text is not an allowed value.
+        """
         if self.allowed is None:
             return raw
         for value in self.allowed:
-            if self._same(value, raw.strip()):
+            if self._is_same(value, raw.strip()):
                 return value
         raise OptionError(f"option '{self.key}' is {self.shown(raw)}; allowed: {', '.join(self.allowed)}")
 
     def supports(self, raw: str) -> bool:
-        """Whether Penstock does what this value asks for."""
+        """Whether Penstock supports this value."""
         if self.supported is None:
             return True
         value = to_raw(self.read(raw))
-        return any(self._same(value, one) for one in self.supported) or (self.also is not None and self.also(value))
+        if any(self._is_same(value, supported) for supported in self.supported):
+            return True
+        return self.is_also_supported is not None and self.is_also_supported(value)
 
     def require_support(self, raw: str) -> None:
-        """Pass if Penstock does what this value asks for.
-
-        Raises:
-            Unsupported: it does not. The message says what to do instead.
-        """
+        """Raise Unsupported if Penstock does not support this value. The message says what to do instead."""
         if self.supports(raw):
             return
-        done = [one or "(empty)" for one in self.supported or ()]
-        choice = f"supported: {', '.join(done)}" if done else "leave it out"
+        supported = [value or "(empty)" for value in self.supported or ()]
+        choice = f"supported: {', '.join(supported)}" if supported else "leave it out"
         hint = f" {self.instead[0].upper()}{self.instead[1:]}." if self.instead else ""
         raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not do; {choice}.{hint}")
 
     @property
     def default_raw(self) -> str:
-        """The default as text; empty when there is none."""
+        """The default as text; empty if there is none."""
         return to_raw(self.default)
 
     def shown(self, raw: str) -> str:
-        """`raw` as it may appear in a message: quoted, and hidden if it is a secret."""
+        """Return a text for a message: in quotes, and hidden if it is a secret."""
         return "'***'" if self.secret else f"'{raw}'"
 
-    def _same(self, one: str, other: str) -> bool:
-        return one == other if self.case_sensitive else one.lower() == other.lower()
+    def _is_same(self, first: str, second: str) -> bool:
+        return first == second if self.case_sensitive else first.lower() == second.lower()
 
 
 @dataclass(frozen=True)
 class Family:
-    """All keys below a prefix, known as a group: they tune one thing that Penstock lacks, so they do nothing here."""
+    """All keys with a prefix, which tune one feature that Penstock does not have. They are accepted without effect."""
 
     prefix: str
     doc: str
 
 
 class Options:
-    """The options of one read or write: a frozen map from canonical keys to the texts that were given.
+    """The options of one read or write: a frozen map from keys, in the catalogue's spelling, to the texts that were set.
 
-    The texts are trusted to be valid; `catalogue.read_options` is the door that checks them.
-    `options[SMALL_FILE_LIMIT]` is the parsed value, or the default when the option was not given.
+    `catalogue.read_options` makes it from a user's options and checks them; the texts are not checked again.
+    `options[SMALL_FILE_LIMIT]` is the parsed value, or the default if the option was not set.
     """
 
     __slots__ = ("_raw",)
@@ -139,30 +149,30 @@ class Options:
         object.__setattr__(self, "_raw", MappingProxyType(dict(raw)))
 
     def __getitem__(self, option: Option[T]) -> T:
-        """The value of `option`, or its default.
+        """Return the value of an option, or its default.
 
         Raises:
-            OptionError: the text does not parse, which only happens to options that did not pass the door.
+            OptionError: the text does not parse, which happens only if `read_options` did not check it.
         """
         raw = self._raw.get(option.key)
         return option.default if raw is None else option.read(raw)
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Whether the option was given, be it with its default value."""
+        """Whether the option was set, also if it was set to its default."""
         return option.key in self._raw
 
     @property
     def raw(self) -> Mapping[str, str]:
-        """The texts by key; read only."""
+        """The texts by key, read only."""
         return self._raw
 
     def replace(self, more: Mapping[str, str | None]) -> Options:
-        """The same options with `more` laid over them; a value of None takes the key away."""
+        """Return these options with `more` set, too. A value of None removes the key."""
         merged: dict[str, str | None] = {**self._raw, **more}
         return Options({key: value for key, value in merged.items() if value is not None})
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """The texts whose keys start with `prefix`, under their full keys."""
+        """Return the texts whose keys begin with a prefix, by their full keys."""
         return {key: value for key, value in self._raw.items() if key.startswith(prefix)}
 
     def __contains__(self, item: object) -> bool:
@@ -195,61 +205,61 @@ class Options:
 
 
 def looks_secret(key: str) -> bool:
-    """Whether the value of this key should stay out of messages and logs."""
+    """Whether the value of this key must not appear in messages and logs."""
     return re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
 
 
 def to_raw(value: object) -> str:
-    """A parsed value as the text that parses to it."""
+    """Return the text of a parsed value, which parses to that value again."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ",".join(to_raw(one) for one in value)
+        return ",".join(to_raw(item) for item in value)
     return str(value)
 
 
-# -- parsers: text to value. Each raises ValueError; `FORMS` says what it expected. ----------------------------------
+# -- parsers: each turns text into a value, or raises ValueError. `FORMS` describes what each expects. ----------------
 
 
 def text(raw: str) -> str:
-    """The text as it is."""
+    """Return the text unchanged."""
     return raw
 
 
 def word(raw: str) -> str:
-    """The text without blanks around it."""
+    """Return the text without blanks around it."""
     return raw.strip()
 
 
 def filled(raw: str) -> str:
-    """The text without blanks around it; not empty."""
+    """Return the text without blanks around it, which must not be empty."""
     if not raw.strip():
         raise ValueError(raw)
     return raw.strip()
 
 
 def words(raw: str) -> tuple[str, ...]:
-    """The parts between commas, without blanks around them; empty parts vanish."""
+    """Return the parts between commas, without blanks around them and without empty parts."""
     return tuple(part.strip() for part in raw.split(",") if part.strip())
 
 
 def comma_list(raw: str) -> str:
-    """A comma-separated list as one text, for those who split it themselves; `words` splits it."""
+    """Return a comma-separated list as one text, which the caller splits; `words` splits the list."""
     return raw.strip()
 
 
 def equalities(raw: str) -> tuple[tuple[str, object], ...]:
-    """Columns and their values, from a JSON object of plain values; an empty text names none."""
-    given = json.loads(raw) if raw.strip() else {}
-    if not isinstance(given, dict) or any(isinstance(value, dict | list) for value in given.values()):
+    """Return columns and their values, from a JSON object of plain values. An empty text is an empty object."""
+    parsed = json.loads(raw) if raw.strip() else {}
+    if not isinstance(parsed, dict) or any(isinstance(value, dict | list) for value in parsed.values()):
         raise ValueError(raw)
-    return tuple(given.items())
+    return tuple(parsed.items())
 
 
 def boolean(raw: str) -> bool:
-    """`true` or `false`, in any case."""
+    """Return a boolean from `true` or `false`, in any case."""
     try:
         return {"true": True, "false": False}[raw.strip().lower()]
     except KeyError:
@@ -257,30 +267,35 @@ def boolean(raw: str) -> bool:
 
 
 def whole(raw: str) -> int:
-    """A whole number that fits into 64 bits."""
-    number = int(raw) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", raw) else None
-    if number is None or not -LONG_MAX - 1 <= number <= LONG_MAX:
+    """Return a whole number that fits 64 bits.
+
+    Python's `int` accepts more than Java: underscores and digits of other scripts.
+    """
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", raw):
         raise ValueError(raw)
-    return number
+    value = int(raw)
+    if not -LONG_MAX - 1 <= value <= LONG_MAX:
+        raise ValueError(raw)
+    return value
 
 
 def count(raw: str) -> int:
-    """A whole number, zero or more."""
+    """Return a whole number of 0 or more."""
     return _at_least(whole(raw), 0)
 
 
 def positive(raw: str) -> int:
-    """A whole number, one or more."""
+    """Return a whole number of 1 or more."""
     return _at_least(whole(raw), 1)
 
 
 def heartbeat_ms(raw: str) -> int:
-    """Milliseconds between two heartbeats, 1000 or more."""
+    """Return the milliseconds between two heartbeats, 1000 or more, as Hudi requires."""
     return _at_least(whole(raw), 1000)
 
 
 def number(raw: str) -> float:
-    """A finite number."""
+    """Return a finite number."""
     if not re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", raw):
         raise ValueError(raw)
     value = float(raw)
@@ -290,12 +305,12 @@ def number(raw: str) -> float:
 
 
 def amount(raw: str) -> float:
-    """A finite number, zero or more."""
+    """Return a finite number of 0 or more."""
     return _at_least(number(raw), 0.0)
 
 
 def fraction(raw: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     value = number(raw)
     if not 0 <= value <= 1:
         raise ValueError(raw)
@@ -303,7 +318,7 @@ def fraction(raw: str) -> float:
 
 
 def probability(raw: str) -> float:
-    """A number between 0 and 1, neither of them included."""
+    """Return a number greater than 0 and less than 1."""
     value = number(raw)
     if not 0 < value < 1:
         raise ValueError(raw)
@@ -319,6 +334,7 @@ def _at_least(value: N, least: N) -> N:
     return value
 
 
+#: What each parser expects, for messages and for the page of options.
 FORMS: Final[Mapping[Callable[[str], Any], str]] = {
     text: "text",
     word: "text",
@@ -341,6 +357,6 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
 }
 
 
-def form_of(parse: Callable[[str], Any]) -> str:
-    """What a parser expects, in words. The parsers that area files add read class names."""
+def describe_form(parse: Callable[[str], Any]) -> str:
+    """Describe what a parser expects. Parsers that are not in `FORMS` are those of area modules, which parse class names."""
     return FORMS.get(parse, "a class name")

@@ -1,4 +1,4 @@
-"""Penstock's own options. `penstock.read.partition.values` is with the read options."""
+"""Options that only Penstock has. Those of queries are in `read.py`."""
 
 from __future__ import annotations
 

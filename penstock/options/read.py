@@ -1,4 +1,4 @@
-"""Options of a query: what is asked for, as of when, and where partition values come from."""
+"""Options of queries: query type, time travel, range of an incremental query, source of partition values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of catalog sync: making the table known to Hive and its kin after a commit."""
+"""Options of catalog sync: registering the table in Hive and other catalogs after a commit."""
 
 from __future__ import annotations
 

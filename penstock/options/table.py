@@ -1,7 +1,7 @@
 """Options that are properties of a table: what `hoodie.properties` holds under the same key.
 
-They are fixed when the table is made. Given on a later write, a value must equal the table's.
-Names beginning with `STORED_` are those whose write option has another key.
+They are fixed when the table is created. A later write may set them only to the table's own values. Constants that begin with
+`STORED_` have a write option with another key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of the timeline: markers, rollback, heartbeats and archiving."""
+"""Options of the timeline: markers, rollback, heartbeats, archiving, and the main switch of table services."""
 
 from __future__ import annotations
 

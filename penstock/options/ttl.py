@@ -1,4 +1,4 @@
-"""Options of the lifetime of partitions: which go by themselves when they are old."""
+"""Options of partition lifetime: which old partitions are deleted automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a write: what it does, which rows it keeps, how the batch's schema meets the table's."""
+"""Options of writes: operation, merging of rows, sort modes, schema evolution."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """The Java name of a payload; a short name gets the package of Hudi's own payloads, unless a user registered it.
+    """Return the name of a payload: a name that a user registered, or a Java name.
 
-    Those of Debezium have a package of theirs.
+    A Java name without a package gets the package of Hudi's payloads. The payloads of Debezium have a package of their own.
     """
     name = filled(raw)
     if is_registered(name):
@@ -25,7 +25,7 @@ def payload_class(raw: str) -> str:
 
 
 def merger_class(raw: str) -> str:
-    """The Java name of a record merger, likewise."""
+    """Return the name of a record merger: a name that a user registered, or a Java name with Hudi's package."""
     return payload_class(raw)
 
 
@@ -129,7 +129,7 @@ PAYLOAD_CLASS: Final = Option(
     instead="choose one of the supported payloads, or register one of your own under that name with @penstock.payload or "
     "@penstock.merger; no Java class is ever loaded",
     case_sensitive=True,
-    also=is_registered,
+    is_also_supported=is_registered,
 )
 FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
     "payload.class",
@@ -183,7 +183,7 @@ RECORD_MERGER_IMPLS: Final = Option(
     supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
     instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
     case_sensitive=True,
-    also=is_registered,
+    is_also_supported=is_registered,
 )
 RECORD_MERGER_STRATEGY: Final = Option(
     "hoodie.datasource.write.record.merger.strategy",

@@ -40,7 +40,6 @@ LONGEST_FIRST_SENTENCE = 40
 TO_DO: tuple[str, ...] = (
     "penstock/catalog",
     "penstock/index",
-    "penstock/options",
     "penstock/table.py",
     "penstock/timeline",
     "penstock/write/locate/plan.py",

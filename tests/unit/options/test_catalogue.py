@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import warnings
 from collections import Counter
@@ -264,12 +266,23 @@ def test_the_default_of_an_option_is_what_penstock_does(option: Option[Any]) -> 
 
 def test_every_option_is_a_constant_of_the_package_under_one_name() -> None:
     constants = [value for value in vars(package).values() if isinstance(value, Option)]
-    assert Counter(one.key for one in constants) == Counter(list(CATALOGUE))
+    assert Counter(option.key for option in constants) == Counter(list(CATALOGUE))
+
+
+def test_every_module_that_declares_options_is_an_area_of_the_catalogue() -> None:
+    declared = set()
+    for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(module_info.name)
+        declared |= {value.key for value in vars(module).values() if isinstance(value, Option)}
+    assert declared == set(CATALOGUE)
 
 
 def test_no_key_or_alias_names_two_options() -> None:
-    names = [name.lower() for area in AREAS for one in area.options for name in (one.key, *one.aliases)]
-    assert [name for name, times in Counter(names).items() if times > 1] == []
+    names: Counter[str] = Counter()
+    for area in AREAS:
+        for option in area.options:
+            names.update(name.lower() for name in (option.key, *option.aliases))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_the_old_prefix_of_timestamp_keys_is_an_alias() -> None:

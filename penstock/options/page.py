@@ -1,0 +1,83 @@
+"""The page `docs/options.md`, rendered from the catalogue by `scripts/render_options.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from penstock.options.catalogue import AREAS, Area
+from penstock.options.option import GIB, KIB, MIB, Option, describe_form
+
+_INTRODUCTION: Final = """\
+# Options
+
+This page is generated from the catalogue in `penstock/options`; `python scripts/render_options.py` writes it.
+
+Set options with `df.write.option(...)` and `spark.read.option(...)`. Keys may have any case. A value of a wrong form is an
+error that says what is expected. A `hoodie.` or `penstock.` key that is not on this page raises an `UnknownOptionWarning`, which
+names the nearest known key. Defaults are those of Hudi 0.15. Where Hudi infers a value, the default is none and the description
+says what decides.
+
+| status | meaning |
+| --- | --- |
+| yes | all values are supported |
+| only … | these values are supported; any other is refused with `Unsupported`, before anything is read or written |
+| refused | not supported; setting the option is an error that says what to do instead |
+| idle | belongs to a feature that Penstock does not have yet, and whose own switch is refused; accepted, without effect |
+| no effect | tunes a part of the JVM engine that Penstock does not have; accepted, the rows are the same with any value |
+"""
+
+
+def render_markdown() -> str:
+    """Return the page `docs/options.md`: one table per area."""
+    return "\n".join([_INTRODUCTION, *(_render_area(area) for area in AREAS)])
+
+
+def _render_area(area: Area) -> str:
+    lines = [f"## {area.title}", ""]
+    lines += ["| option | default | values | what it does | status |", "| --- | --- | --- | --- | --- |"]
+    lines += [_render_row(_cells(option)) for option in area.options]
+    lines += [_render_row((f"`{family.prefix}*`", "", "", family.doc, "no effect")) for family in area.families]
+    return "\n".join(lines) + "\n"
+
+
+def _render_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _cells(option: Option[Any]) -> tuple[str, ...]:
+    also = "".join(f"<br>also `{alias}`" for alias in option.aliases)
+    values = ", ".join(f"`{value}`" for value in option.allowed) if option.allowed else describe_form(option.parse)
+    return f"`{option.key}`{also}", _format_default(option), values, option.doc, status(option)
+
+
+def _format_default(option: Option[Any]) -> str:
+    if option.default is None or option.default == ():
+        return "none"
+    if option.default == "":
+        return "empty"
+    size = _format_size(option.default) if option.allowed is None else ""
+    return f"`{option.default_raw}`{size}"
+
+
+def _format_size(value: object) -> str:
+    """Return a default that is a number of bytes with a unit, such as " (100 MiB)", and "" for any other default."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 64 * KIB:
+        return ""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if value % unit == 0:
+            return f" ({value // unit} {name})"
+    return ""
+
+
+def status(option: Option[Any]) -> str:
+    """Return how far Penstock supports an option, in the words of the page."""
+    if option.accepted:
+        return "no effect"
+    if option.waits_for:
+        return f"idle: {option.waits_for}"
+    if option.supported is None:
+        return "yes"
+    if not any(option.supported):
+        return "refused"
+    return "only " + ", ".join(f"`{value}`" for value in option.supported)
