@@ -25,7 +25,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock import clock
-from penstock import options as o
 from penstock.catalog.pending import find_pending_clusterings
 from penstock.commit.change import Change
 from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
@@ -39,6 +38,7 @@ from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
+from penstock.spread.driver import fits_on_driver
 from penstock.spread.runner import Runner
 from penstock.storage import join
 from penstock.table import TableState, read_table_schema, reload_timeline
@@ -377,7 +377,7 @@ def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
 def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
     """Whether starting Spark tasks would cost more than reading the slices on the driver."""
     size_bytes = sum(file_slice.size_bytes for file_slice in slices)
-    return size_bytes <= table.options[o.SMALL_BATCH_BYTES] and table.options[o.SMALL_BATCH_ROWS] > 0
+    return fits_on_driver(table.options, size_bytes=size_bytes)
 
 
 def _required_schema(table: TableState) -> str:
