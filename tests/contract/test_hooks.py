@@ -48,7 +48,7 @@ class Recorder:
     fails: bool = False
 
     def make_hook(self, context: HookContext) -> Hook:
-        """Return the hook of a table: the factory that is registered."""
+        """Return the hook of a table. This is the registered factory."""
         return RecordingHook(self, context)
 
 
@@ -60,14 +60,14 @@ class RecordingHook(Hook):
     context: HookContext
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Record the call; then refuse the commit, if that is what the recorder wants."""
+        """Record the call, then raise if the recorder says so."""
         self.recorder.before.append((self.context, commit))
         self.recorder.timelines.append(_timeline_files(self.context))
         if self.recorder.refuses:
             raise Refused("the rows are not good enough")
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Record the call; then fail, if that is what the recorder wants."""
+        """Record the call, then raise if the recorder says so."""
         self.recorder.after.append((self.context, commit))
         self.recorder.timelines.append(_timeline_files(self.context))
         if self.recorder.fails:
@@ -81,7 +81,7 @@ def _timeline_files(context: HookContext) -> list[str]:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    """A registered toy hook. No other code knows it."""
+    """A registered toy hook that no other code knows."""
     recorder = Recorder()
     monkeypatch.setitem(HOOKS, "recorder", recorder.make_hook)
     yield recorder
@@ -164,7 +164,7 @@ SERVICES = ("clustering", "compaction", "log compaction")
 
 @pytest.fixture
 def table(spark: Any, table_path: str, templates: Templates, scene: Scene) -> penstock.Table:
-    """Three partitions of two rows each, ready for the commit of the scene; written while no hook is on."""
+    """Three partitions of two rows each, ready for the commit of the scene, written with hooks off."""
     options = QUIET | scene.options
 
     def make(path: str) -> None:

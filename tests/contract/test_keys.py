@@ -23,7 +23,7 @@ ROW = (
 
 @contextmanager
 def conf(spark: Any, **settings: str) -> Iterator[None]:
-    """Have settings of the session (dots written as `__`) for a while."""
+    """Set configuration of the session (dots written as `__`) while the block runs."""
     before = {key.replace("__", "."): spark.conf.get(key.replace("__", ".")) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key.replace("__", "."), value)
@@ -43,17 +43,17 @@ def paths_of(rows: Any, settings: KeySettings) -> list[str | None]:
 
 
 def all_keys(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
-    """The keys that several settings make of the one row, in one job."""
+    """Return the keys that several settings make of the one row, in one job."""
     return list(rows.select(*(make_key_generator(case).make_columns(rows.schema).record_key for case in cases)).first())
 
 
 def all_paths(rows: Any, cases: Sequence[KeySettings]) -> list[str]:
-    """The paths that several settings make of the one row, in one job."""
+    """Return the paths that several settings make of the one row, in one job."""
     return list(rows.select(*(make_key_generator(case).make_columns(rows.schema).partition_path for case in cases)).first())
 
 
 def error_of(rows: Any, settings: KeySettings, column: str = "record_key") -> Exception | None:
-    """The typed error that evaluating the rows ends in."""
+    """Return the typed error that evaluating the rows raises."""
     with pytest.raises(Exception) as caught:
         rows.select(getattr(make_key_generator(settings).make_columns(rows.schema), column)).collect()
     return typed_error(str(caught.value))
@@ -62,7 +62,7 @@ def error_of(rows: Any, settings: KeySettings, column: str = "record_key") -> Ex
 def by_time(
     field: str = "v", *, hive_style: bool = False, url_encode: bool = False, flag: bool = False, **options: str
 ) -> KeySettings:
-    """Settings of the time-based generator; `timestamp_type` stands for `timestamp.type`, and so on."""
+    """Return settings of the time-based generator; `timestamp_type` stands for `timestamp.type`, and so on."""
     return KeySettings(
         partition_path_fields=(field,),
         generator_class=TIMESTAMP,

@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder in memory, where the machine has that: thousands of tables, and nothing that a disk would add."""
+    """A folder in memory where the machine has one: the tests make thousands of tables."""
     memory = "/dev/shm"
     with TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as made:
         yield Path(made)

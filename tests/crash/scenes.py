@@ -116,14 +116,14 @@ class Runner:
         self._prepare = prepare_rows
 
     def run(self, step: Step | None, path: str) -> None:
-        """Write, or roll back the newest write."""
+        """Write, or roll back the newest write if `step` is None."""
         if step is None:
             table = open_table(path)
             assert table.timeline.last_write
             roll_back_to(table, table.timeline.last_write.time)
             return
         options = {**TRIPS, OPERATION: step.operation, **step.options}
-        with nullcontext() if self._in_tasks else self._here():
+        with nullcontext() if self._in_tasks else self._in_this_process():
             door.write(self._spark, self._frame(step.rows), path, options, step.mode)
 
     def _frame(self, rows: tuple[Trip, ...]) -> Any:
@@ -132,12 +132,12 @@ class Runner:
         return self._frames[rows]
 
     @contextmanager
-    def _here(self) -> Iterator[None]:
-        """No Spark task: kernels run in this process, one after the other, so that calls come in one order."""
+    def _in_this_process(self) -> Iterator[None]:
+        """Run kernels in this process, one after the other, without Spark tasks, so that storage calls come in one order."""
         with (
             patch("penstock.door.write.prepare_rows", self._prepare_once),
             patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
-            patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # there are none to be named
+            patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # no jobs to name
             patch("penstock.spread.run._DRIVER_THREADS", 1),
         ):
             yield
@@ -164,7 +164,7 @@ class Runner:
 
 
 class Stage:
-    """A scene with its table made, to be played many times over."""
+    """A scene with its table written, ready to be played many times."""
 
     def __init__(self, scene: Scene, runner: Runner, folder: Path) -> None:
         self.scene, self.runner, self._folder, self._played = scene, runner, folder, 0
@@ -189,7 +189,7 @@ class Stage:
     def play(
         self, at: int | None = None, fault: Fault = Fault.BEFORE, match: str | None = None, *, looks: bool = False
     ) -> tuple[Path, FaultPlan]:
-        """A fresh copy of the table, and a plan for the write on it."""
+        """Copy the table, and return the copy and a fault plan for the write on it."""
         self._played += 1
         folder = self._folder / f"{self._played}"
         folder.mkdir()
@@ -199,12 +199,12 @@ class Stage:
         return table, FaultPlan(str(folder / "plan"), at, fault, match, looks=looks)
 
     def run(self, table: Path, plan: FaultPlan) -> None:
-        """The scene's write, with the plan's fault."""
+        """Run the scene's write with the plan's fault."""
         with injected(plan):
             self.runner.run(self.scene.write, f"crash:{table}")
 
     def run_later(self, table: Path) -> None:
-        """The next write, by a process that knows nothing of the one that failed, after a while."""
+        """Run the next write, by a process that knows nothing of the failed one, after its heartbeat has expired."""
         self.runner.run(Step("upsert", LATER, options=HEARTBEATS_EXPIRED), str(table))
 
 

@@ -47,7 +47,7 @@ def at(number: int) -> str:
 
 
 def make_table(path: Path) -> None:
-    """A copy-on-write table, commit by commit."""
+    """Write a copy-on-write table, commit by commit."""
     config = {
         "hoodie.table.name": "t",
         "hoodie.table.version": "6",
@@ -85,7 +85,7 @@ def rehearsal(folder: Path) -> Iterator[Rehearsal]:
 
 
 def serve(path: str) -> None:
-    """What follows a commit."""
+    """Run the services that follow a commit."""
 
     def table() -> TableState:
         return open_table(path, read_options(OPTIONS))
@@ -104,7 +104,7 @@ def archived(path: Path) -> list[tuple[str, str, str]]:
 
 
 def check(path: Path, what: str) -> None:
-    """All rows are there, before and after the next run, which leaves what a run without trouble leaves."""
+    """Check that all rows are there before and after the next run, which leaves what a run without a fault leaves."""
     assert plain_rows(path) == ROWS, what
     for _ in range(2):  # what could not be deleted is looked at by the clean after the next commit
         with suppress(PenstockError):

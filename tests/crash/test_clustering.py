@@ -49,7 +49,7 @@ def _unschedule(table: TableState) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """What goes wrong, and whether a run of a plan has died before it."""
+    """The work that fails, and whether an earlier run of the plan died."""
 
     name: str
     run: Callable[[TableState], None]
@@ -76,7 +76,7 @@ ERRORS = (
 
 @pytest.fixture(scope="module")
 def written(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A table with two file groups in a partition, one of them with a log; and the same with a run that died at its end."""
+    """A table with two file groups in a partition, one of them with a log; and the same table with a run that died at its end."""
     table = HandMade(folder / "plain")
     table.base(1, "berlin", *FIRST, group="one").base(1, "berlin", *SECOND, group="two").base(1, "paris", *OTHER).instant(1)
     table.log(1, "berlin", 1, table.rows(2, "berlin", CHANGED), table.deletes(2, "berlin", "b"), group="one").instant(2)
@@ -93,7 +93,7 @@ def _said(one: object) -> str:
 
 
 def check(path: Path, what: str) -> None:
-    """All rows are there, before and after the next clustering, which leaves nothing to do."""
+    """Check that all rows are there before and after the next clustering, which leaves nothing to do."""
     assert plain_rows(path) == ROWS, what
     _cluster(open_table(str(path), read_options(OPTIONS)))
     assert plain_rows(path) == ROWS, what

@@ -49,7 +49,7 @@ def _unschedule(table: TableState) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """What goes wrong, and what the table is given before it."""
+    """The work that fails, and the state of the table before it."""
 
     name: str
     run: Callable[[TableState], None]
@@ -67,7 +67,7 @@ SCENES = (
 
 @pytest.fixture(scope="module")
 def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A table with updates and a delete in logs; and the same with a plan, and the delete on top of it."""
+    """A table with updates and a delete in logs; and the same table with a plan, and the delete on top of it."""
     plain, planned = folder / "plain", folder / "planned"
     for path in (plain, planned):
         for operation, rows in (("insert", FIRST), ("upsert", CHANGES), ("delete", GONE)):
@@ -89,7 +89,7 @@ def rehearsal(request: pytest.FixtureRequest, written: tuple[Path, Path], folder
 
 
 def check(path: Path, what: str) -> None:
-    """All rows are there, before and after the next compaction, which leaves nothing to do."""
+    """Check that all rows are there before and after the next compaction, which leaves nothing to do."""
     assert plain_rows(path) == ROWS, what
     table = open_table(str(path), read_options(BLOCKS))
     _join(table)

@@ -25,7 +25,7 @@ def expire(path: str) -> None:
 
 
 def check(path: Path, what: str) -> None:
-    """The partition is there or gone; it is gone after the next run, which leaves nothing else behind."""
+    """Check that the partition exists or not, and that after the next run it and everything temporary is deleted."""
     assert plain_rows(path) in (ROWS, LEFT), what
     expire(str(path))
     assert (plain_rows(path), pending(path), leftovers(path)) == (LEFT, [], []), what

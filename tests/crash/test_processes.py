@@ -161,7 +161,7 @@ def twice_over_tasks(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list
 
 
 class Speculating(Runner):
-    """Every task over rows runs twice."""
+    """A runner that runs every task over rows twice."""
 
     def _run_over_rows(self, rows: Any, kernel: Any, returns: Any) -> list[Any]:
         batches = rows.toArrow().to_batches(max_chunksize=2)

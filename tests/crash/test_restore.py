@@ -52,7 +52,7 @@ def _let_go(table: TableState) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """What goes wrong, whether it begins with a savepoint, and what the table holds when it is done."""
+    """The work that fails, whether it begins with a savepoint, and the rows of the table when it is done."""
 
     name: str
     run: Callable[[TableState], None]
@@ -71,7 +71,7 @@ SCENES = (
 
 @pytest.fixture(scope="module")
 def written(spark: Any, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A table with a commit that may be restored to, and writes and a compaction after it; and the same with a savepoint."""
+    """A table with a commit to restore to, and writes and a compaction after it; and the same table with a savepoint."""
     plain, saved = folder / "plain", folder / "saved"
     for operation, rows in (("insert", FIRST), ("upsert", CHANGES), ("upsert", MORE)):
         write(trips(spark, *rows), str(plain), {**OPTIONS, OPERATION: operation})
@@ -98,7 +98,7 @@ def test_a_fault_at_any_call_leaves_what_a_second_run_finishes(scene: Scene, wri
 
 
 def check(scene: Scene, path: Path, what: str) -> None:
-    """All is done, and nothing is left over."""
+    """Check that the work is completed and leaves nothing behind."""
     assert plain_rows(path) == scene.rows, what
     table = open_table(str(path))
     assert [i.is_completed for i in table.timeline.filter(Action.SAVEPOINT)] == [True] * scene.ends_saved, what

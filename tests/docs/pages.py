@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, the words behind it, and its text."""
+    """One fenced block: its language, the words after the language, and its text."""
 
     language: str
     words: tuple[str, ...]
@@ -20,10 +20,10 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """All fenced blocks that name a language, in order."""
+    """Return all fenced blocks that name a language, in order."""
     return [Block(language, tuple(words.split()), text) for language, words, text in _BLOCK.findall(page.read_text())]
 
 
 def run(block: Block, names: dict[str, object], page: Path) -> None:
-    """Run a Python block; names that it makes stay in `names`."""
+    """Run a Python block. Names that it defines stay in `names`."""
     exec(compile(block.text, str(page), "exec"), names)

@@ -12,7 +12,7 @@ from tests.interop.sides import Penstock
 
 @pytest.fixture
 def us(spark: Any, tmp_path: Path) -> Penstock:
-    """Us, as one of the engines that share a table."""
+    """Penstock as one of the engines that share a table."""
     folder = tmp_path / "rows"
     folder.mkdir()
     return Penstock(spark, folder)

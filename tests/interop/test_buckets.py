@@ -49,7 +49,7 @@ def write(who: Any, path: Path, table: pa.Table, options: dict[str, str], operat
 
 
 def keys_and_groups(found: pa.Table) -> dict[tuple[str, str], str]:
-    """The file group of every key and partition; no key is there twice."""
+    """Return the file group of every key and partition. No key occurs twice."""
     columns = found.select(["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]).to_pylist()
     groups = {(r["_hoodie_record_key"], r["_hoodie_partition_path"]): r["_hoodie_file_name"][:38] for r in columns}
     assert len(groups) == found.num_rows
@@ -75,7 +75,7 @@ def test_a_table_with_a_fixed_number_of_buckets_is_written_by_both_engines_in_tu
 
 
 def assert_filters_are_ours(path: Path) -> None:
-    """The filters that Hudi wrote: ours of the same keys have the same text, also past the size they were made for."""
+    """Assert that Penstock's bloom filters of the same keys are equal to Hudi's, also past the size they were made for."""
     for file in path.rglob("*.parquet"):
         parquet = pq.ParquetFile(file)
         footer = parquet.metadata.metadata

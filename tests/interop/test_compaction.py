@@ -43,7 +43,7 @@ ALL: tuple[Row, ...] = (*LATER, *COMPACTED[1:])
 
 @pytest.fixture(params=["0.15.0", "penstock"])
 def writer(request: pytest.FixtureRequest, hudi015: Oracle, spark: Any) -> Any:
-    """Who writes the table."""
+    """The engine that writes the table."""
 
     def ours(path: str, rows: Sequence[Row], operation: str) -> None:
         frame = spark.createDataFrame(trips(*rows))
@@ -72,7 +72,7 @@ def read(oracle: Oracle, path: str, kind: str = "snapshot") -> list[Row]:
 
 
 def call(oracle: Oracle, op: str, path: str, **more: str) -> list[dict[str, Any]]:
-    """Hudi's procedure; it schedules after a single delta commit."""
+    """Call Hudi's procedure. It schedules after a single delta commit."""
     given = "".join(f", {name} => '{value}'" for name, value in more.items())
     options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
     return oracle.sql(f"CALL run_compaction(op => '{op}', path => '{path}', options => '{options}'{given})")
@@ -120,13 +120,13 @@ def test_our_compaction_and_hudis_write_the_same_rows_and_stats(hudi015: Oracle,
 
 
 def read_whole(oracle: Oracle, path: str) -> list[dict[str, Any]]:
-    """Rows with the meta columns that do not name files."""
+    """Return rows with the meta columns that do not name files."""
     found = oracle.read(path).drop_columns(["_hoodie_file_name"])
     return sorted(found.to_pylist(), key=lambda row: str(row["id"]))
 
 
 def told(path: str) -> list[dict[str, Any]]:
-    """What the commit of a compaction says, but for what depends on who writes and when."""
+    """Return the metadata of a compaction's commit, without what depends on the engine and the time."""
     last = commits(path)[-1]
     assert last["compacted"] is True
     assert last["operationType"] == "COMPACT"

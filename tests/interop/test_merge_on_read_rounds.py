@@ -41,7 +41,7 @@ def found_by(read: Callable[[dict[str, str]], pa.Table], view: str) -> list[Row]
 
 @dataclass
 class Shared:
-    """A table that both sides work on, and what must be in it."""
+    """A table that both engines write, and the rows that must be in it."""
 
     path: str
     us: Penstock
@@ -52,7 +52,7 @@ class Shared:
     planned: dict[str, Row] | None = None
 
     def write(self, who: str, operation: str, *rows: Row, blocks: str = "avro", **more: str) -> None:
-        """A write; new keys go to base files, everything else to logs."""
+        """Write rows: new keys go to base files, all others to logs."""
         options = {**TRIPS, **MOR, OPERATION: operation, BLOCKS: blocks, **more}
         side = self.us if who == "us" else self.hudi
         side.write(self.path, trips(*rows), options)
@@ -67,7 +67,7 @@ class Shared:
             self.rows[row[0]] = row
 
     def break_off(self, who: str, *rows: Row) -> None:
-        """A write that dies before it is published: all its files are there."""
+        """Let a write die before it is published, when all its files exist."""
         options = {**TRIPS, **MOR, OPERATION: "upsert"}
         if who == "us":
             plan = FaultPlan(f"{self.path}-plan-{len(timeline(self.path))}", match=r"^write_new .*\.deltacommit$")
@@ -110,7 +110,7 @@ class Shared:
         self.hudi.sql(f"CALL run_compaction(op => '{op}', path => '{self.path}', options => '{options}')")
 
     def agree(self, when: str) -> None:
-        """Both sides find the model's rows in both views."""
+        """Check that both engines find the model's rows in both views."""
         expected = {"snapshot": sorted(self.rows.values()), "read_optimized": sorted(self.base.values())}
         for view in VIEWS:
             assert found_by(self.read_by_us, view) == expected[view], f"{when}: we, {view}"

@@ -39,7 +39,7 @@ QUERY, MERGE = "hoodie.datasource.query.type", "hoodie.datasource.merge.type"
 
 
 def trips(chance: random.Random, count: int, *, marked: bool = False) -> pa.Table:
-    """Rows of random keys, each of which lives in one city, with small ordering values, so that they often meet in both orders."""
+    """Return rows of random keys, each of one city, with small ordering values that often come in either order."""
     keys = chance.sample(range(12), count)
     columns = {
         "id": pa.array([f"k{key:02}" for key in keys]),
@@ -135,7 +135,7 @@ def test_a_delete_with_the_long_zero_is_compared_like_any_other(hudi015: Oracle,
 
 
 def blocks_of(path: str) -> list[LogBlock]:
-    """The blocks of all log files, in the order of their names."""
+    """Return the blocks of all log files, in the order of their names."""
     files = sorted(file for file in Path(path).rglob(".*.log.*_*") if file.suffix != ".crc")
     return [block for file in files for block in scan_blocks(file.read_bytes())]
 
@@ -156,7 +156,7 @@ def compaction(oracle: Oracle, op: str, path: str) -> None:
 
 
 def fail_last(path: str) -> None:
-    """Make the last delta commit one that never completed."""
+    """Turn the last delta commit into one that never completed."""
     last = Path(path) / ".hoodie" / f"{instants(path)[-1]}.deltacommit"
     last.unlink()
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)

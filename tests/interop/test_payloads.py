@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
 
 
 def row(id: str, ts: int, name: str | None = None, price: float | None = None, **more: Any) -> dict[str, Any]:
-    """A trip; what a payload looks at besides follows from `ts`."""
+    """Return a trip. The other columns that payloads read follow from `ts`."""
     change = {
         "Op": "U",
         "_change_operation_type": "u",
@@ -161,7 +161,7 @@ def test_penstock_and_hudi_keep_the_same_rows(name: str, us: Penstock, hudi015: 
 
 
 def event_times(path: Path) -> list[tuple[int | None, int | None]]:
-    """The least and the greatest event time of each file that the last commit wrote."""
+    """Return the least and the greatest event time of each file that the last commit wrote."""
     files = [one for its in commit_json(path, last_commit(path))["partitionToWriteStats"].values() for one in its]
     return sorted(((one["minEventTime"], one["maxEventTime"]) for one in files), key=repr)
 

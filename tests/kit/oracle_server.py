@@ -1,7 +1,7 @@
 """Real Hudi in a process of its own: one JSON request per line on stdin, one JSON answer per line on stdout.
 
-Runs in the environment with PySpark 3.5, started by `oracle.py`; never imports penstock, so that nothing of ours can
-colour what Hudi says. Rows travel as Parquet files whose paths are in the requests; file groups and the timeline are
+Runs in the environment with PySpark 3.5, started by `oracle.py`; never imports penstock, so that nothing of Penstock can
+change what Hudi does. Rows travel as Parquet files whose paths are in the requests; file groups and the timeline are
 what Hudi's own meta client and file system view report.
 """
 
@@ -32,9 +32,9 @@ SPARK_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": " ".join(
         [
-            # A process that lives for minutes: the optimising compiler costs more than it gives (half of all CPU time).
+            # The process runs for minutes: the optimising compiler costs more than it saves (half of all CPU time).
             "-XX:TieredStopAtLevel=1",
-            # Without it Java has a fifth of the usual room for compiled code, and Hudi needs more.
+            # Without it Java reserves a fifth of the usual memory for compiled code, and Hudi needs more.
             "-XX:ReservedCodeCacheSize=240m",
             "-XX:+UseSerialGC",
             "-XX:MetaspaceSize=200m",
@@ -53,7 +53,7 @@ SPARK_CONF = {
 
 
 class Server:
-    """Carries out requests on one Spark session with Hudi."""
+    """Runs requests on one Spark session with Hudi."""
 
     def __init__(self, spark: Any, hudi: str) -> None:
         self.spark = spark
@@ -79,7 +79,7 @@ class Server:
         writer.save(request["path"])
 
     def read(self, request: Request) -> dict[str, Any]:
-        """Query a table, and write the rows found into the Parquet folder that the request names."""
+        """Query a table, and write the rows to the Parquet folder that the request names."""
         paths = request["path"]
         rows = self.spark.read.format("hudi").options(**request["options"]).load(paths)
         if request.get("where"):
@@ -90,11 +90,11 @@ class Server:
         return {"into": request["into"]}
 
     def sql(self, request: Request) -> list[dict[str, Any]]:
-        """Run a statement and give its rows."""
+        """Run a statement and return its rows."""
         return [row.asDict(recursive=True) for row in self.spark.sql(request["statement"]).collect()]
 
     def files(self, request: Request) -> list[dict[str, Any]]:
-        """Give the latest file slice of each file group, as Hudi's file system view sees them."""
+        """Return the latest file slice of each file group, as Hudi's file system view lists them."""
         hudi = self.jvm.org.apache.hudi
         client = self._meta_client(request["path"])
         context = hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
@@ -110,7 +110,7 @@ class Server:
             view.close()
 
     def timeline(self, request: Request) -> list[dict[str, Any]]:
-        """Give every instant of the active timeline."""
+        """Return every instant of the active timeline."""
         instants = self._meta_client(request["path"]).getActiveTimeline().getInstants()
         return [
             {"time": self._instant_time(instant), "action": instant.getAction(), "state": instant.getState().name()}
@@ -118,7 +118,7 @@ class Server:
         ]
 
     def commit_metadata(self, request: Request) -> dict[str, Any]:
-        """Give a completed commit's metadata, as Hudi parsed it."""
+        """Return a completed commit's metadata, as Hudi parsed it."""
         timeline = self._meta_client(request["path"]).getActiveTimeline().filterCompletedInstants()
         for instant in timeline.getInstants():
             if self._instant_time(instant) == request["instant"]:
@@ -128,11 +128,11 @@ class Server:
         raise LookupError("no completed instant {} in {}".format(request["instant"], request["path"]))
 
     def table_config(self, request: Request) -> dict[str, str]:
-        """Give the table's configuration, as Hudi loaded it."""
+        """Return the table's configuration, as Hudi loaded it."""
         return {str(k): str(v) for k, v in dict(self._meta_client(request["path"]).getTableConfig().getProps()).items()}
 
     def schema(self, request: Request) -> dict[str, Any]:
-        """Give the table's Avro schema, as Hudi resolves it."""
+        """Return the table's Avro schema, as Hudi resolves it."""
         resolver = self.jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta_client(request["path"]))
         ask = resolver.getTableSchema if self.is_1x else resolver.getTableAvroSchema
         parsed: dict[str, Any] = json.loads(ask(request["meta_fields"]).toString())
@@ -203,7 +203,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
 
 
 def _describe_problem(problem: Exception) -> dict[str, Any]:
-    """Give class and message of the error, and of each cause, Java's names where it is Java's error."""
+    """Return class and message of the error and of each cause, with Java's names for an error of Java."""
     causes: list[dict[str, Any]] = []
     java: Any | None = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     while java is not None and len(causes) < 20:
@@ -220,7 +220,7 @@ def _send(answers: TextIO, message: Request) -> None:
 
 
 def _keep_stdout_for_answers() -> TextIO:
-    """Give a stream onto stdout, and send what anybody else prints there (the JVM too) to stderr."""
+    """Return a stream onto stdout, and send everything else that is printed there (by the JVM too) to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return answers
