@@ -1,4 +1,4 @@
-"""The guard of the fast path: fixed small writes do exactly so many things, on every machine.
+"""The guard of the fast path: the counts of fixed small writes are the same on every machine.
 
 A count that changes is not wrong by itself. One that grows says that an optimisation was lost; put it right, or change the
 figure here in the commit that explains why. The last tests switch optimisations off and see the guard notice.

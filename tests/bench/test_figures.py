@@ -1,4 +1,4 @@
-"""What pages say about speed is what the published results say."""
+"""The speed figures on pages are those of the published results."""
 
 from __future__ import annotations
 

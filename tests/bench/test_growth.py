@@ -1,4 +1,4 @@
-"""The page of growth curves says where a line bends, and does not hide a slow sample behind a median."""
+"""The page of growth curves marks where a curve bends upwards, and reports a slow sample that a median hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile of an upsert, run as a user runs it: stages, kernels and flame graphs come out."""
+"""The profile of an upsert, run as a user runs it, has stages, kernels and flame graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurement of what clustering spares a query counts the right files."""
+"""The measurement of data skipping after clustering counts the right files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One history for every index, on both kinds of table: what an index finds is its own business, the rows are not.
+"""One history for every index, on both kinds of table: every index must leave the same rows.
 
 The history has updates, late rows, moves between partitions, deletes by operation and by flag, keys that come back, duplicates in
 a batch and several partitions; small batches, which the driver writes, and ones that go through Spark's tasks. At the end every

@@ -1,4 +1,4 @@
-"""Every key generator, by what it makes of rows. The expected texts are those of real Hudi 0.15."""
+"""Every key generator: the keys and paths it makes of rows. The expected texts are those of real Hudi 0.15."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every storage promises, held against each implementation."""
+"""The promises of the storage protocol, checked for each implementation."""
 
 from __future__ import annotations
 

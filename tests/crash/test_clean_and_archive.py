@@ -1,4 +1,4 @@
-"""Every storage call of cleaning and archiving goes wrong, in every way: no row is lost, and the next run finishes the work.
+"""A fault at any storage call of cleaning and archiving loses no row, and the next run finishes the work.
 
 The table is made by hand, so that no Spark is needed: two file groups that are rewritten, one that is replaced with the
 partition it is in.

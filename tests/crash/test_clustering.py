@@ -1,4 +1,4 @@
-"""Every storage call of clusterings goes wrong, in every way: no row is lost or doubled, and the next run finishes what is left."""
+"""A fault at any storage call of a clustering loses and doubles no row, and the next run finishes the work."""
 
 from __future__ import annotations
 

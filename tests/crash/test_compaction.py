@@ -1,6 +1,6 @@
-"""Every storage call of compactions goes wrong, in every way: no row is lost, and the next run finishes what is left.
+"""A fault at any storage call of a compaction loses no row, and the next run finishes the work.
 
-The calls are those of a whole round: a plan, the run that it gets, logs joined, a plan taken back.
+The calls are those of a whole round: scheduling a plan, running it, compacting logs, unscheduling a plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every storage call of letting old partitions go goes wrong: the partition is there or gone, and a second run finishes."""
+"""A fault at any storage call of expiring partitions leaves the partition or deletes it, and a second run finishes the work."""
 
 from __future__ import annotations
 

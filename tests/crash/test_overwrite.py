@@ -1,4 +1,4 @@
-"""Save mode `overwrite`, cut off: any process finds the old table or the new one; and nothing of the old one comes back."""
+"""An interrupted write with the save mode `overwrite`: every process finds the old table or the new one, and old rows never come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every storage call of savepoints and restores goes wrong: the rows are those of before or after, and a second run finishes."""
+"""A fault at any storage call of savepoints and restores leaves the rows of before or after, and a second run finishes the work."""
 
 from __future__ import annotations
 

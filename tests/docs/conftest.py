@@ -1,4 +1,4 @@
-"""What examples in documentation may name: a session, a folder, a few trips, and a table that holds them."""
+"""The names that examples in documentation may use: a session, a folder, a few trips, and a table that holds them."""
 
 from __future__ import annotations
 

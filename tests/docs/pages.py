@@ -1,4 +1,4 @@
-"""Fenced blocks of Markdown pages, to be run."""
+"""Finds the fenced blocks of Markdown pages and runs them."""
 
 from __future__ import annotations
 

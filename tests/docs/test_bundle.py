@@ -1,4 +1,4 @@
-"""The package as a zip: complete, the same every time, and importable as it is."""
+"""The package as a zip: complete, the same bytes every time, and importable."""
 
 from __future__ import annotations
 

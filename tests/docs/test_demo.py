@@ -1,4 +1,4 @@
-"""The demo's story runs, and says what it should."""
+"""The demo runs and prints what it should."""
 
 from __future__ import annotations
 

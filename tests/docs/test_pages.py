@@ -1,4 +1,4 @@
-"""Python examples on the pages under `docs/` run; what a page says of the code is so."""
+"""Python examples on the pages under `docs/` run, and statements of the pages about the code are true."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One table, several engines: writes and reads by any of them, in one shape, and the question whether all see the same.
+"""One table, several engines: the same interface for writes and reads of each, and checks that all see the same rows and files.
 
-Rows travel as Parquet files on both sides, so that neither engine gets them in a form that only it understands.
+Both engines get rows as Parquet files, so that none gets them in a form of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables with buckets, and growing bloom filters, by us and real Hudi in turn: every key in its bucket, every filter the same bits."""
+"""Tables with buckets and growing bloom filters, written by Penstock and real Hudi in turn: each key is in its bucket, filters are equal."""
 
 from __future__ import annotations
 

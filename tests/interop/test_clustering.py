@@ -1,4 +1,4 @@
-"""Plans and runs of clusterings across engines: either runs what the other has planned, and each reads the other's result."""
+"""Clusterings across engines: each engine runs what the other planned, and reads the other's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans and runs of compactions across engines: either runs what the other has planned, and both tell the same about it."""
+"""Compactions across engines: each engine runs what the other planned, and both write the same commit metadata."""
 
 from __future__ import annotations
 

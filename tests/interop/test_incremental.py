@@ -1,6 +1,7 @@
-"""Incremental queries of us and of real Hudi 0.15, over one table that both write: the same rows with the same meta columns.
+"""Incremental queries of Penstock and of real Hudi 0.15 over one table that both write return the same rows and meta columns.
 
-Ordering values go up: where a change loses against an older row, Hudi tells it from merge-on-read tables, and we do not.
+Ordering values only increase: a change that loses against an older row is returned by Hudi for merge-on-read tables, and not
+by Penstock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One merge-on-read table, written, broken off, planned for and compacted by us and by real Hudi 0.15 in turn.
+"""One merge-on-read table: Penstock and real Hudi 0.15 write, die, schedule and compact in turn.
 
 A model in plain Python says after every round which rows a snapshot has and which the base files alone have; both engines must
 find exactly these by both views. In the end Hudi 1.2 and hudi-rs find the same, and Hudi 1.2 runs a plan of ours. The ordering

@@ -1,6 +1,6 @@
-"""Merge-on-read tables that real Hudi writes: after every step, both views and every time before are what Hudi says they are.
+"""Merge-on-read tables that real Hudi writes: after every step Penstock reads both views and every earlier time as Hudi does.
 
-Histories are random but always the same. On our side no Spark is needed: slices are listed and merged here.
+Histories are random but always the same. Penstock needs no Spark: slices are listed and merged in this process.
 """
 
 from __future__ import annotations

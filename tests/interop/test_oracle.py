@@ -1,4 +1,4 @@
-"""The oracle and hudi-rs agree with each other, so that either may judge us."""
+"""The oracle and hudi-rs agree with each other, so that either may judge Penstock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every payload class, by us and by Hudi 0.15: the same batches on twin tables leave the same rows."""
+"""Every payload class by Penstock and by Hudi 0.15: the same batches on twin tables leave the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ping-pong: one table, written by us and by real Hudi in turn, and after every round everybody sees the same.
+"""Ping-pong: one table, written by Penstock and real Hudi in turn. After every round all readers see the same.
 
 Each history is a list of rounds. A model in plain Python says what rows there are after each, and which commit wrote each of
 them last; we, Hudi 0.15, hudi-rs and (at the end) Hudi 1.2 must find exactly those, in the same file groups.

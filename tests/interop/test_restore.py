@@ -1,4 +1,4 @@
-"""Savepoints and restores across engines: each restores a table to the savepoint of the other, and both go on writing."""
+"""Savepoints and restores across engines: each restores a table to the savepoint of the other, and both continue to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write that died is rolled back by the other engine: Hudi undoes ours, we undo Hudi's, and either goes on with what it finds."""
+"""A write that died is rolled back by the other engine, and both engines continue to write."""
 
 from __future__ import annotations
 

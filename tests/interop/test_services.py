@@ -1,4 +1,4 @@
-"""Cleaning and archiving across engines: each looks after a table that the other wrote, and finishes what it left."""
+"""Cleaning and archiving across engines: each serves a table that the other wrote, and finishes what the other began."""
 
 from __future__ import annotations
 

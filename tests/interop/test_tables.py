@@ -1,4 +1,4 @@
-"""Every kind of table that we write: Hudi 0.15, Hudi 1.2 and hudi-rs read it, and Hudi 0.15 goes on writing to it."""
+"""Every kind of table that Penstock writes: Hudi 0.15, Hudi 1.2 and hudi-rs read it, and Hudi 0.15 writes to it."""
 
 from __future__ import annotations
 

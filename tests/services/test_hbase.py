@@ -1,4 +1,4 @@
-"""The HBase index, against a real HBase: where keys are found, what is told when, and what happens when something fails."""
+"""The HBase index with a real HBase: lookups, entries after writes and services, and failures."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Trips:
 
     @property
     def entries(self) -> dict[str, tuple[str, str]]:
-        """Key → (commit, partition path)."""
+        """Commit and partition path of each entry, by key."""
         return {key: (e["commit_ts"], e["partition_path"]) for key, e in self.hbase.entries(self.index).items()}
 
     @property
     def groups(self) -> dict[str, str]:
-        """Key → file id, by the table's own rows."""
+        """File id of each key, by the table's own rows."""
         found = self.spark.read.format("hudi").load(self.path).collect()
         names = {row["_hoodie_record_key"]: row["_hoodie_file_name"] for row in found}
         return {key: name.split("_")[0] for key, name in names.items()}
 
     def check(self) -> None:
-        """Every row has an entry, with its file group and partition; and no other key has one."""
+        """Check that every row has an entry with its file group and partition, and that no other key has one."""
         entries = self.hbase.entries(self.index)
         assert {key: e["file_name"] for key, e in entries.items()} == self.groups
         assert {key: e["partition_path"] for key, e in entries.items()} == {row[0]: row[1] for row in self.rows}

@@ -1,4 +1,4 @@
-"""The program that runs services, on a merge-on-read table, while somebody writes to it; and Ctrl-C in the middle of its work."""
+"""The program that runs services of a merge-on-read table, concurrently with a writer, until Ctrl-C in the middle of its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollback: what a failed write left goes, and nothing else; the timeline tells it in Hudi's words."""
+"""Rollback removes the files of a failed write and no others, and writes the timeline files that Hudi writes."""
 
 from __future__ import annotations
 

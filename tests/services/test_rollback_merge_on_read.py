@@ -1,4 +1,4 @@
-"""Rollback on a merge-on-read table: rows of a failed write never count, in base files or in logs, however it is taken back."""
+"""Rollback on a merge-on-read table: rows of a failed write never count, in base files or in logs, whatever way it is rolled back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def path(runner: Runner, table_path: str) -> str:
 
 
 def fail(runner: Runner, path: str, rows: tuple[Trip, ...] = UPDATES, match: str = PUBLISHING, **how: Any) -> str:
-    """An upsert that dies; gives its instant."""
+    """Let an upsert die. Return its instant."""
     plan = FaultPlan(f"{path}-plan-{len(timeline(path))}", fault=how.pop("fault", Fault.BEFORE), match=match)
     with injected(plan), pytest.raises(Crash):
         runner.run(Step("upsert", rows, options=how), f"crash:{path}")
@@ -46,7 +46,7 @@ def logs(path: str) -> list[Path]:
 
 
 def rollback_blocks(path: str) -> list[tuple[str, str, str]]:
-    """(file, instant, target) of every rollback block."""
+    """Return (file, instant, target) of every rollback block."""
     found = []
     for log in logs(path):
         blocks = scan_blocks(log.read_bytes(), file_name=log.name)

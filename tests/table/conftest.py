@@ -13,11 +13,11 @@ from tests.table.tables import SIX, trips, write
 
 @pytest.fixture
 def made(spark: Any, templates: Templates) -> str:
-    """Six trips in three cities, by a bulk_insert. Not to be written on: `table` is a copy. A file may make another."""
+    """Six trips in three cities, by a bulk_insert. Read only: `table` is a copy. A test file may define another."""
     return templates.at("six-trips", lambda path: write(trips(spark, *SIX), path))
 
 
 @pytest.fixture
 def table(made: str, table_path: str) -> str:
-    """A copy of the table that the file's tests begin with."""
+    """A copy of the table that the tests of a file begin with."""
     return shutil.copytree(made, table_path)

@@ -21,13 +21,13 @@ COLUMNS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64
 
 
 def at(number: int) -> str:
-    """The time of an instant."""
+    """Return the time of an instant."""
     return f"202401010000{number:02}000"
 
 
 @dataclass
 class HandMade:
-    """Trips by city, the greater ts newer; the payload overwrites unless told otherwise."""
+    """Trips by city; the greater ts is newer. The payload overwrites by default."""
 
     path: Path
     columns: pa.Schema = field(default_factory=lambda: COLUMNS)
@@ -51,28 +51,28 @@ class HandMade:
         write_config(LocalStorage(), str(self.path), {**raw, **self.properties}, new=True)
 
     def base(self, number: int, city: str, *rows: tuple[Any, ...], group: str = "") -> HandMade:
-        """A base file of the group of a city, of which each has one unless it is named."""
+        """Write a base file. Each city has one file group, unless `group` names another."""
         pq.write_table(self._rows(number, city, rows), self._folder(city) / base_file_name(_id(city, group), "0-0-0", at(number)))
         return self
 
     def log(self, base: int, city: str, version: int, *blocks: bytes, group: str = "") -> HandMade:
-        """A log file on top of the base file of an instant."""
+        """Write a log file on top of the base file of an instant."""
         name = log_file_name(_id(city, group), at(base), version, "0-0-0")
         (self._folder(city) / name).write_bytes(b"".join(blocks))
         return self
 
     def rows(self, number: int, city: str, *rows: tuple[Any, ...], parquet: bool = False) -> bytes:
-        """A block of rows."""
+        """Return a block of rows."""
         write = encode_parquet_block if parquet else encode_avro_block
         return write(self._rows(number, city, rows), instant=at(number), schema=self._avro)
 
     def deletes(self, number: int, city: str, *keys: str, ordering: pa.Array | None = None) -> bytes:
-        """A block of deleted keys."""
+        """Return a block of deleted keys."""
         gone = build_deletes(pa.array(keys), pa.array([city] * len(keys)), ordering)
         return encode_delete_block(gone, instant=at(number), schema=self._avro)
 
     def instant(self, number: int, action: str = "deltacommit", **more: Any) -> HandMade:
-        """A file of the timeline: `deltacommit`, `commit`, `deltacommit.inflight`, `compaction.requested`, …"""
+        """Write a file of the timeline: `deltacommit`, `commit`, `deltacommit.inflight`, `compaction.requested`, …"""
         schema = {"schema": avro_text(arrow_to_avro(self.columns, "trips"))}
         content = write_commit(CommitMetadata(operation="UPSERT", extra=schema, **more)) if "." not in action else b""
         (self.path / ".hoodie" / f"{at(number)}.{action}").write_bytes(content)

@@ -1,4 +1,4 @@
-"""Small tables for tests: rows from SQL literals (no Python worker is started for them), writes, reads, and what a folder holds."""
+"""Small tables for tests: rows from SQL literals (no Python worker is started for them), writes, reads, and the files of a folder."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ SIX: tuple[Trip, ...] = (
 
 
 def trips(spark: Any, *rows: Trip) -> Any:
-    """A DataFrame of trips, evaluated in the JVM alone."""
+    """Return a DataFrame of trips, evaluated in the JVM alone."""
     return values(spark, "id string, city string, ts bigint, fare double", *rows)
 
 
 def values(spark: Any, columns: str, *rows: tuple[Any, ...]) -> Any:
-    """A DataFrame of literals; `columns` is a list of names and types that holds no comma in a type."""
+    """Return a DataFrame of literals; `columns` is a list of names and types without commas in a type."""
     names = [part.strip().rsplit(" ", 1) for part in columns.split(",")]
     if not rows:
         nulls = ", ".join(f"cast(null as {kind}) as `{name}`" for name, kind in names)
@@ -58,7 +58,7 @@ def values(spark: Any, columns: str, *rows: tuple[Any, ...]) -> Any:
 
 
 def literal(value: Any) -> str:
-    """A value in SQL; text of any characters."""
+    """Return a value as SQL; text of any characters."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -72,28 +72,28 @@ def _escape(character: str) -> str:
 
 
 def write(frame: Any, path: str, options: dict[str, Any] | None = None, mode: str = "append") -> None:
-    """Save a DataFrame as or into a table; a bulk_insert of trips unless told otherwise."""
+    """Save a DataFrame to a table; a bulk_insert of trips by default."""
     frame.write.format("hudi").options(**(BULK if options is None else options)).mode(mode).save(path)
 
 
 def load(spark: Any, path: Any, **options: Any) -> Any:
-    """The table as a DataFrame."""
+    """Return the table as a DataFrame."""
     return spark.read.format("hudi").options(**options).load(path)
 
 
 def snapshot(spark: Any, path: Any, **options: Any) -> list[tuple[Any, ...]]:
-    """Rows without meta columns, in order."""
+    """Return rows without meta columns, sorted."""
     frame = load(spark, path, **options)
     return sorted_rows(frame.drop(*META))
 
 
 def sorted_rows(frame: Any) -> list[tuple[Any, ...]]:
-    """Rows as tuples, in one order."""
+    """Return rows as tuples, sorted."""
     return sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
 def state_of(path: str | Path) -> dict[str, str]:
-    """Every file and empty folder below a path, with a hash of its content: what must not change when a write is refused."""
+    """Return every file and empty folder below a path, with a hash of its content: what a refused write must not change."""
     root = Path(path)
     found = {}
     for entry in sorted(root.rglob("*")):
@@ -106,39 +106,39 @@ def state_of(path: str | Path) -> dict[str, str]:
 
 
 def base_files(path: str | Path) -> list[Path]:
-    """All base files, committed or not."""
+    """Return all base files, committed or not."""
     return sorted(p for p in Path(path).rglob("*.parquet") if ".hoodie" not in p.parts)
 
 
 def footer(file: Path) -> dict[str, str]:
-    """The text entries of a Parquet footer."""
+    """Return the text entries of a Parquet footer."""
     return {k.decode(): v.decode() for k, v in (pq.read_metadata(file).metadata or {}).items()}
 
 
 def timeline(path: str | Path) -> list[str]:
-    """Names of the timeline's files, in order."""
+    """Return the names of the timeline's files, sorted."""
     return sorted(p.name for p in (Path(path) / ".hoodie").iterdir() if p.name[0].isdigit())
 
 
 def commits(path: str | Path) -> list[dict[str, Any]]:
-    """The content of completed commits, oldest first."""
+    """Return the content of completed commits, oldest first."""
     names = [n for n in timeline(path) if n.endswith("commit")]
     return [json.loads((Path(path) / ".hoodie" / name).read_bytes()) for name in names]
 
 
 def stats(commit: dict[str, Any]) -> list[dict[str, Any]]:
-    """All write stats of a commit."""
+    """Return all write stats of a commit."""
     return [stat for its in commit["partitionToWriteStats"].values() for stat in its]
 
 
 def properties(path: str | Path) -> dict[str, str]:
-    """The table's `hoodie.properties`."""
+    """Return the table's `hoodie.properties`."""
     from penstock.formats.properties import read_properties
 
     return read_properties((Path(path) / ".hoodie" / "hoodie.properties").read_bytes())
 
 
 def spoil(files: Iterable[Path]) -> None:
-    """Replace files by garbage: whoever opens one fails."""
+    """Replace files by garbage, so that opening one fails."""
     for file in files:
         file.write_bytes(b"garbage")

@@ -1,4 +1,4 @@
-"""What is refused: each with its own error, and with the table on disk as it was."""
+"""Wrong input is refused with its own error, and the table on disk stays as it was."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def refused(table: str, kind: type[PenstockError], match: str, action: Callable[[], Any]) -> None:
-    """The action raises that error and leaves the table as it is."""
+    """Check that the action raises this error and leaves the table as it is."""
     before = state_of(table)
     with pytest.raises(kind, match=match):
         action()
@@ -182,7 +182,7 @@ def test_a_storage_that_is_not_supported_yet_is_named(spark: Any) -> None:
 
 
 def both_ways(spark: Any, table: str, kind: type[PenstockError], match: str) -> None:
-    """Neither reading nor writing gets past the damage, and neither changes anything."""
+    """Check that neither reading nor writing succeeds on a damaged table, and that neither changes it."""
     refused(table, kind, match, lambda: load(spark, table))
     for options in (BULK, INSERT):
         refused(table, kind, match, lambda: write(trips(spark, ROW), table, options))

@@ -1,4 +1,4 @@
-"""Tables with buckets: one file group per bucket and partition, inserts into them, few files for a key, and what is refused."""
+"""Tables with buckets: one file group per bucket and partition, inserts, pruned queries, and refused options."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_operation_keeps_to_one_file_group_per_bucket(spark: Any, table_pa
     write(some(spark, 0, 2, ts=5), table_path, {**TRIPS, "hoodie.datasource.write.operation": "upsert"})
     assert (table.config.raw[COUNT], len(table.files())) == ("4", 8)
 
-    # a query that names the key opens one bucket of each partition, and gives what a filter gives
+    # a query that names the key opens one bucket of each partition, and returns the rows of a filter
     one = table.read(columns=["id", "ts"], equals={"id": "k1"})
     number = int(FixedBuckets(4, ("id",)).numbers(pa.array(["k1"]))[0])
     opened = {name.rpartition("/")[2].lstrip(".")[:8] for name in table.read(equals={"id": "k1"}).inputFiles()}
@@ -103,7 +103,7 @@ def test_options_that_would_duplicate_rows_are_refused_before_anything_is_writte
     write(frame, table_path, {**UPSERT, **BUCKET})
     assert len(snapshot(spark, table_path)) == 8
 
-    # a query that is told a wrong number would open the wrong bucket
+    # a query with a wrong number of buckets would open the wrong bucket
     table = penstock.Table.open(table_path)
     assert len(table.read(equals={"id": "k1"}, options=BUCKET).inputFiles()) == 1
     assert table.read(equals={"id": "k1"}, options=BUCKET).count() == 1

@@ -1,4 +1,4 @@
-"""bulk_insert: what its files hold, how they are arranged, and how large they become."""
+"""bulk_insert: the content, order and size of its files."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_without_meta_fields_the_meta_columns_exist_and_are_null(spark: Any, tab
 
 
 def numbers(spark: Any, rows: int = 3000, parts: int = 3) -> Any:
-    """Rows in no order, spread over several Spark partitions and cities."""
+    """Return rows in random order, spread over several Spark partitions and cities."""
     return spark.range(0, rows, 1, parts).selectExpr(
         "lpad(cast((id * 7919) % 100003 as string), 6, '0') as id",
         "concat('c', id % 4) as city",

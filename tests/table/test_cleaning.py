@@ -1,4 +1,4 @@
-"""Cleaning and archiving of whole tables: after each write, when asked for, on executors; and when they fail."""
+"""Cleaning and archiving of whole tables: after each write, on request, on executors; and their failures."""
 
 from __future__ import annotations
 

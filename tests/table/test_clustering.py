@@ -1,4 +1,4 @@
-"""Clustering of whole tables with Spark: inline and apart, beside writes; what queries read afterwards."""
+"""Clustering of whole tables with Spark: inline and by another process, concurrently with writes, and queries afterwards."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_query_for_a_range_of_values_reads_fewer_files_afterwards(
     table = penstock.Table.open(table_path, spark)
 
     def matching(column: str) -> tuple[int, int, int]:
-        """Files that may hold values of a range, the rows of their row groups that may, and all files."""
+        """Return the files that may hold values of a range, the rows of their matching row groups, and all files."""
         slices = [s for its in list_base_slices(open_table(table_path)).values() for s in its]
         found = [pq.ParquetFile(s.base_file.path).metadata for s in slices if s.base_file]
         at = next(i for i in range(found[0].num_columns) if found[0].row_group(0).column(i).path_in_schema == column)
@@ -209,7 +209,7 @@ def test_a_query_for_a_range_of_values_reads_fewer_files_afterwards(
         return sum(rows > 0 for rows in read), sum(read), len(read)
 
     def query(column: str) -> int | None:
-        """Ask for the range; gives how many rows Spark has read for that."""
+        """Query the range. Return how many rows Spark read for it."""
         frame = load(spark, table_path).where(f"{column} between 8000 and 8999").select("id")
         assert len(frame.collect()) == 1_000
         if session_kind != "classic":

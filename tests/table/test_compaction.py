@@ -1,4 +1,4 @@
-"""Compaction of whole tables: inline and apart, beside writes, after crashes; no row is ever lost or doubled."""
+"""Compaction of whole tables: inline and by another process, concurrently with writes, after crashes. No row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LAZY = {"hoodie.cleaner.policy.failed.writes": "LAZY"}
 
 
 def without(rows: tuple[Trip, ...], keys: str) -> tuple[Trip, ...]:
-    """Rows of other keys."""
+    """Return the rows of other keys."""
     return tuple(row for row in rows if str(row[0]) not in keys)
 
 
@@ -227,7 +227,7 @@ def test_a_plan_is_not_run_while_an_earlier_write_is_under_way(table: penstock.T
 
 
 def test_compaction_runs_concurrently_with_a_writer(spark: Any, table: penstock.Table) -> None:
-    """A writer that meets a plan which is withdrawn that moment is told so, and writes again."""
+    """A write that meets a plan which is withdrawn at that moment raises WriteConflict, and is run again."""
     errors: list[BaseException] = []
 
     def keep_writing() -> None:
@@ -331,7 +331,7 @@ def test_a_failed_compaction_does_not_undo_the_write(spark: Any, path: str, rais
 
 
 def run(spark: Any, path: str, **options: str) -> list[Any]:
-    """A compaction through any storage."""
+    """Run a compaction through any storage."""
     return schedule_and_run(spark, open_table(path, read_options(options)), COMPACTION, Stages("", "off"), due=True)
 
 
@@ -397,7 +397,7 @@ def test_a_rollback_of_a_dead_run_that_died_itself_is_finished(spark: Any, table
 
 
 def test_a_run_of_a_live_process_is_not_repeated(spark: Any, table: penstock.Table) -> None:
-    """Under the lazy policy runs give signs of life."""
+    """Under the lazy policy runs have heartbeats."""
     with injected(FaultPlan(f"{table.path}-plan", match=r"^write_new .*\.commit$")), pytest.raises(Crash):
         run(spark, f"crash:{table.path}", **LAZY)
     with pytest.raises(WriteConflict, match="is being run by another process"):
@@ -408,7 +408,7 @@ def test_a_run_of_a_live_process_is_not_repeated(spark: Any, table: penstock.Tab
 
 
 class Interrupted(Stages):
-    """Something happens while a run works, once."""
+    """Stages that run an action once while a compaction works."""
 
     def __init__(self, happens: Callable[[], object]) -> None:
         super().__init__("", "off")
@@ -421,7 +421,7 @@ class Interrupted(Stages):
 
 
 def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: penstock.Table) -> None:
-    """Somebody else runs the plan to its end meanwhile."""
+    """Another process runs the plan to its end while the run works."""
     plan = table.schedule_compaction()
     assert plan is not None
     instant, state = plan.instant, open_table(table.path, read_options({}))
@@ -439,7 +439,7 @@ def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: pens
 
 
 def test_a_run_that_was_taken_for_dead_does_not_touch_the_run_of_another(spark: Any, table: penstock.Table) -> None:
-    """Somebody else is in the middle of running the plan."""
+    """Another process is in the middle of running the plan."""
     plan = table.schedule_compaction()
     assert plan is not None
     instant, state = plan.instant, open_table(table.path, read_options({}))

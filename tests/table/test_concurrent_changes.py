@@ -1,4 +1,4 @@
-"""Queries that are planned while another process writes, cleans and archives: all rows of one moment, or an error."""
+"""Queries that are planned while another process writes, cleans and archives return all rows of one moment, or raise an error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def other(spark: Any, table: str) -> Other:
 
 
 class Other:
-    """Another process: it writes rows, all of them or as told, and takes care of the table."""
+    """Another process: it writes rows, cleans and archives."""
 
     def __init__(self, spark: Any, path: str) -> None:
         self.spark, self.path = spark, path
@@ -63,10 +63,10 @@ class Other:
         assert self.table.archive({**FEW, **ONE_VERSION, "hoodie.cleaner.fileversions.retained": 9})
 
 
-def read(spark: Any, path: str, *others: Callable[[], object], **options: Any) -> Any:
-    """The table's rows; between the look at the timeline and the listing of folders others do something."""
+def read(spark: Any, path: str, *actions: Callable[[], object], **options: Any) -> Any:
+    """Return the table's rows. The actions run between the reading of the timeline and the listing of folders."""
     query = parse_query([path], read_options(options))
-    storage = InterleavingStorage(f"list {re.escape(path)}$", deque(others))
+    storage = InterleavingStorage(f"list {re.escape(path)}$", deque(actions))
     return open_query(spark, query, replace(open_table(path, query.options), storage=storage)).drop(*META)
 
 

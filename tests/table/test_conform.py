@@ -1,4 +1,4 @@
-"""Values in the type of their column: what fits is cast, what does not is an error, on every PySpark and in every ANSI mode."""
+"""Values are cast to the type of their column; one that does not fit is an error, on every PySpark and in every ANSI mode."""
 
 from __future__ import annotations
 

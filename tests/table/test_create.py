@@ -1,4 +1,4 @@
-"""Making tables: what is written into their folder, save modes, and options that contradict a table."""
+"""Creation of tables: the files in their folder, save modes, and options that contradict a table."""
 
 from __future__ import annotations
 

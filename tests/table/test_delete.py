@@ -1,4 +1,4 @@
-"""delete: keys are gone from the newest base files, whatever their ordering value; unknown ones change nothing."""
+"""delete: keys are removed from the newest base files, whatever their ordering value; unknown keys change nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "t
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six trips in three cities. Not to be written on: copy it."""
+    """Six trips in three cities. Read only: copy it to write to it."""
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX), path, INSERT)
     return path

@@ -1,4 +1,4 @@
-"""Incoming rows that are Parquet files as they stand are read by the workers; whatever else they are goes through Spark."""
+"""Incoming rows that are a read of plain Parquet files are read by the workers; all other rows go through Spark."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WHERE = pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "
 
 
 def rows(*ids: str, ts: int = 1) -> pa.Table:
-    """Trips with these ids, by turns of two cities."""
+    """Return trips with these ids, in two cities in turn."""
     cities = [("basel", "chur")[i % 2] for i in range(len(ids))]
     return pa.table([list(ids), cities, [ts] * len(ids), [float(i) for i in range(len(ids))]], schema=SCHEMA)
 
 
 def put(folder: Path, *tables: pa.Table, **options: Any) -> str:
-    """Each table a file of the folder."""
+    """Write each table as a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, table in enumerate(tables):
         pq.write_table(table, folder / f"part-{i}.parquet", **options)
@@ -40,7 +40,7 @@ def put(folder: Path, *tables: pa.Table, **options: Any) -> str:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
-    """How each write of the test got its rows: the files, or None for Spark."""
+    """How each write of the test read its rows: the files, or None for Spark."""
     found: list[InputFiles | None] = []
     usual = incoming.run_over_incoming
 

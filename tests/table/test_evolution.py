@@ -1,4 +1,4 @@
-"""The schema between commits: what may change, what old rows then hold, and what is refused."""
+"""Schema evolution between commits: what may change, what old rows then hold, and what is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(params=["bulk_insert", "insert"])
 def grown(request: pytest.FixtureRequest, spark: Any, made: str, table_path: str) -> Any:
-    """Writes rows to a copy of that table, into a file beside the old one or through it, and gives all rows."""
+    """Writes rows to a copy of that table, into a new file or through the old one, and returns all rows."""
     table = shutil.copytree(made, table_path)
 
     def grow(query: str, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`Table.explain_merge`: what an upsert would make of some keys, without doing it; and then it does just that."""
+"""`Table.explain_merge`: the outcome of an upsert for some keys, without writing; the write then has this outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oracle GoldenGate's changes, from JSON to rows and into tables of both kinds: an absent column is not one that is null."""
+"""Changes of Oracle GoldenGate, from JSON to rows and into tables of both types: an absent column is not a null column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental queries on whole tables of both types: what changed between two instants, and nothing else."""
+"""Incremental queries on whole tables of both types return what changed between two instants, and nothing else."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ ADDED = ("g", "rome", 12, 12.5)
 
 
 def changes(spark: Any, path: str, begin: str, end: str | None = None, **options: Any) -> Any:
-    """What changed, as a DataFrame."""
+    """Return the changes as a DataFrame."""
     until = {} if end is None else {END: end}
     return load(spark, path, **{TYPE: "incremental", BEGIN: begin}, **until, **options)
 
 
 def changed(spark: Any, path: str, begin: str, end: str | None = None, **options: Any) -> list[tuple[Any, ...]]:
-    """The same as rows without meta columns."""
+    """Return the changes as rows without meta columns."""
     return sorted_rows(changes(spark, path, begin, end, **options).drop(*META))
 
 
 def upsert(spark: Any, path: str, *rows: Any, operation: str = "upsert", **options: Any) -> str:
-    """Write rows; the instant that did it."""
+    """Write rows, and return the instant of the write."""
     write(trips(spark, *rows), path, {**TRIPS, OPERATION: operation, **OFF, **options})
     return instants(path)[-1]
 
@@ -71,7 +71,7 @@ def instants(path: str) -> list[str]:
 
 @pytest.fixture(params=KINDS)
 def history(request: Any, spark: Any, templates: Any, table_path: str) -> str:
-    """Six trips; then `a` and `c` change, `g` comes; then `a` changes again, and `b` is deleted."""
+    """Six trips; then `a` and `c` change and `g` is added; then `a` changes again, and `b` is deleted."""
 
     def make(path: str) -> None:
         write(trips(spark, *SIX), path, {**BULK, **OFF, "hoodie.datasource.write.table.type": request.param})

@@ -1,4 +1,4 @@
-"""Every index gives the rows that a dictionary gives, on the driver and in tasks; and looks only where it has to."""
+"""Every index finds the same rows as a dictionary, on the driver and in tasks, and reads only what it has to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HISTORY: list[tuple[str, list[Row]]] = [
             ("m", "x", 1, 5.0, False),
             ("c", "x", 20, 0.0, True),
             ("d", "y", 20, 0.0, True),  # a delete that names another partition
-            ("u", "y", 1, 0.0, True),  # of nobody
+            ("u", "y", 1, 0.0, True),  # in no partition
         ],
     ),
     ("delete", [("e", "x", 0, 0.0, False), ("h", "x", 0, 0.0, False), ("q", "x", 0, 0.0, False), ("n", "new", 0, 0.0, False)]),

@@ -1,4 +1,4 @@
-"""`penstock.index=auto` chooses and says why; `Table.index_report` tells what an index did; `INMEMORY` knows what it wrote."""
+"""`penstock.index=auto` names its choice and the reason; `Table.index_report` has the figures; `INMEMORY` knows only its own writes."""
 
 from __future__ import annotations
 

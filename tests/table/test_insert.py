@@ -1,4 +1,4 @@
-"""insert: small files are filled, the rest opens new file groups; nothing that was there changes but its file's name."""
+"""insert: small files are filled, the other rows go to new file groups; old rows change nothing but their file name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def groups(path: str) -> dict[str, list[str]]:
-    """Instants of each file group, by partition and file id."""
+    """Return the instants of each file group, by partition and file id."""
     found: dict[str, list[str]] = {}
     for file in sorted(base_files(path), key=lambda f: f.name.rsplit("_", 1)[1]):
         name = parse_base_name(file.name)

@@ -1,4 +1,4 @@
-"""Writes to merge-on-read tables: which files a write makes, what the timeline says, and what the logs hold."""
+"""Writes to merge-on-read tables: the files of a write, the timeline, and the content of logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "t
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six trips in three cities. Not to be written on: copy it."""
+    """Six trips in three cities. Read only: copy it to write to it."""
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX), path, INSERT)
     return path
@@ -35,18 +35,18 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def flagged(spark: Any, table_path: str, templates: Templates) -> str:
-    """The same with a column that says what is deleted."""
+    """The same table with a column that marks deletes."""
     six = [(*trip, False) for trip in SIX]
     return templates.copy("six-with-a-flag", lambda path: write(rows(spark, *six), path, INSERT), table_path)
 
 
 def log_files(path: str) -> list[Path]:
-    """All log files, in the order of their names."""
+    """Return all log files, in the order of their names."""
     return sorted(p for p in Path(path).rglob(".*.log.*") if ".hoodie" not in p.parts and not p.name.endswith(".crc"))
 
 
 def records(file: Path) -> list[tuple[str, Any]]:
-    """What a log file says: blocks' kinds with the rows' (id, ts, fare), or the deletes' (key, ordering value)."""
+    """Return the content of a log file: the kind of each block with (id, ts, fare) of rows or (key, ordering value) of deletes."""
     content, found = file.read_bytes(), []
     for block in scan_blocks(content):
         if block.type is BlockType.DELETE:
@@ -63,13 +63,13 @@ def records(file: Path) -> list[tuple[str, Any]]:
 
 
 def counts(commit: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """(partition, whether it is a log, numWrites, numUpdateWrites, numDeletes, numInserts) of each file, in order."""
+    """Return (partition, whether it is a log, numWrites, numUpdateWrites, numDeletes, numInserts) of each file, sorted."""
     names = ("numWrites", "numUpdateWrites", "numDeletes", "numInserts")
     return sorted((s["partitionPath"], "logVersion" in s, *(s[n] for n in names)) for s in stats(commit))
 
 
 def seen(path: str) -> list[Trip]:
-    """Trips as we and hudi-rs read them, base files and logs together."""
+    """Return trips as Penstock and hudi-rs read them, base files and logs together."""
     found = hudi_rs_rows(path).select(["id", "city", "ts", "fare"]).to_pylist()
     trips = sorted((r["id"], r["city"], r["ts"], r["fare"]) for r in found)
     assert plain_rows(path) == sorted(trips, key=repr)

@@ -1,4 +1,4 @@
-"""Partition paths: every spelling, odd values, types, and what must never become a folder."""
+"""Partition paths: every spelling, unusual values, types, and values that must never become a folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.table.tables import (
     write,
 )
 
-#: Values that are one folder's name as they stand.
+#: Values that are one folder's name unchanged.
 ODD = [
     "Zürich", "東京", "😀", "e\u0301", "a b", " a ", "50%", "%41", "%zz", "a+b", "x=y", "=", "a,b", "{x}", "[z]", "*", "?",
     "a\\b", "~", "'", '"', "#", "&", "|", "$x", ";", "null", "default", "_x", ".x", "-", "a" * 200, "ß" * 120, "1", "01",

@@ -1,4 +1,4 @@
-"""Payloads by their names, at the door: what stays when rows of one key meet, in a batch and in the table."""
+"""Payloads chosen by name in the options: which rows stay when several of one key are merged, in a batch and in the table."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EVENT_TIMES = {
 
 
 def payload(name: str) -> dict[str, str]:
-    """The option that chooses a payload."""
+    """Return the option that chooses a payload."""
     return {PAYLOAD: name if name.startswith("penstock.") else _MODEL + name}
 
 

@@ -1,4 +1,4 @@
-"""Penstock's own payloads: what log files keep of changes is what a copy-on-write table makes of them, before and after compaction."""
+"""Penstock's own payloads keep the same rows in log files and in a copy-on-write table, before and after compaction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LEFT = {
 
 
 def batch(spark: Any, changes: list[Change]) -> Any:
-    """A DataFrame of changes."""
+    """Return a DataFrame of changes."""
     data = []
     for id_, ts, n, s, *more in changes:
         says = more[0] if more else None
@@ -62,7 +62,7 @@ def batch(spark: Any, changes: list[Change]) -> Any:
 
 
 def left(spark: Any, path: str) -> list[tuple[Any, ...]]:
-    """What a query sees, in order."""
+    """Return the rows of a snapshot query, sorted."""
     names = ["id", "ts", "n", "s", "_changed_columns", "history"]
     return sorted(tuple(row) for row in load(spark, path).select(*names).collect())
 

@@ -1,4 +1,4 @@
-"""Logs that say where in the base file their rows stand: Spark reads the rest itself, and the answer is the same."""
+"""Logs that hold the positions of their rows in the base file: Spark reads the other rows itself, and the result is the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ("id", "city", "ts", "fare")
 
 @pytest.fixture
 def both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """The rows of a table by positions, which are the same as those that workers merge."""
+    """Returns the rows of a table read by positions, which must be equal to those that workers merge."""
 
     def read(spark: Any, path: str, *, by_position: bool = True, **options: str) -> list[Any]:
         found = []
@@ -41,7 +41,7 @@ def both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def table(spark: Any, table_path: str, templates: Templates) -> str:
-    """Two partitions with base files, and what a first upsert said about them in logs."""
+    """Two partitions with base files, and logs of a first upsert."""
     first = [(k, c, 1, 1.0, False) for c in ("x", "y") for k in (f"{c}1", f"{c}2", f"{c}3", f"{c}4")]
     second = [("x2", "x", 2, 2.0, False), ("x4", "x", 2, None, True), ("y1", "y", 2, 2.0, False)]
 

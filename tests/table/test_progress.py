@@ -1,4 +1,4 @@
-"""What a write says about itself while it runs."""
+"""The progress of a write while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.table.upserts import IN_TASKS, UPSERT
 
 @pytest.fixture
 def tags(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Tags as they are put on jobs, and `-` where one is taken away."""
+    """The tags that are set on jobs, and `-` where one is removed."""
     if pyspark.__version__.startswith("3."):
         pytest.skip("PySpark 3.5 has job tags on Connect only")
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Reading: tables of real Hudi and our own, paths, times, and which files are opened at all."""
+"""Reads: tables of real Hudi and of Penstock, paths, times, and the files that are opened."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_rows_before_an_overwrite_can_still_be_read(spark: Any, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six trips in three cities by three commits, of which the last went into the files of berlin."""
+    """Six trips in three cities by three commits. The last one wrote to the files of berlin."""
     path = str(tmp_path_factory.mktemp("read") / "table")
     write(trips(spark, *SIX[:4]).coalesce(1), path)
     write(trips(spark, *SIX[4:]).coalesce(1), path)
@@ -265,7 +265,7 @@ def test_a_folder_that_is_no_partition_is_not_read(spark: Any, table: str, table
 
 @pytest.fixture(params=["plain", "hive", "two columns", "odd"])
 def spoiled(request: pytest.FixtureRequest, spark: Any, table_path: str) -> Iterator[tuple[str, str]]:
-    """A table of which only one partition's files can be opened, and that partition's city."""
+    """A table in which only the files of one partition can be opened, and the city of that partition."""
     kept, others = ("são paulo", ["50%", "a+b"]) if request.param == "odd" else ("paris", ["berlin", "tokyo"])
     options = {**BULK}
     if request.param == "hive":

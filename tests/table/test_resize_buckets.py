@@ -1,4 +1,4 @@
-"""Consistent hashing whose buckets clustering splits and joins: no row is lost or doubled, whoever writes meanwhile."""
+"""Consistent hashing: clustering splits and merges buckets concurrently with writes, and no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ring_of(path: str, partition: str = "x") -> Ring:
 
 
 def check(spark: Any, path: str, ts: dict[str, int]) -> None:
-    """The rows have these times, no key twice, and each is in the file group of its bucket."""
+    """Check that the rows have these times, no key occurs twice, and each row is in the file group of its bucket."""
     assert {row[0]: row[2] for row in snapshot(spark, path)} == ts
     found = spark.read.format("hudi").load(path).select("_hoodie_record_key", "city", "_hoodie_file_name").collect()
     assert len(found) == len(ts)

@@ -1,4 +1,4 @@
-"""Savepoints and restores of whole tables: rows, files and timeline are as they were at the commit."""
+"""Savepoints and restores of whole tables: rows, files and timeline are those of the savepoint's commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUIET = {"hoodie.clean.automatic": False, "hoodie.archive.automatic": False, "ho
 
 
 def made(spark: Any, path: str, kind: str = "COPY_ON_WRITE") -> penstock.Table:
-    """A table with two writes."""
+    """Write a table with two commits."""
     table = penstock.Table.create(
         path, COLUMNS, name="trips", record_key="id", partition_by="city", ordering="ts", table_type=kind, options=QUIET
     )

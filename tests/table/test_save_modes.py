@@ -1,4 +1,4 @@
-"""enable and disable: what becomes ours, what stays Spark's, and on which session."""
+"""enable and disable: which formats Penstock serves, which stay Spark's, and on which session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.table.tables import BULK, SIX, load, snapshot, trips, write
 
 @pytest.fixture(autouse=True)
 def enabled_again(spark: Any) -> Iterator[None]:
-    """Whatever a test does, the session of the run is enabled for the next one."""
+    """Enables the session of the run again after each test."""
     yield
     penstock.enable(spark)
 
@@ -27,7 +27,7 @@ def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def no_such_format(spark: Any, table: str) -> None:
-    """Spark itself knows no format of that name."""
+    """Expect Spark's error for an unknown format."""
     with pytest.raises(Exception, match="Failed to find the data source: hudi"):
         spark.read.format("hudi").load(table).count()
     with pytest.raises(Exception, match="Failed to find the data source: hudi"):

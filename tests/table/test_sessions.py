@@ -1,4 +1,4 @@
-"""The same on every kind of session: classic, Connect, and executors that are processes of their own.
+"""The main features on every kind of session: classic, Connect, and executors in processes of their own.
 
 `PENSTOCK_TEST_SESSION` chooses the kind; nothing here asks for it, but for what only separate executors have.
 """
@@ -50,7 +50,7 @@ IN_TASKS = {"penstock.small.batch.rows": 0}
 
 
 def numbers(spark: Any, rows: int = 2000, parts: int = 4) -> Any:
-    """Rows made by several tasks."""
+    """Return rows made by several tasks."""
     return spark.range(0, rows, 1, parts).selectExpr(
         "concat('k', id) as id", "concat('c', id % 3) as city", "id as ts", "id / 2 as fare"
     )
@@ -58,7 +58,7 @@ def numbers(spark: Any, rows: int = 2000, parts: int = 4) -> Any:
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A bulk_insert by several tasks. Only to be read."""
+    """A bulk_insert by several tasks. Read only."""
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(numbers(spark), path)
     return path
@@ -170,7 +170,7 @@ def test_a_payload_reaches_workers_that_do_not_have_its_package(
 
 
 def failing_once(batches: Iterator[Any], flag: str) -> Iterator[Any]:
-    """Rows as they are; the first task to get here breaks after its first batch has gone on."""
+    """Yield the rows unchanged. The first task that runs this fails after its first batch."""
     for number, batch in enumerate(batches):
         yield batch
         if number == 1:
@@ -201,7 +201,7 @@ def test_a_retried_task_writes_its_rows_once(spark: Any, table_path: str, tmp_pa
 
 
 def sizes(batches: Iterator[Any]) -> Iterator[int]:
-    """Kernel: how many rows each batch has."""
+    """Return how many rows each batch has. Runs in workers."""
     for batch in batches:
         yield batch.num_rows
 

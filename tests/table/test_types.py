@@ -1,4 +1,4 @@
-"""Every Spark type, nulls at every level, and odd column names: what was written comes back."""
+"""Every Spark type, nulls at every level, and unusual column names are read back as they were written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def all_types(spark: Any) -> Any:
 
 
 def rows_by_id(frame: Any) -> dict[str, str]:
-    """Rows as text: NaN is equal to itself there, and so is what Python compares by identity."""
+    """Return rows as text: NaN is equal to itself as text, and so are values that Python compares by identity."""
     return {row["id"]: repr(row) for row in frame.collect()}
 
 

@@ -1,4 +1,4 @@
-"""upsert: known keys are merged, new ones added, as one commit; and what cannot be is refused with the table as it was."""
+"""upsert: known keys are merged and new ones added in one commit; wrong input is refused and leaves the table as it was."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BOTH = pytest.mark.parametrize("where", [ON_DRIVER, IN_TASKS], ids=["driver", "t
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six trips in three cities. Not to be written on: copy it."""
+    """Six trips in three cities. Read only: copy it to write to it."""
     path = str(tmp_path_factory.mktemp("made") / "table")
     write(trips(spark, *SIX), path, UPSERT)
     return path
@@ -303,7 +303,7 @@ def test_the_rows_are_evaluated_once(spark: Any, table: str, tmp_path: Path, opt
 
 
 def noting_evaluations(path: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A source that leaves a line whenever it is evaluated."""
+    """Return a DataFrame that writes a line whenever it is evaluated."""
 
     def evaluate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with open(path, "a") as file:
@@ -346,7 +346,7 @@ def test_an_empty_table_of_real_hudi_accepts_an_upsert(spark: Any, tmp_path: Pat
 
 
 def refused(table: str, kind: type[PenstockError], match: str, action: Callable[[], Any]) -> None:
-    """The action raises that error and leaves the table as it is."""
+    """Check that the action raises this error and leaves the table as it is."""
     before = state_of(table)
     with pytest.raises(kind, match=match):
         action()

@@ -1,4 +1,4 @@
-"""Payloads and mergers of the user's own, at the door: both kinds of table say the same, and what goes wrong leaves no trace."""
+"""Payloads and mergers of users: both kinds of table have the same rows, and errors leave the table as it was."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AFTER = [
 
 
 def add_row(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] | None:
-    """Sums of fares; a sum of 0 is no row."""
+    """Add the fares. A sum of 0 deletes the row."""
     if old is None:
         return new
     fare = old["fare"] + new["fare"]
@@ -53,7 +53,7 @@ def add_row(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] |
 
 
 def add_columns(old: pa.Table, new: pa.Table) -> pa.Table:
-    """The same, many at a time."""
+    """Add the fares of many rows at once."""
     fare = pc.add(old["fare"], new["fare"])
     columns = {"fare": fare, "ts": pc.max_element_wise(old["ts"], new["ts"]), "_hoodie_is_deleted": pc.equal(fare, 0)}
     return pa.table({name: columns.get(name, new[name]) for name in new.column_names})
@@ -61,7 +61,7 @@ def add_columns(old: pa.Table, new: pa.Table) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The names that these tests know, and no others."""
+    """The names that these tests register; none are left afterwards."""
     monkeypatch.setattr(registry, "_registered", {})
     penstock.payload("add_row")(add_row)
     penstock.merger("add_columns")(add_columns)
@@ -108,7 +108,7 @@ def test_an_insert_that_combines_calls_the_function(spark: Any, table_path: str)
 
 
 def first_time(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any] | None:
-    """A new row's fare is its time, and stays. A row that comes late changes nothing; 99 is the end of a key."""
+    """Set a new row's fare to its time and keep it. A late row changes nothing; 99 deletes the key."""
     if old is None:
         return {**new, "fare": float(new["ts"])}
     if new["ts"] < old["ts"]:

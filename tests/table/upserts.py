@@ -1,4 +1,4 @@
-"""What tests of upserts, deletes and indexes share: options, rows that may be deletes, and what the files hold."""
+"""Helpers for tests of upserts, deletes and indexes: options, rows that may be deletes, and the content of files."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MANY_GROUPS: dict[str, Any] = {
 
 
 def rows(spark: Any, *trips: Row) -> Any:
-    """A DataFrame of (id, city, ts, fare, whether it is a delete)."""
+    """Return a DataFrame of (id, city, ts, fare, whether it is a delete)."""
     return values(spark, "id string, city string, ts bigint, fare double, _hoodie_is_deleted boolean", *trips)
 
 
 def stored(path: str | Path) -> list[dict[str, Any]]:
-    """Every row of the newest base files, with its meta columns; read without Spark and without a reader of ours."""
+    """Return every row of the newest base files, with its meta columns; read without Spark and without Penstock's reader."""
     table = open_table(str(path))
     bases = [s.base_file for slices in list_base_slices(table).values() for s in slices]
     found: list[dict[str, Any]] = []
@@ -53,18 +53,18 @@ def stored(path: str | Path) -> list[dict[str, Any]]:
 
 
 def columns(path: str | Path, *names: str) -> list[tuple[Any, ...]]:
-    """Some columns of every row, in order."""
+    """Return some columns of every row, sorted."""
     return sorted((tuple(row[n] for n in names) for row in stored(path)), key=repr)
 
 
 def counts(commit: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """(partition, numWrites, numUpdateWrites, numDeletes, numInserts) of each file, in order."""
+    """Return (partition, numWrites, numUpdateWrites, numDeletes, numInserts) of each file, sorted."""
     names = ("numWrites", "numUpdateWrites", "numDeletes", "numInserts")
     return sorted((s["partitionPath"], *(s[n] for n in names)) for s in stats(commit))
 
 
 def inflight(path: str | Path) -> dict[str, Any]:
-    """The workload profile of the newest write."""
+    """Return the workload profile of the newest write."""
     name = [n for n in timeline(path) if n.endswith(".inflight")][-1]
     found: dict[str, Any] = json.loads((Path(path) / ".hoodie" / name).read_bytes())
     return found

@@ -1,4 +1,4 @@
-"""Who may import whom, who opens files, and who asks for the time; read from the source, not from comments."""
+"""Who may import whom, who opens files, and who reads the clock; read from the source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def part_of(path: Path) -> str:
-    """The layer's name of a module: its package, or its own name."""
+    """Return the layer's name of a module: its package, or its own name."""
     relative = path.relative_to(PACKAGE)
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
@@ -56,7 +56,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imports_of(tree: ast.AST, *, typing: bool = False) -> Iterator[tuple[int, str]]:
-    """Lines and full names of what is imported; what only type checkers see if `typing` is set."""
+    """Return lines and full names of imports; also those for type checkers alone if `typing` is set."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not typing:
             continue
@@ -71,7 +71,7 @@ def imports_of(tree: ast.AST, *, typing: bool = False) -> Iterator[tuple[int, st
 
 @cache
 def calls_of(tree: ast.AST) -> Sequence[tuple[int, str]]:
-    """Lines and dotted names of what is called."""
+    """Return lines and dotted names of calls."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute))
     return [(node.lineno, ast.unparse(node.func)) for node in calls]
 
@@ -81,13 +81,13 @@ def name_of(path: Path) -> str:
 
 
 def wrong_in(look: Callable[[Path], list[str]], modules: Sequence[Path] = MODULES) -> dict[str, list[str]]:
-    """What a look finds wrong, by module."""
+    """Return the findings of a check, by module."""
     found = {name_of(path): look(path) for path in modules}
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def apart_from(part: str) -> list[Path]:
-    """All modules but those of a part, and those that look at the machine."""
+    """Return all modules without those of a part and those that inspect the machine."""
     return [path for path in MODULES if part_of(path) != part and name_of(path) not in MACHINE]
 
 

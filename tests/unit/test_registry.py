@@ -1,4 +1,4 @@
-"""Names of functions: who may have which, entry points, and how a function travels."""
+"""Names of registered functions: valid names, entry points, and functions on their way to workers."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ DEFAULT = {"set_null_for_missing": False, "allow_drop": False, "reconcile": Fals
 
 
 def evolved(table: Any, incoming: Any, **options: bool) -> dict[str, Any]:
-    """`evolve`, with all options off but those given."""
+    """Call `evolve` with all options off except the given ones."""
     return evolve(table, incoming, **{**DEFAULT, **options})
 
 
 def commit_schema(name: str) -> str:
-    """The schema in the newest commit of a golden table."""
+    """Return the schema in the newest commit of a golden table."""
     commits = {path: data for path, data in golden_files(name, ".hoodie/*commit").items() if path.startswith(".hoodie/")}
     schema: str = json.loads(commits[max(commits)])["extraMetadata"]["schema"]
     return schema
@@ -85,7 +85,7 @@ def base_files(name: str) -> list[pq.ParquetFile]:
 
 
 def avro(**columns: Any) -> dict[str, Any]:
-    """An Avro schema; a type that ends with ! is not nullable."""
+    """Return an Avro schema; a type that ends with ! is not nullable."""
     return arrow_to_avro(pa.schema([_arrow_field(name, kind) for name, kind in columns.items()]), "t")
 
 
@@ -100,7 +100,7 @@ def _arrow_field(name: str, kind: Any) -> pa.Field:
 
 
 def columns_of(schema: dict[str, Any]) -> dict[str, str]:
-    """Column → type as Spark shows it, with ! for not null."""
+    """Return the type of each column as Spark shows it, with ! for not null."""
     struct = T.StructType.fromJson(avro_to_spark(schema))
     return {f.name: f.dataType.simpleString() + ("" if f.nullable else "!") for f in struct.fields}
 

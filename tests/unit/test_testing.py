@@ -1,4 +1,4 @@
-"""The law checker: it finds what is broken, shows it, and is silent about what holds."""
+"""The checker of merge laws reports broken laws with their rows, and accepts correct mergers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs that look after a table, beside somebody who writes to it."""
+"""The maintenance methods of a table, concurrently with a writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.services.histories import History, at
 
 
 class Tended(MaintenanceMethods):
-    """A table in memory, which needs no session."""
+    """A table in memory that needs no session."""
 
     def __init__(self, state: TableState) -> None:
         self._table = state
@@ -30,7 +30,7 @@ def test_a_commit_that_is_archived_concurrently_ends_neither_the_round_nor_the_p
     write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
 
     class Archived(type(history.storage)):  # type: ignore[misc]
-        """The oldest commits are on the timeline when it is listed, and gone when they are read."""
+        """A storage that lists the oldest commits and does not find them when they are read."""
 
         def read(self, path: str) -> bytes:
             if path.endswith(".commit"):
@@ -43,14 +43,14 @@ def test_a_commit_that_is_archived_concurrently_ends_neither_the_round_nor_the_p
     assert [".commit" in (run.error or "") for run in runs] == [True, False]
 
 
-def test_partitions_do_not_expire_during_a_write_and_the_write_succeeds() -> None:
+def test_partitions_do_not_expire_during_a_write_and_the_timeline_stays_unchanged() -> None:
     history = History().commit(1, ["old/g-0"])
     write_config(history.storage, "/t", dict(history.table().config.raw) | {"hoodie.table.version": "6"}, new=True)
     history.storage.write_new(f"/t/.hoodie/{at(41)}.commit.requested", b"")
     history.storage.write_new(f"/t/.hoodie/{at(41)}.commit.inflight", b"")
 
     class Quiet(Tended):
-        """Shows nothing, with whatever session."""
+        """A table without progress output, on any session."""
 
         def _reader(self) -> Any:
             return None

@@ -1,4 +1,4 @@
-"""The program `penstock`, run as one: what it prints, its exit code, and that Ctrl-C ends it without harm."""
+"""The program `penstock`, run as a process: its output, its exit code, and its end by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def penstock(*words: str) -> subprocess.Popen[str]:
 
 
 def _heed_signals() -> None:
-    """As in a terminal: whoever runs the tests in the background may have Ctrl-C ignored, which children inherit."""
+    """Handle Ctrl-C as in a terminal. A process in the background may ignore it, which children inherit."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

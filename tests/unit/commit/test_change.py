@@ -1,4 +1,4 @@
-"""One change of a table: what is checked before it is published, and what is left when it is taken back."""
+"""One change of a table: the checks before it is published, and what is left when it is rolled back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a commit: a service that fails is told, however it fails, and the others run."""
+"""Services after a commit: the failure of one is reported, whatever its error, and the others run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING: Any = None  # no session: the services here are none of Spark's
 
 
 def service_that(run: Callable[[], object], noun: str) -> TableService:
-    """A service that is always due after a write, and raises by default if it fails."""
+    """Return a service that is always due after a write, and raises by default if it fails."""
 
     class Service(TableService):
         name = title = failure_noun = noun

@@ -1,4 +1,4 @@
-"""Services that run what is due: which look at a table, and what clustering does without Spark where there is little to do."""
+"""The registry of services: which are due for a table, and a small clustering without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue is complete and consistent, and its door lets in only what Penstock does."""
+"""The catalogue of options is complete and consistent, and `read_options` accepts only what Penstock supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/options.md says what the catalogue says."""
+"""docs/options.md agrees with the catalogue."""
 
 from __future__ import annotations
 

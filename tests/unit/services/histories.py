@@ -19,7 +19,7 @@ CALLS: dict[str, list[tuple[str, str]]] = {}
 
 @dataclass(frozen=True)
 class NotedStorage(MemoryStorage):
-    """Remembers what was listed, read and deleted."""
+    """A storage that records what is listed, read and deleted."""
 
     def _note(self, what: str, path: str) -> None:
         CALLS.setdefault(self.name, []).append((what, path))
@@ -43,7 +43,7 @@ class NotedStorage(MemoryStorage):
 
 @dataclass
 class History:
-    """A table that grows commit by commit; times are numbers of 17 digits."""
+    """A table that grows commit by commit. Times are numbers of 17 digits."""
 
     kind: str = "COPY_ON_WRITE"
     storage: NotedStorage = field(default_factory=lambda: NotedStorage(uuid.uuid4().hex))
@@ -59,7 +59,7 @@ class History:
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> History:
-        """A commit that writes a version of each group, given as `partition/file id`."""
+        """Add a commit that writes a version of each group, named as `partition/file id`."""
         time, stats = at(number), []
         for group in groups:
             path, _, file_id = group.rpartition("/")
@@ -102,7 +102,7 @@ class History:
         self.instant(f"{at(number)}.savepoint", write_container("HoodieSavepointMetadata", record))
 
     def table(self, **options: object) -> TableState:
-        """The table as it is now; options by the last parts of their keys, `_` for a dot."""
+        """Return the current table. Options are named by the last parts of their keys, with `_` for a dot."""
         config = TableConfig({"hoodie.table.name": "t", "hoodie.table.type": self.kind, "hoodie.table.partition.fields": "p"})
         given = read_options({f"hoodie.{name.replace('_', '.')}": value for name, value in options.items()})
         return TableState(self.storage, "/t", config, given, load_timeline(self.storage, "/t"))
@@ -115,16 +115,16 @@ class History:
         return [f.name for f in self.storage.list("/t/.hoodie") if not f.is_dir]
 
     def calls(self, *kinds: str) -> list[str]:
-        """Paths of calls of some kinds since the last look, outside of the timeline."""
+        """Return the paths of calls of some kinds since the last call of this method, without the timeline."""
         noted = CALLS.pop(self.storage.name, [])
         return [path for what, path in noted if what in kinds and "/.hoodie" not in path]
 
 
 def at(number: int) -> str:
-    """A time."""
+    """Return the time of a number."""
     return f"2024010100{number // 60:02d}{number % 60:02d}000"
 
 
 def base(file_id: str, number: int) -> str:
-    """The name of a base file."""
+    """Return the name of a base file."""
     return base_file_name(file_id, "0-0-0", at(number))

@@ -1,4 +1,4 @@
-"""Archiving: which instants leave the timeline, what the archive holds of them, and that no run doubles or loses one."""
+"""Archiving: which instants leave the timeline, their entries in the archive, and that no run doubles or loses one."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_several_instants_share_a_block() -> None:
 
 
 class Dying(NotedStorage):
-    """Dies at the n-th call that changes something."""
+    """A storage that dies at the n-th call that changes something."""
 
     left = -1
 

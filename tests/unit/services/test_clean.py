@@ -1,4 +1,4 @@
-"""Cleaning: which files are deleted and which stay, on tables of names alone."""
+"""Cleaning: which files are deleted and which stay, on tables of file names without rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and timeline: missing files and unexplained files are reported, and no others."""
+"""The check of files against the timeline reports missing and unexplained files, and no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def problems(history: History) -> dict[str, str]:
 
 @pytest.fixture
 def history() -> History:
-    """Three versions of two groups, one of which a fourth commit replaces."""
+    """Return three versions of two groups, one of which a fourth commit replaces."""
     made = History().commits(range(1, 4), "p/a-0", "q/b-0")
     return made.commit(4, ["q/c-0"], action="replacecommit", replaced={"q": ("b-0",)})
 
@@ -73,7 +73,7 @@ def test_files_of_a_savepoint_are_needed(history: History) -> None:
 
 
 def logged(path: Path, *, named: bool = True) -> HandMade:
-    """A base file with a log file on top, which the second commit names."""
+    """Return a base file with a log file on top, which the second commit names."""
     made = HandMade(path)
     first = WriteStat("x-0", "x", f"x/x-0_0-0-0_{made_at(1)}.parquet")
     second = WriteStat("x-0", "x", f"x/{log_file_name('x-0', made_at(1), 1, '0-0-0')}", prev_commit=made_at(1))

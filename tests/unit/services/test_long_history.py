@@ -1,4 +1,4 @@
-"""A table that lives for long: what follows a commit costs the same, however many commits were made and archived before.
+"""A table with a long history: services after a commit cost the same, however many commits were archived before.
 
 Storage calls and the entries of listings are counted. `python -m bench.growth --axes years` measures real commits.
 """
@@ -27,7 +27,7 @@ WINDOW = 24
 
 @dataclass(frozen=True)
 class EntriesNoted(NotedStorage):
-    """Notes every entry of a listing as well; but for the archive's own, of which each run of archiving sees one more."""
+    """A storage that also records every entry of a listing, without the archive's, of which each run of archiving lists one more."""
 
     def list(self, path: str) -> list[FileInfo]:
         found = super().list(path)

@@ -1,4 +1,4 @@
-"""What planning a service costs: every folder is listed once, a commit is read once, and work grows as file groups do.
+"""The cost of planning a service: each folder is listed once, each commit read once, and work is proportional to file groups.
 
 Calls are counted, not seconds, so that the figures are the same on every machine. `python -m bench.planning services` times it.
 """
@@ -31,7 +31,7 @@ Plan = Callable[[TableState], object]
 
 
 def grown(groups: int, kind: str = "MERGE_ON_READ") -> History:
-    """So many file groups in all, dealt out to the partitions: two versions of each, a log on top of the second."""
+    """Return a table with the given number of file groups over the partitions: two versions of each, a log on top of the second."""
     history = History(kind)
     names = [f"p{number % PARTITIONS}/f{number}-0" for number in range(groups)]
     write = "deltacommit" if kind == "MERGE_ON_READ" else "commit"
@@ -95,7 +95,7 @@ def test_planning_cost_grows_in_proportion_to_file_groups(name: str) -> None:
 
 
 def calls_of(plan: Plan, table: TableState) -> int:
-    """How many functions are called, those of C too."""
+    """Return how many functions are called, those of C too."""
     count = 0
 
     def see(frame: FrameType, event: str, argument: Any) -> None:

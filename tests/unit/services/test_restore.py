@@ -1,4 +1,4 @@
-"""Savepoints and restores on tables in memory: which files are held, which are deleted, and what is refused."""
+"""Savepoints and restores on tables in memory: which files are kept, which are deleted, and what is refused."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_no_partition_is_deleted_while_a_write_is_pending() -> None:
     history.storage.delete(writing)
 
     class Begins(type(history.storage)):  # type: ignore[misc]
-        """A write begins when the partitions have been found."""
+        """A storage on which a write begins when the partitions have been listed."""
 
         def write_new(self, path: str, data: bytes) -> None:
             super().write_new(path, data)
@@ -95,7 +95,7 @@ def test_no_partition_is_deleted_if_a_write_completed_while_they_were_listed() -
     history = History().commit(1, ["old/g-0"])
 
     class Finishes(type(history.storage)):  # type: ignore[misc]
-        """A write is finished when the partitions have been found."""
+        """A storage on which a write completes when the partitions have been listed."""
 
         def write_new(self, path: str, data: bytes) -> None:
             super().write_new(path, data)
@@ -114,7 +114,7 @@ def test_a_write_that_began_after_the_last_check_conflicts_with_the_deletion(fir
     stat = WriteStat("g-0", "old", f"old/{base_file_name('g-0', '0-0-0', at(41))}", prev_commit=at(1))
 
     class Writes(type(history.storage)):  # type: ignore[misc]
-        """A write begins after the last look, and is to be published before the end of the partitions is, or after it."""
+        """A storage on which a write begins after the last check, and publishes before the deletion of the partitions or after it."""
 
         def write_new(self, path: str, data: bytes) -> None:
             if not path.endswith(".replacecommit"):

@@ -1,4 +1,4 @@
-"""Which Java is taken. The Javas here are small scripts that answer as real ones do; one test asks the machine's own."""
+"""The choice of a Java. The Javas are small scripts that answer as real ones do; one test uses the machine's own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(home: Path, version: str, *, vector: bool = True) -> str:
-    """Put a Java there."""
+    """Install a fake Java in a folder."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)
     script.write_text(ANSWER.format(home=home, version=version, module=f"{VECTOR_MODULE}@{version}" if vector else ""))

@@ -1,4 +1,4 @@
-"""Spill files: rows come back in order, and the file is gone afterwards."""
+"""Spill files: rows are read back in order, and the file is deleted afterwards."""
 
 from __future__ import annotations
 

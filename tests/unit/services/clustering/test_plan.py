@@ -1,4 +1,4 @@
-"""What a clustering takes, when it is due, and its plan as bytes. No rows."""
+"""Clustering plans without rows: the chosen slices, when a plan is due, and its bytes."""
 
 from __future__ import annotations
 

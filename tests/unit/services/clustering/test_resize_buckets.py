@@ -1,4 +1,4 @@
-"""Plans that split and join buckets, as kernels: which buckets, what becomes of the ring, and what is refused."""
+"""Plans that split and merge buckets: the chosen buckets, the new ring, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of rows: by columns, along curves, and cut into ranges. Arrow tables in and out."""
+"""The order of rows: by columns, along curves, and split into ranges. Arrow tables in and out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clustering of whole tables without Spark: what there is to do is little, and done here."""
+"""Clustering of whole tables without Spark: the work is little and runs in this process."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_large_group_is_rewritten_in_several_tasks(tmp_path: Path, layout: str
 
 def test_a_file_that_is_rewritten_alone_keeps_its_bloom_filter(made: HandMade) -> None:
     run(opened(made, sort_columns="ts"))
-    with patch.object(KeyFooter, "add", side_effect=AssertionError("a filter is made anew")):
+    with patch.object(KeyFooter, "add", side_effect=AssertionError("the filter is rebuilt")):
         (done,) = run(opened(made, sort_columns="fare"))
     assert sorted(stat.num_writes for stat in done.metadata.stats) == [2, 4]
     for its in list_base_slices(open_table(str(made.path))).values():

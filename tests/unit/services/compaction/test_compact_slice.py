@@ -1,4 +1,4 @@
-"""A file slice becomes a base file: its rows, their meta columns, its key filter, and what the write stat tells."""
+"""Compaction of one file slice into a base file: its rows, their meta columns, its bloom filter and its write stat."""
 
 from __future__ import annotations
 

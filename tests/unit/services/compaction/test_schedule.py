@@ -1,4 +1,4 @@
-"""Plans on the timeline: what they take, when there is none, and how they go again."""
+"""Compaction plans on the timeline: their file slices, when there is none, and how they are unscheduled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOOKS: dict[str, Callable[[MemoryStorage, str], None]] = {}
 
 
 class HookedStorage(MemoryStorage):
-    """Lets something happen right before a call."""
+    """A storage that runs an action right before a call."""
 
     def write_new(self, path: str, data: bytes) -> None:
         if path.endswith(".compaction.requested") and (hook := HOOKS.pop("plan", None)):

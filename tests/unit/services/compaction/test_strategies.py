@@ -1,4 +1,4 @@
-"""Which file groups each strategy takes, and in which order."""
+"""Strategies of compaction: which file groups each one plans, and in which order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slice's log joined into one file: it says the same afterwards, to whoever reads it."""
+"""Log compaction of one slice into one log file: every reader finds the same rows afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def join(
     kind: BlockFormat = BlockFormat.AVRO,
     **rules: Any,
 ) -> WriteStat | None:
-    """Joins the log of a slice, and adds the new file to it."""
+    """Compact the log of a slice, and add the new file to the slice."""
     open_write(of.storage, "/t", instant)
     settings = FileSettings(of.storage, "/t", instant, COLUMNS, avro_text(AVRO))
     found = join_slice(JoinTask(of.made, later, rules_of(**rules), settings, block, kind))
