@@ -1,6 +1,6 @@
 """A table as it is at one moment: its path, configuration and timeline. A frozen value without verbs.
 
-`hoodie.properties` is read and written here; what a write adds to it is decided in `write/create.py`.
+`hoodie.properties` is read and written here; what a write adds to it is decided in `write/create_table.py`.
 """
 
 from __future__ import annotations

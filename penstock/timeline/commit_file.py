@@ -1,6 +1,6 @@
 """What is inside a commit's files: write stats and commit metadata, as JSON with Hudi's field names.
 
-Instants with Avro content (clean, rollback, compaction plans, …) go through `formats/avro.py`.
+Instants with Avro content (clean, rollback, compaction plans, …) have modules of their own, which use `formats/avro/`.
 """
 
 from __future__ import annotations

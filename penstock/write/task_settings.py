@@ -48,7 +48,7 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
     merging = build_merge_rules(table, write.prepared.avro_schema) if table.is_merge_on_read else None
     return UpsertRules(
         settings=build_file_settings(write, change),
-        # A merger that folds has one row per key already when tasks load the rows (combine_staged.py).
+        # A merger that folds has one row per key already when tasks load the rows (`rows/combine_staged.py`).
         loading=build_task_rows_settings(write, staging, None if merger.folds else ordering),
         merger=merger,
         sizing=read_sizing(table, write.options),

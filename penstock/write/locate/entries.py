@@ -5,8 +5,8 @@ it is said to be in. What was heard is then sorted by file group, into the same 
 row numbers, which nobody knows yet: the merge finds the rows by key, and a log needs no numbers.
 
 An entry counts if its commit is on the timeline, or older than that, as with Hudi, and if its file group is still there. A row
-whose partition changed moves as it comes, or is changed where it is; where the payload makes rows out of two, `relocate.py` has
-looked at the stored one before.
+whose partition changed moves as it comes, or is changed where it is; where the payload makes rows out of two, `moves.py` has
+read the stored row before.
 """
 
 from __future__ import annotations
