@@ -112,7 +112,7 @@ class Option(Generic[T]):
         supported = [value or "(empty)" for value in self.supported or ()]
         choice = f"supported: {', '.join(supported)}" if supported else "leave it out"
         hint = f" {self.instead[0].upper()}{self.instead[1:]}." if self.instead else ""
-        raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not do; {choice}.{hint}")
+        raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not support; {choice}.{hint}")
 
     @property
     def default_raw(self) -> str:

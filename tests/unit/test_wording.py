@@ -46,14 +46,10 @@ TO_DO: tuple[str, ...] = (
     "penstock/write/locate/entries.py",
     "penstock/write/locate/buckets.py",
     "penstock/write/locate/choose_index.py",
-    "penstock/__init__.py",
-    "penstock/clock.py",
-    "penstock/errors.py",
     "tests",
     "bench",
     "scripts",
     "examples",
-    "docs/options.md",
 )
 
 
