@@ -1,6 +1,6 @@
-"""A table as it is at one moment: its path, configuration and timeline. A frozen value without verbs.
+"""A table at one moment: its path, configuration and timeline, as a frozen value without verbs.
 
-`hoodie.properties` is read and written here; what a write adds to it is decided in `write/create_table.py`.
+This module reads and writes `hoodie.properties`. Which properties a new table gets is decided in `write/create_table.py`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _flag(raw: Mapping[str, str], key: str, default: bool) -> bool:
 
 @dataclass(frozen=True)
 class TableState:
-    """Everything an operation needs to know of a table."""
+    """Everything that an operation needs to know about a table."""
 
     storage: Storage
     base_path: str
@@ -132,39 +132,48 @@ class TableState:
         return self.config.table_type == MERGE_ON_READ
 
 
-#: Operations that move rows and never change the schema; their commits need not carry one.
+#: Operations, as commit files spell them, that move rows and never change the schema. Their commits may lack a schema.
 KEEPS_SCHEMA = frozenset(
     operation.stored for operation in (Operation.COMPACT, Operation.CLUSTER, Operation.LOG_COMPACT, Operation.INDEX)
 )
 
 
 def read_table_schema(table: TableState, as_of: str | None = None) -> str | None:
-    """The table's Avro schema as JSON, without meta columns; None for a table that never had one.
+    """Return the table's Avro schema as JSON, without meta columns; None for a table that never had one.
 
-    The newest commit that carries a schema decides; where all those are archived, what a service that moved rows since says
-    it was; then the schema the table was created with. None also for an earlier time of which the active timeline knows nothing:
-    archived writes may have changed the schema that the table was created with.
+    The newest write with a schema decides. If all writes are archived, the schema in a commit of a service that only moved rows
+    counts; then the schema that the table was created with.
+
+    Args:
+        as_of: return the schema at this time; None if the active timeline does not know it. The schema that the table was
+            created with is not returned then: archived writes may have changed it.
     """
-    carried: str | None = None
+    schema_of_service: str | None = None
     for instant in reversed(table.timeline.writes):
-        if as_of is None or _tells(table.timeline, instant, as_of):
+        if as_of is None or _may_be_last_before(table.timeline, instant, as_of):
             operation, schema = read_schema(table.storage, table.base_path, instant)
             if schema and operation not in KEEPS_SCHEMA:
                 return schema
-            carried = carried or schema
-    return carried or (table.config.create_schema if as_of is None else None)
+            schema_of_service = schema_of_service or schema
+    if schema_of_service:
+        return schema_of_service
+    return table.config.create_schema if as_of is None else None
 
 
-def _tells(timeline: Timeline, write: Instant, as_of: str) -> bool:
-    """Whether a write may be the last one before a time. One that a savepoint has kept has archived ones after it."""
-    is_archived = timeline.start is not None and as_of < timeline.start
-    return write.time == as_of if is_archived else write.time <= as_of
+def _may_be_last_before(timeline: Timeline, write: Instant, as_of: str) -> bool:
+    """Whether a write may be the last one at a time.
+
+    Before the start of the active timeline there may be writes that a savepoint kept. Later ones were archived, so such a write
+    is known to be the last one only at its own time.
+    """
+    is_before_start = timeline.start is not None and as_of < timeline.start
+    return write.time == as_of if is_before_start else write.time <= as_of
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:
-    """Whether there is a Hudi table at this path, be it a damaged one.
+    """Whether there is a Hudi table at this path, possibly a damaged one.
 
-    Its properties make it one, or the copy an interrupted update left, or a timeline that has lost them.
+    A path is a table if it has properties, or the backup that an interrupted update left, or a timeline without either.
     """
     folder = join(base_path, FOLDER)
     if any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP)):
@@ -196,11 +205,17 @@ def open_table(path: str, options: Options | None = None) -> TableState:
 
 
 def read_config(storage: Storage, base_path: str) -> TableConfig:
-    """Read and check `hoodie.properties`, or its backup while an update is under way."""
+    """Read and check `hoodie.properties`; while an update is under way, its backup.
+
+    Raises:
+        TableNotFound: there is no table at the path.
+        CorruptFile: the properties cannot be read, or their checksum is wrong.
+        Unsupported: a table version, timeline layout or base file format that Penstock does not know.
+    """
     problem: CorruptFile | None = None
     for name in (PROPERTIES, BACKUP):
         try:
-            return _checked(read_properties(storage.read(join(base_path, FOLDER, name))), base_path)
+            return _check_properties(read_properties(storage.read(join(base_path, FOLDER, name))), base_path)
         except FileNotFoundError:
             continue
         except CorruptFile as e:
@@ -214,7 +229,8 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
     raise TableNotFound(f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first")
 
 
-def _checked(raw: dict[str, str], base_path: str) -> TableConfig:
+def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:
+    """Return the properties as a configuration. Raise CorruptFile or Unsupported if they cannot be used."""
     where = f"{FOLDER}/{PROPERTIES} of {base_path}"
     if not raw.get("hoodie.table.name"):
         raise CorruptFile(f"{where} does not name the table (hoodie.table.name); restore it from {BACKUP} or a copy")
@@ -238,10 +254,13 @@ def _checked(raw: dict[str, str], base_path: str) -> TableConfig:
 
 
 def write_config(storage: Storage, base_path: str, raw: Mapping[str, str], *, new: bool = False) -> TableConfig:
-    """Publish `hoodie.properties`, with its checksum, in one step.
+    """Write `hoodie.properties`, with its checksum, in one step.
+
+    Args:
+        new: whether the table is created. Otherwise the file is replaced, and the backup of an interrupted update is deleted.
 
     Raises:
-        AlreadyExists: `new`, and somebody else created the table first.
+        AlreadyExists: another process created the table first.
     """
     checksum = table_checksum(raw.get("hoodie.database.name"), raw["hoodie.table.name"])
     values = {**raw, "hoodie.table.checksum": str(checksum)}

@@ -1,7 +1,7 @@
 """The table's partitions and file slices, by listing its folders.
 
-A folder is a partition if it holds the partition metafile; what is below such a folder is not looked at. Only the
-partitions asked for are listed.
+A folder is a partition if it holds the partition metafile. Folders below a partition are not listed. Functions that take
+partitions list only these.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.timeline.store import FOLDER, read_metadata
 
 
 def list_partitions(table: TableState) -> list[str]:
-    """The paths of all partitions; `[""]` for a table without partitions that has files."""
+    """Return the paths of all partitions; `[""]` for a table with files but without partitions."""
     return [path for path, _ in walk_partitions(table.storage, table.base_path)]
 
 
 def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterator[tuple[str, list[FileInfo]]]:
-    """Every partition with its files; each folder is listed once."""
+    """Yield each partition path with its files. Each folder is listed once."""
     entries = storage.list(join(base_path, below))
-    if any(e.name.startswith(PARTITION_METAFILE) for e in entries):
-        yield below, [e for e in entries if not e.is_dir]
+    if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
+        yield below, [entry for entry in entries if not entry.is_dir]
         return
     for entry in entries:
         if entry.is_dir and entry.name != FOLDER:
@@ -35,50 +35,64 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
 
 
 def is_partition(table: TableState, path: str) -> bool:
-    """Whether a path is a partition's, without listing the table."""
-    folder = join(table.base_path, path)
-    return any(table.storage.stat(join(folder, PARTITION_METAFILE + end)) is not None for end in ("", ".parquet"))
+    """Whether a path is that of a partition. The table is not listed."""
+    metafile = join(table.base_path, path, PARTITION_METAFILE)
+    # Hudi can write the metafile in the format of base files.
+    return any(table.storage.stat(metafile + suffix) is not None for suffix in ("", ".parquet"))
 
 
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
-    """File groups with all their slices, committed or not, of some partitions or of all."""
+    """Return the file groups of some partitions, or of all, with all their slices, committed or not."""
     if partitions is None:
-        listed: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
+        files_by_path: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
     else:
-        listed = ((p, table.storage.list(join(table.base_path, p))) for p in partitions)
-    return [group for path, files in listed for group in group_files(path, files)]
+        files_by_path = ((path, table.storage.list(join(table.base_path, path))) for path in partitions)
+    groups: list[FileGroup] = []
+    for path, files in files_by_path:
+        groups += group_files(path, files)
+    return groups
 
 
 def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]]) -> list[FileGroup]:
-    """File groups of the partitions that are chosen of all there are, in that order. Each folder is listed once."""
-    listed = dict(walk_partitions(table.storage, table.base_path))
-    return [group for path in choose(list(listed)) for group in group_files(path, listed[path])]
+    """Return the file groups of the partitions that a function chooses of all, in its order. Each folder is listed once."""
+    files_by_path = dict(walk_partitions(table.storage, table.base_path))
+    groups: list[FileGroup] = []
+    for path in choose(list(files_by_path)):
+        groups += group_files(path, files_by_path[path])
+    return groups
 
 
 def list_base_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """The newest committed slice with a base file of each file group, by partition path."""
+    """Return the newest committed slice with a base file of each file group, by partition path."""
     return group_by_partition(latest_base_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
 def list_merged_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """The newest committed slice of each file group, with all log files that may hold changes on top of it, by partition path."""
+    """Return the newest committed slice of each file group, by partition path.
+
+    A slice has all log files that may hold changes of its base file, and may have no base file.
+    """
     return group_by_partition(latest_merged_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
 def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    """Slices by their partition paths."""
-    found: dict[str, list[FileSlice]] = {}
-    for slice_ in slices:
-        found.setdefault(slice_.partition_path, []).append(slice_)
-    return found
+    """Return file slices by their partition paths."""
+    slices_by_path: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        slices_by_path.setdefault(file_slice.partition_path, []).append(file_slice)
+    return slices_by_path
 
 
 def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
-    """What a query sees: the timeline, and the file groups that replace commits took out."""
+    """Return what a query may read: the timeline, and the file groups that replace commits took out of the table.
+
+    Raises:
+        CorruptFile: a replace commit does not name the file groups that it replaced.
+    """
     replaced: dict[tuple[str, str], str] = {}
     for instant in table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED):
         metadata = read_metadata(table.storage, table.base_path, instant)

@@ -1,4 +1,7 @@
-"""How the slices of a table are merged: what its properties say about payload and ordering field, for queries and compaction."""
+"""How base files and logs of a table are merged, by its properties and options: payload, ordering field, key column.
+
+Queries, compaction and clustering use the same rules, so a row is the same before and after a compaction.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +37,23 @@ def build_merge_rules(
     memory_bytes: int | None = None,
     skip_merge: bool = False,
 ) -> MergeRules:
-    """The rules by which base files and logs of a table become rows.
+    """Return the rules by which base files and logs of a table become rows.
 
-    The payload is the one that the table was made with, not one of the call. Log records are ordered by a column of the
-    table; with Hudi's payloads a field inside a struct orders only what meets a base row, as with Hudi.
+    The payload is the one in the table's properties, not one in the options. Log records are ordered by a column of the table.
+    An ordering field inside a struct orders log records only with Penstock's payloads. With Hudi's payloads it is used only
+    when a log record meets a base row, as in Hudi.
 
     Args:
         schema: Avro schema of the rows, without meta columns.
-        memory_bytes: what the folded log may take; `hoodie.memory.merge.max.size` if not given.
+        memory_bytes: how much memory the folded log may take; by default `hoodie.memory.merge.max.size`.
+        skip_merge: whether rows of base files and logs are returned without merging them.
 
     Raises:
         OptionError: the table names a payload that is not known; register it first.
-        Unsupported: the table does not keep record keys in its files, and they cannot be told from a column either.
+        Unsupported: the table keeps no record keys in its files, and no column holds them.
     """
-    options, keeps_operation = table.options, has_operation_column(schema) or table.options[o.ALLOW_OPERATION_FIELD]
+    options = table.options
+    keeps_operation = has_operation_column(schema) or options[o.ALLOW_OPERATION_FIELD]
     ordering = find_ordering_field(table)
     settings = PayloadSettings(
         ordering=ordering,
@@ -63,7 +69,7 @@ def build_merge_rules(
         raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
     return MergeRules(
         merger=make_merger(payload, settings=settings),
-        schema=_of_files(schema, keeps_operation),
+        schema=_file_schema(schema, keeps_operation),
         times=committed_times(table.timeline, as_of),
         ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
@@ -74,10 +80,15 @@ def build_merge_rules(
 
 
 def _key_column(table: TableState, schema: str) -> str:
-    """The column that holds record keys: the meta column or, where that is not filled, the one that keys are made of."""
+    """Return the column that holds record keys: the meta column or, if that is not filled, the only key column.
+
+    Raises:
+        Unsupported: neither of the two holds the keys.
+    """
     if table.config.populate_meta_fields:
         return KEY_COLUMN
-    fields, arrow = table.config.record_key_fields, avro_to_arrow(schema)
+    fields = table.config.record_key_fields
+    arrow = avro_to_arrow(schema)
     if len(fields) == 1 and fields[0] in arrow.names and _is_its_own_key(arrow.field(fields[0]).type):
         return fields[0]
     raise Unsupported(
@@ -88,30 +99,37 @@ def _key_column(table: TableState, schema: str) -> str:
 
 
 def _is_its_own_key(kind: pa.DataType) -> bool:
-    """Whether the text of a value is the record key that Hudi makes of it."""
+    """Whether the record key that Hudi makes of a value of this type is the plain text of the value."""
     checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
     return any(check(kind) for check in checks)
 
 
 def find_ordering_field(table: TableState) -> str | None:
-    """The column that says which of two rows is newer: the table's, or, where it has none, one that the call names."""
+    """Return the column that says which of two rows is newer: the table's or, if it has none, the one in the options."""
     named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
     return table.config.precombine_field or named or None
 
 
 def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
-    """The column whose values go into write stats as event times; None where the payload, by default the table's, has none."""
+    """Return the column whose values go into write stats as event times; None if the payload has no event times.
+
+    Args:
+        payload: by default the table's.
+    """
     payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
-    return table.options[o.PAYLOAD_EVENT_TIME_FIELD] if payload in PAYLOADS_WITH_EVENT_TIME else None
+    if payload not in PAYLOADS_WITH_EVENT_TIME:
+        return None
+    return table.options[o.PAYLOAD_EVENT_TIME_FIELD]
 
 
 def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
-    """Whether rows have this ordering column; only payloads of ours look into structs for it."""
-    if ordering in (column["name"] for column in parse_avro(schema)["fields"]):
+    """Whether log records are ordered by this column. A field of a struct counts only for Penstock's payloads."""
+    column_names = [column["name"] for column in parse_avro(schema)["fields"]]
+    if ordering in column_names:
         return True
     return payload in PENSTOCK_PAYLOADS and find_column(avro_to_arrow(schema).empty_table(), ordering) is not None
 
 
-def _of_files(schema: str, keeps_operation: bool) -> AvroRecord:
-    """The schema with the meta columns in front, the sixth one too where rows have it."""
+def _file_schema(schema: str, keeps_operation: bool) -> AvroRecord:
+    """Return the schema of data files: the meta columns first, with `_hoodie_operation` if rows have it."""
     return with_meta_columns(with_operation_column(schema) if keeps_operation else schema)

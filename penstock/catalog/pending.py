@@ -1,7 +1,7 @@
-"""File groups that wait for a compaction or a clustering: which plans on the timeline name them.
+"""Pending plans on the timeline, and the file groups that they own: of compactions, log compactions and clusterings.
 
-While a compaction is requested or inflight, its instant is the base instant of every new log file of the file groups it
-names, although no base file of that instant is there yet.
+While a compaction is requested or inflight, its instant is the base instant of every new log file of the file groups that it
+names, although there is no base file of that instant yet.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ from penstock.timeline.compaction_plan import CompactionPlan, read_compaction_pl
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path
 
+#: (partition path, file id) of file groups → instant of the pending plan that owns them.
 Groups = dict[tuple[str, str], str]
 
 
 def find_pending_compactions(table: TableState, before: str | None = None) -> Groups:
-    """(partition path, file id) → the instant of the pending compaction that names it.
+    """Return the file groups that pending compactions own.
 
     Args:
-        before: only compactions earlier than this time. A writer gives its own instant, and a timeline that was loaded
-            after that instant was taken: a later plan that does not know this write is withdrawn by whoever made it.
+        before: only compactions earlier than this time. A writer passes its own instant, with a timeline that was loaded after
+            that instant was taken. It can ignore a later plan: the planner sees the write, and withdraws the plan.
     """
     plans = list_compaction_plans(table, Action.COMPACTION)
-    return _named_by([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
+    return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
 
 
 def find_pending_log_compactions(table: TableState) -> Groups:
-    """The same of log compactions; these change no base instant."""
-    return _named_by(list_compaction_plans(table, Action.LOG_COMPACTION))
+    """Return the file groups that pending log compactions own. Log compactions change no base instant."""
+    return _owned_groups(list_compaction_plans(table, Action.LOG_COMPACTION))
 
 
 def find_pending_clusterings(table: TableState, before: str | None = None) -> Groups:
-    """(partition path, file id) → the instant of the pending clustering that rewrites it.
+    """Return the file groups that pending clusterings own.
 
     Args:
         before: only clusterings earlier than this time, as for compactions.
     """
-    plans = list_clustering_plans(table)
-    return {
-        (one.partition_path, one.file_id): instant.time
-        for instant, plan in plans
-        for one in plan.slices
-        if before is None or instant.time < before
-    }
+    groups: Groups = {}
+    for instant, plan in list_clustering_plans(table):
+        if before is None or instant.time < before:
+            groups |= {(named.partition_path, named.file_id): instant.time for named in plan.slices}
+    return groups
 
 
 def find_pending_groups(table: TableState) -> Groups:
-    """Return the file groups that a pending plan owns: (partition path, file id) → instant of the plan.
-
-    The plan is a compaction, a log compaction or a clustering. Another plan or a replacing write must not touch these groups.
-    """
+    """Return the file groups that any pending plan owns. Another plan, or a write that replaces groups, must not touch them."""
     return {**find_pending_compactions(table), **find_pending_log_compactions(table), **find_pending_clusterings(table)}
 
 
 def list_clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPlan]]:
-    """The plans of clusterings that wait to be run, or are being run, oldest first. Raises CorruptFile."""
-    waiting = [i for i in table.timeline.filter(Action.REPLACE_COMMIT) if not i.is_completed]
-    return [(instant, plan) for instant in waiting if (plan := load_clustering_plan(table, instant)) is not None]
+    """Return the plans of pending clusterings, oldest first. Raise CorruptFile if one cannot be read."""
+    plans = []
+    for instant in table.timeline.filter(Action.REPLACE_COMMIT):
+        plan = None if instant.is_completed else load_clustering_plan(table, instant)
+        if plan is not None:
+            plans.append((instant, plan))
+    return plans
 
 
 def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan | None:
-    """The plan of a clustering; None for a write that replaces file groups, or one that is gone by now.
+    """Return the plan of a clustering; None for a write that replaces file groups, or a plan that was removed.
 
     Raises:
         CorruptFile: the plan cannot be read.
@@ -76,20 +76,25 @@ def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan 
 
 
 def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION) -> list[tuple[Instant, CompactionPlan]]:
-    """The plans that wait to be run, or are being run, oldest first.
+    """Return the plans of pending compactions, or of another action with such plans, oldest first.
 
     Raises:
-        CorruptFile: a plan cannot be read, or is gone although its run has begun.
+        CorruptFile: a plan cannot be read, or is missing although its run has begun.
     """
-    found = []
+    plans = []
     for instant in table.timeline.filter(action):
-        if not instant.is_completed and (plan := load_compaction_plan(table, instant)) is not None:
-            found.append((instant, plan))
-    return found
+        plan = None if instant.is_completed else load_compaction_plan(table, instant)
+        if plan is not None:
+            plans.append((instant, plan))
+    return plans
 
 
 def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan | None:
-    """The plan of a pending compaction; None if it was taken off the timeline since that was looked at."""
+    """Return the plan of a pending compaction; None if it was unscheduled after the timeline was loaded.
+
+    Raises:
+        CorruptFile: the plan cannot be read, or is missing although its run has begun.
+    """
     requested = instant.in_state(State.REQUESTED)
     try:
         content = table.storage.read(instant_path(table.base_path, requested))
@@ -100,5 +105,8 @@ def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan 
     return read_compaction_plan(content, requested.file_name)
 
 
-def _named_by(plans: list[tuple[Instant, CompactionPlan]]) -> Groups:
-    return {(one.partition_path, one.file_id): instant.time for instant, plan in plans for one in plan.operations}
+def _owned_groups(plans: list[tuple[Instant, CompactionPlan]]) -> Groups:
+    groups: Groups = {}
+    for instant, plan in plans:
+        groups |= {(operation.partition_path, operation.file_id): instant.time for operation in plan.operations}
+    return groups

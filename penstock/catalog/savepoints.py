@@ -1,4 +1,4 @@
-"""Savepoints: files that stay as long as somebody says so; and what was deleted by going back to one."""
+"""The savepoints of a table, with the files that they hold; and the restores, which went back to a savepoint."""
 
 from __future__ import annotations
 
@@ -14,37 +14,41 @@ from penstock.timeline.store import instant_path
 
 
 def list_savepoint_times(table: TableState) -> tuple[str, ...]:
-    """The times of commits that have a savepoint, oldest first."""
+    """Return the times of commits that have a savepoint, oldest first."""
     return tuple(i.time for i in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED))
 
 
 def read_savepoints(table: TableState) -> list[Savepoint]:
-    """All savepoints, oldest first.
+    """Return all savepoints, oldest first.
 
     Raises:
-        CorruptFile: a savepoint cannot be read, so that nobody knows what it holds.
+        CorruptFile: a savepoint cannot be read, so the files that it holds are not known.
     """
-    found = []
+    savepoints = []
     for instant in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED):
         path = instant_path(table.base_path, instant)
-        found.append(read_savepoint(table.storage.read(path), instant.time, path))
-    return found
+        savepoints.append(read_savepoint(table.storage.read(path), instant.time, path))
+    return savepoints
 
 
 def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
-    """The names of files that savepoints hold, by partition path. Raises CorruptFile."""
-    found: dict[str, set[str]] = {}
-    for one in read_savepoints(table):
-        for path, names in one.files.items():
-            found.setdefault(path, set()).update(names)
-    return {path: frozenset(names) for path, names in found.items()}
+    """Return the names of files that savepoints hold, by partition path. Raise CorruptFile if one cannot be read."""
+    names_by_path: dict[str, set[str]] = {}
+    for savepoint in read_savepoints(table):
+        for path, names in savepoint.files.items():
+            names_by_path.setdefault(path, set()).update(names)
+    return {path: frozenset(names) for path, names in names_by_path.items()}
 
 
 def list_finished_restores(table: TableState) -> list[tuple[str, str]]:
-    """The commit that each restore went back to, and the restore's own time: nothing that was written between is there."""
-    found = []
+    """Return the commit that each restore went back to, and the time of the restore.
+
+    Nothing that was written between the two is in the table. A restore whose plan cannot be read is left out.
+    """
+    restores = []
     for instant in table.timeline.filter(Action.RESTORE, state=State.COMPLETED):
         path = instant_path(table.base_path, instant.in_state(State.REQUESTED))
         with suppress(CorruptFile, FileNotFoundError):
-            found.append((read_restore_plan(table.storage.read(path), path).to, instant.time))
-    return found
+            plan = read_restore_plan(table.storage.read(path), path)
+            restores.append((plan.to, instant.time))
+    return restores

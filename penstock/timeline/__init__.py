@@ -1,1 +1,1 @@
-"""The timeline: what happened to a table, when, and how far it has come."""
+"""The timeline: the actions on a table, each with its time and state, and the content of their files."""

@@ -1,7 +1,7 @@
 """The archived timeline: old instants, in log files below `.hoodie/archived`.
 
-Every run of the archival writes one file `.commits_.archive.<n>_1-0-1`: blocks of Avro records, each record one state of one
-instant with the content that its file had. Files are written whole and never changed; a greater number is a newer file.
+Every run of the archival writes one file `.commits_.archive.<n>_1-0-1` of Avro blocks. Each record is one state of one instant,
+with the content of its file. Files are written whole and never changed. A greater number is a newer file.
 """
 
 from __future__ import annotations
@@ -22,23 +22,32 @@ from penstock.storage import FileInfo, Storage, join
 
 ENTRY = "HoodieArchivedMetaEntry"
 MERGE_PLAN = "mergeArchivePlan"
-_TRIES = 3
+#: Attempts to read the archive while its files are merged.
+_ATTEMPTS = 3
 _NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
-_HEAD, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
+#: The version of a block's content, and how many records it has.
+_HEAD = struct.Struct(">ii")
+#: The length of a record in bytes.
+_LENGTH = struct.Struct(">i")
 
-#: One state of one instant, as it is on disk.
+#: One state of one instant, with Hudi's field names.
 Entry = Mapping[str, Any]
 
 
 def archive_path(base_path: str, folder: str = "archived") -> str:
-    """The folder of the archived timeline."""
+    """Return the folder of the archived timeline."""
     return join(base_path, ".hoodie", folder)
 
 
 def list_archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
-    """The archive's files, oldest first."""
-    found = [(int(match[1]), f) for f in storage.list(archive_path(base_path, folder)) if (match := _NAME.fullmatch(f.name))]
-    return [file for _, file in sorted(found, key=lambda one: one[0])]
+    """Return the files of the archive, oldest first."""
+    numbered_files: list[tuple[int, FileInfo]] = []
+    for file in storage.list(archive_path(base_path, folder)):
+        match = _NAME.fullmatch(file.name)
+        if match:
+            numbered_files.append((int(match[1]), file))
+    numbered_files.sort(key=lambda numbered: numbered[0])
+    return [file for _, file in numbered_files]
 
 
 def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
@@ -47,17 +56,26 @@ def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> b
 
 
 def next_archive_name(files: Sequence[FileInfo]) -> str:
-    """The name of the file that comes after these."""
-    numbers = [int(match[1]) for f in files if (match := _NAME.fullmatch(f.name))]
+    """Return the name of a file that comes after these."""
+    numbers = []
+    for file in files:
+        match = _NAME.fullmatch(file.name)
+        if match:
+            numbers.append(int(match[1]))
     return f".commits_.archive.{max(numbers, default=0) + 1}_1-0-1"
 
 
 def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
-    """The content of an archive file; so many entries in a block."""
-    return b"".join(_block(entries[at : at + batch]) for at in range(0, len(entries), batch))
+    """Return the content of an archive file.
+
+    Args:
+        batch: the number of entries in a block.
+    """
+    return b"".join(_encode_entries(entries[start : start + batch]) for start in range(0, len(entries), batch))
 
 
-def _block(entries: Sequence[Entry]) -> bytes:
+def _encode_entries(entries: Sequence[Entry]) -> bytes:
+    """Return one block of entries."""
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
@@ -65,16 +83,17 @@ def _block(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
-    """The entries of an archive file, in the order they were written in.
+    """Yield the entries of an archive file in the order in which they were written.
 
     Raises:
-        CorruptFile: a block is torn, or is not one of an archive.
+        CorruptFile: a block is torn, or is not a block of an archive.
     """
     log = open_log(content)
     for block in scan_blocks(log, file_name=file_name):
         if block.type is not BlockType.AVRO_DATA:
             raise CorruptFile(f"{block.place}: a block of type {block.type.name} in the archived timeline")
-        data, schema = memoryview(read_content(log, block)), block.header[HeaderKey.SCHEMA]
+        data = memoryview(read_content(log, block))
+        schema = block.header[HeaderKey.SCHEMA]
         starts, ends = find_records(data)
         for start, end in zip(starts, ends, strict=True):
             yield decode_record(bytes(data[int(start) : int(end)]), schema)
@@ -83,7 +102,7 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
 def load_archive(
     storage: Storage, base_path: str, folder: str = "archived", keep: Callable[[Entry], bool] = lambda _: True
 ) -> list[dict[str, Any]]:
-    """What was archived, oldest first; what two files hold, as while they are merged, counts once.
+    """Return the archived entries, oldest first. While files are merged, two files hold an entry; it is returned once.
 
     Args:
         keep: which entries are wanted; others are not held in memory.
@@ -91,29 +110,30 @@ def load_archive(
     Raises:
         CorruptFile: a file cannot be read.
     """
-    for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # files were merged since they were listed: what they held is in a new one
+    for _ in range(_ATTEMPTS):
+        # Files that were merged after they were listed are gone; their entries are in a new file.
+        with suppress(FileNotFoundError):
             return _load_archive(storage, base_path, folder, keep)
     return _load_archive(storage, base_path, folder, keep)
 
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    entry_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for file in list_archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
             if keep(entry):
-                found.setdefault(entry_key(entry), entry)
-    return sorted(found.values(), key=lambda entry: (entry["commitTime"], _STATES.get(entry["actionState"], 0)))
+                entry_by_key.setdefault(entry_key(entry), entry)
+    return sorted(entry_by_key.values(), key=lambda entry: (entry["commitTime"], _STATES.get(entry["actionState"], 0)))
 
 
 _STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
 
 def entry_key(entry: Entry) -> tuple[str, str, str]:
-    """What tells entries apart: time, action and state."""
+    """Return what identifies an entry: time, action and state."""
     return entry["commitTime"] or "", entry["actionType"] or "", entry["actionState"] or ""
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """The keys of entries."""
+    """Return the keys of entries."""
     return set(map(entry_key, entries))

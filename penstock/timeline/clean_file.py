@@ -1,7 +1,7 @@
-"""Cleaning on the timeline: what a clean is going to delete, and what it did, as values and as Hudi's Avro.
+"""The files of a clean on the timeline: its plan and its result, as values and as Hudi's Avro.
 
-A plan names files in full. A table may have been moved since, so only the last part of a name counts, below the partition
-that the plan gives for it; and a name that is not a data file's is never taken for one.
+A plan names files by full paths. The table may have been moved since, so only the last part of a path is used, below the
+partition that the plan names for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from penstock.formats.avro.container import read_container, write_container
 from penstock.timeline.instant import Action, Instant, State
 
 _VERSION = 2
-_PLAN, _RESULT = "HoodieCleanerPlan", "HoodieCleanMetadata"
-#: In the extra metadata: the savepoints that a clean has seen, so that the next one notices when one is gone.
+_PLAN = "HoodieCleanerPlan"
+_RESULT = "HoodieCleanMetadata"
+#: In the extra metadata: the savepoints at the time of a clean, so that the next clean notices when one was deleted.
 _SAVEPOINTS = "savepointed_timestamps"
 
 
@@ -27,9 +28,9 @@ class CleanPlan:
     policy: str
     #: Names of files by partition path.
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Partitions that have nothing left in them.
+    #: Partitions that have no files left afterwards.
     partitions: tuple[str, ...] = ()
-    #: The earliest commit whose files all stay; None where the policy knows none.
+    #: The earliest commit whose files all stay; None for a policy that does not go by commits.
     earliest: Instant | None = None
     #: The newest commit when the plan was made.
     last_commit: str = ""
@@ -38,10 +39,13 @@ class CleanPlan:
 
 @dataclass(frozen=True)
 class CleanedPartition:
-    """What was deleted of one partition, by name; and what could not be, or was gone."""
+    """What a clean deleted of one partition."""
 
+    #: Names of deleted files.
     deleted: tuple[str, ...] = ()
+    #: Names of files that could not be deleted, or did not exist.
     failed: tuple[str, ...] = ()
+    #: Whether the partition has no files left.
     is_gone: bool = False
 
 
@@ -50,7 +54,7 @@ class CleanResult:
     """What a clean did."""
 
     instant: str
-    #: The earliest commit whose files all stayed; empty where the policy knows none.
+    #: The earliest commit whose files all stayed; empty for a policy that does not go by commits.
     earliest: str
     last_commit: str
     partitions: Mapping[str, CleanedPartition]
@@ -61,22 +65,19 @@ class CleanResult:
     @property
     def files_deleted(self) -> int:
         """How many files were deleted."""
-        return sum(len(one.deleted) for one in self.partitions.values())
+        return sum(len(partition.deleted) for partition in self.partitions.values())
 
 
 def write_clean_plan(plan: CleanPlan, base_path: str) -> bytes:
-    """The content of `<instant>.clean.requested`, and of its inflight file, as Hudi 0.14 and 0.15 write it."""
-    earliest = plan.earliest
+    """Return the content of `<instant>.clean.requested`, and of its inflight file, as Hudi 0.14 and 0.15 write it."""
     record = {
-        "earliestInstantToRetain": earliest
-        and {"timestamp": earliest.time, "action": earliest.action.value, "state": earliest.state.name},
+        "earliestInstantToRetain": _instant_record(plan.earliest) if plan.earliest else None,
         "lastCompletedCommitTimestamp": plan.last_commit,
         "policy": plan.policy,
         "filesToBeDeletedPerPartition": {},
         "version": _VERSION,
         "filePathsToBeDeletedPerPartition": {
-            path: [{"filePath": "/".join(filter(None, (base_path, path, name))), "isBootstrapBaseFile": False} for name in names]
-            for path, names in plan.files.items()
+            path: [_file_record(base_path, path, name) for name in names] for path, names in plan.files.items()
         },
         "partitionsToBeDeleted": list(plan.partitions),
         "extraMetadata": _extra(plan.savepoints),
@@ -84,25 +85,29 @@ def write_clean_plan(plan: CleanPlan, base_path: str) -> bytes:
     return write_container(_PLAN, record)
 
 
+def _instant_record(instant: Instant) -> dict[str, str]:
+    return {"timestamp": instant.time, "action": instant.action.value, "state": instant.state.name}
+
+
+def _file_record(base_path: str, partition_path: str, name: str) -> dict[str, Any]:
+    path = "/".join(part for part in (base_path, partition_path, name) if part)
+    return {"filePath": path, "isBootstrapBaseFile": False}
+
+
 def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
-    """A plan of any Hudi release. Files outside the table, of one that was bootstrapped, are left alone.
+    """Return the plan of any Hudi release. Files of a bootstrapped table that are outside of it are left out.
 
     Raises:
-        CorruptFile: the file is empty, torn, not a plan, or leads out of the table.
+        CorruptFile: the file is empty, torn, not a plan, or names a partition outside of the table.
     """
-    record = _record(content, file_name)
+    record = _read_record(content, file_name)
     try:
-        by_path: dict[str, list[str]] = {
-            path: list(names) for path, names in (record["filesToBeDeletedPerPartition"] or {}).items()
-        }
-        for path, files in (record["filePathsToBeDeletedPerPartition"] or {}).items():
-            by_path.setdefault(path, []).extend(f["filePath"] for f in files if not f.get("isBootstrapBaseFile"))
-        kept = record["earliestInstantToRetain"]
+        earliest = record["earliestInstantToRetain"]
         plan = CleanPlan(
             policy=record["policy"],
-            files={path: tuple(name.rsplit("/", 1)[-1] for name in names) for path, names in by_path.items()},
+            files=_read_files(record),
             partitions=tuple(record["partitionsToBeDeleted"] or ()),
-            earliest=kept and _instant(kept),
+            earliest=_read_instant(earliest) if earliest else None,
             last_commit=record["lastCompletedCommitTimestamp"] or "",
             savepoints=_savepoints(record),
         )
@@ -114,19 +119,32 @@ def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
     return plan
 
 
-def _instant(kept: Mapping[str, str]) -> Instant:
-    return Instant(kept["timestamp"], Action(kept["action"]), State[kept["state"]])
+def _read_files(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the files in a plan, by partition path. Old releases of Hudi use the first of the two fields."""
+    paths_by_partition: dict[str, list[str]] = {}
+    for partition_path, paths in (record["filesToBeDeletedPerPartition"] or {}).items():
+        paths_by_partition[partition_path] = list(paths)
+    for partition_path, files in (record["filePathsToBeDeletedPerPartition"] or {}).items():
+        paths = [file["filePath"] for file in files if not file.get("isBootstrapBaseFile")]
+        paths_by_partition.setdefault(partition_path, []).extend(paths)
+    return {path: tuple(name.rsplit("/", 1)[-1] for name in paths) for path, paths in paths_by_partition.items()}
+
+
+def _read_instant(record: Mapping[str, str]) -> Instant:
+    return Instant(record["timestamp"], Action(record["action"]), State[record["state"]])
 
 
 def write_clean_result(result: CleanResult) -> bytes:
-    """The content of `<instant>.clean`."""
+    """Return the content of `<instant>.clean`."""
     record = {
         "startCleanTime": result.instant,
         "timeTakenInMillis": result.milliseconds,
         "totalFilesDeleted": result.files_deleted,
         "earliestCommitToRetain": result.earliest,
         "lastCompletedCommitTimestamp": result.last_commit,
-        "partitionMetadata": {path: _partition_record(path, one, result.policy) for path, one in result.partitions.items()},
+        "partitionMetadata": {
+            path: _partition_record(path, partition, result.policy) for path, partition in result.partitions.items()
+        },
         "version": _VERSION,
         "bootstrapPartitionMetadata": {},
         "extraMetadata": _extra(result.savepoints),
@@ -134,31 +152,26 @@ def write_clean_result(result: CleanResult) -> bytes:
     return write_container(_RESULT, record)
 
 
-def _partition_record(path: str, one: CleanedPartition, policy: str) -> dict[str, Any]:
+def _partition_record(path: str, partition: CleanedPartition, policy: str) -> dict[str, Any]:
     return {
         "partitionPath": path,
         "policy": policy,
-        "deletePathPatterns": [*one.deleted, *one.failed],
-        "successDeleteFiles": list(one.deleted),
-        "failedDeleteFiles": list(one.failed),
-        "isPartitionDeleted": one.is_gone,
+        "deletePathPatterns": [*partition.deleted, *partition.failed],
+        "successDeleteFiles": list(partition.deleted),
+        "failedDeleteFiles": list(partition.failed),
+        "isPartitionDeleted": partition.is_gone,
     }
 
 
 def read_clean_result(content: bytes, file_name: str) -> CleanResult:
-    """What a clean of any Hudi release did. Raises CorruptFile."""
-    record = _record(content, file_name)
+    """Return the result of a clean of any Hudi release. Raise CorruptFile if it cannot be read."""
+    record = _read_record(content, file_name)
     try:
         return CleanResult(
             instant=record["startCleanTime"],
             earliest=record["earliestCommitToRetain"] or "",
             last_commit=record["lastCompletedCommitTimestamp"] or "",
-            partitions={
-                path: CleanedPartition(
-                    tuple(one["successDeleteFiles"]), tuple(one["failedDeleteFiles"]), bool(one.get("isPartitionDeleted"))
-                )
-                for path, one in record["partitionMetadata"].items()
-            },
+            partitions={path: _read_partition(partition) for path, partition in record["partitionMetadata"].items()},
             milliseconds=record["timeTakenInMillis"],
             savepoints=_savepoints(record),
         )
@@ -166,7 +179,15 @@ def read_clean_result(content: bytes, file_name: str) -> CleanResult:
         raise CorruptFile(f"{file_name} does not say what a clean did: {e}") from e
 
 
-def _record(content: bytes, file_name: str) -> dict[str, Any]:
+def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
+    return CleanedPartition(
+        deleted=tuple(record["successDeleteFiles"]),
+        failed=tuple(record["failedDeleteFiles"]),
+        is_gone=bool(record.get("isPartitionDeleted")),
+    )
+
+
+def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
     try:
         return read_container(content)
     except CorruptFile as e:

@@ -1,8 +1,8 @@
 """Clustering plans: which file slices are rewritten together, as a value and as Hudi's Avro.
 
-A plan is the content of `<instant>.replacecommit.requested`, with the operation `CLUSTER`; the same file of a write that
-replaces file groups has no plan. Files are named with their folder. The table may have been moved since, so of what is read
-only the last part of a name counts.
+A plan is the content of `<instant>.replacecommit.requested`, with the operation `CLUSTER`. A write that replaces file groups has
+the same file without a plan. Files are named by full paths. The table may have been moved since, so only the last part of a
+path is used.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RECORD = "HoodieRequestedReplaceMetadata"
 
 @dataclass(frozen=True)
 class ClusteringSlice:
-    """One file slice that is read, named file by file."""
+    """One file slice that is read, with the names of its files."""
 
     partition_path: str
     file_id: str
-    #: The base file's name; None where the slice has log files alone.
+    #: The name of the base file; None if the slice has only log files.
     base_file: str | None
     log_files: tuple[str, ...] = ()
 
@@ -34,11 +34,11 @@ class ClusteringGroup:
     """Slices of one partition that are rewritten together."""
 
     slices: tuple[ClusteringSlice, ...]
-    #: How many file groups come of it.
+    #: How many file groups the slices become.
     outputs: int = 1
     #: How much work it is, under Hudi's names.
     metrics: Mapping[str, float] = field(default_factory=dict)
-    #: What else the strategy says about it.
+    #: What else the strategy keeps about the group.
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ class ClusteringPlan:
     """All groups of one clustering."""
 
     groups: tuple[ClusteringGroup, ...] = ()
-    #: The Java class that is to run them, which Hudi loads, and what it is told.
+    #: The Java class that Hudi runs the groups with, and its parameters.
     runner: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     #: Whether rows keep their commit time and sequence number.
@@ -56,15 +56,16 @@ class ClusteringPlan:
     @property
     def slices(self) -> Iterator[ClusteringSlice]:
         """The slices of all groups."""
-        return (one for group in self.groups for one in group.slices)
+        for group in self.groups:
+            yield from group.slices
 
 
 def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
-    """The content of the requested file, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of the requested file, as Hudi 0.14 and 0.15 write it."""
     record = {
         "operationType": Operation.CLUSTER.stored,
         "clusteringPlan": {
-            "inputGroups": [_record_of(group, base_path) for group in plan.groups],
+            "inputGroups": [_group_record(group, base_path) for group in plan.groups],
             "strategy": {"strategyClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1},
             "extraMetadata": {},
             "version": 1,
@@ -76,9 +77,9 @@ def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
     return write_container(_RECORD, record)
 
 
-def _record_of(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
+def _group_record(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
     return {
-        "slices": [_slice_record(one, base_path) for one in group.slices],
+        "slices": [_slice_record(clustering_slice, base_path) for clustering_slice in group.slices],
         "metrics": {name: float(value) for name, value in group.metrics.items()},
         "numOutputFileGroups": group.outputs,
         "extraMetadata": dict(group.extra) or None,
@@ -86,23 +87,23 @@ def _record_of(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
     }
 
 
-def _slice_record(one: ClusteringSlice, base_path: str) -> dict[str, Any]:
-    folder = f"{base_path}/{one.partition_path}" if one.partition_path else base_path
+def _slice_record(clustering_slice: ClusteringSlice, base_path: str) -> dict[str, Any]:
+    folder = f"{base_path}/{clustering_slice.partition_path}" if clustering_slice.partition_path else base_path
     return {
-        "dataFilePath": f"{folder}/{one.base_file}" if one.base_file else "",
-        "deltaFilePaths": [f"{folder}/{name}" for name in one.log_files],
-        "fileId": one.file_id,
-        "partitionPath": one.partition_path,
+        "dataFilePath": f"{folder}/{clustering_slice.base_file}" if clustering_slice.base_file else "",
+        "deltaFilePaths": [f"{folder}/{name}" for name in clustering_slice.log_files],
+        "fileId": clustering_slice.file_id,
+        "partitionPath": clustering_slice.partition_path,
         "bootstrapFilePath": "",
         "version": 1,
     }
 
 
 def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | None:
-    """The plan of any Hudi release; None if the file belongs to a write that replaces file groups.
+    """Return the plan of any Hudi release; None if the file belongs to a write that replaces file groups.
 
     Raises:
-        CorruptFile: the file is torn, or not what it should be.
+        CorruptFile: the file is torn, or not a plan.
     """
     if not content:
         return None
@@ -110,34 +111,34 @@ def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | Non
         record = read_container(content)
         if record.get("operationType") != Operation.CLUSTER.stored:
             return None
-        return _plan_of(record.get("clusteringPlan") or {})
+        return _read_plan(record.get("clusteringPlan") or {})
     except (CorruptFile, KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(
             f"{file_name} cannot be read as the plan of a clustering or of another replacing write: {e}. Restore the file "
-            "from a copy; if nothing of it was run, unschedule_clustering() gives up the plan"
+            "from a copy; if nothing of it was run, unschedule_clustering() removes the plan"
         ) from e
 
 
-def _plan_of(record: Mapping[str, Any]) -> ClusteringPlan:
+def _read_plan(record: Mapping[str, Any]) -> ClusteringPlan:
     strategy = record.get("strategy") or {}
     return ClusteringPlan(
-        groups=tuple(_group_of(one) for one in record.get("inputGroups") or ()),
+        groups=tuple(_read_group(group) for group in record.get("inputGroups") or ()),
         runner=strategy.get("strategyClassName") or "",
         parameters=strategy.get("strategyParams") or {},
-        preserves_meta=record.get("preserveHoodieMetadata") is not False,  # Hudi too keeps them where a plan does not say
+        preserves_meta=record.get("preserveHoodieMetadata") is not False,  # as Hudi, if a plan does not say
     )
 
 
-def _group_of(record: Mapping[str, Any]) -> ClusteringGroup:
+def _read_group(record: Mapping[str, Any]) -> ClusteringGroup:
     return ClusteringGroup(
-        slices=tuple(_slice_of(one) for one in record["slices"] or ()),
+        slices=tuple(_read_slice(clustering_slice) for clustering_slice in record["slices"] or ()),
         outputs=max(1, record.get("numOutputFileGroups") or 1),
         metrics=record.get("metrics") or {},
         extra=record.get("extraMetadata") or {},
     )
 
 
-def _slice_of(record: Mapping[str, Any]) -> ClusteringSlice:
+def _read_slice(record: Mapping[str, Any]) -> ClusteringSlice:
     if not isinstance(record["fileId"], str):
         raise CorruptFile("a slice has no fileId")
     return ClusteringSlice(

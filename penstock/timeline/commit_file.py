@@ -1,6 +1,6 @@
-"""What is inside a commit's files: write stats and commit metadata, as JSON with Hudi's field names.
+"""The files of commits, delta commits and replace commits: write stats and commit metadata, as JSON with Hudi's field names.
 
-Instants with Avro content (clean, rollback, compaction plans, …) have modules of their own, which use `formats/avro/`.
+The completed file says what a write did; the inflight file may hold a workload profile, which says what it is about to do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.options.operation import Operation
 
 @dataclass(frozen=True)
 class WriteStat:
-    """What one task did to one file."""
+    """What one task wrote to one file."""
 
     file_id: str
     partition_path: str | None
@@ -64,7 +64,7 @@ class CommitMetadata:
     extra: Mapping[str, str] = field(default_factory=dict)
     compacted: bool = False
     replaced: Mapping[str, tuple[str, ...]] | None = None
-    #: Partitions that are listed although nothing was written to them.
+    #: All partitions that the file lists. Some of them may have no write stats.
     partitions: tuple[str, ...] = ()
 
     @property
@@ -74,29 +74,33 @@ class CommitMetadata:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes in all the files it wrote."""
-        return sum(s.total_write_bytes for s in self.stats)
+        """The bytes of all files that the commit wrote."""
+        return sum(stat.total_write_bytes for stat in self.stats)
 
     def by_partition(self) -> dict[str, list[WriteStat]]:
-        """Write stats per partition path."""
-        found: dict[str, list[WriteStat]] = {p: [] for p in self.partitions}
+        """Return the write stats of each partition path."""
+        stats_by_partition: dict[str, list[WriteStat]] = {path: [] for path in self.partitions}
         for stat in self.stats:
-            found.setdefault(stat.partition_path or "", []).append(stat)
-        return found
+            stats_by_partition.setdefault(stat.partition_path or "", []).append(stat)
+        return stats_by_partition
 
 
 def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
-    """Commit metadata as Hudi writes it; in a workload profile the stats carry no partition path of their own."""
+    """Return commit metadata as Hudi writes it.
+
+    Args:
+        profile: whether the metadata is a workload profile, in which write stats have no partition path.
+    """
     content: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [_stat_json(s, profile) for s in stats] for partition, stats in metadata.by_partition().items()
+            path: [_stat_json(stat, profile) for stat in stats] for path, stats in metadata.by_partition().items()
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
         "operationType": metadata.operation,
     }
     if metadata.replaced is not None:
-        content["partitionToReplaceFileIds"] = {p: list(ids) for p, ids in metadata.replaced.items()}
+        content["partitionToReplaceFileIds"] = {path: list(ids) for path, ids in metadata.replaced.items()}
     return json.dumps(content, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
 
 
@@ -108,33 +112,31 @@ def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
 
 
 def read_commit(data: bytes, file_name: str) -> CommitMetadata:
-    """Commit metadata of any Hudi release; fields we do not know are left alone.
+    """Return the commit metadata of any Hudi release. Fields that Penstock does not know are left out.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    return parse_commit(_parsed(data, file_name), file_name)
+    return parse_commit(_parse_json(data, file_name), file_name)
 
 
 def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
-    """Commit metadata out of its fields; those that the archive keeps have the same names.
+    """Return the commit metadata of a parsed file, or of an entry of the archive, which has the same fields.
 
     Raises:
-        CorruptFile: it is not commit metadata.
+        CorruptFile: the content is not commit metadata.
     """
     try:
-        stats = [
-            _read_stat(partition, stat)
-            for partition, stats in (content.get("partitionToWriteStats") or {}).items()
-            for stat in stats
-        ]
+        stats: list[WriteStat] = []
+        for path, stats_of_partition in (content.get("partitionToWriteStats") or {}).items():
+            stats += [_read_stat(path, stat) for stat in stats_of_partition]
         replaced = content.get("partitionToReplaceFileIds")
         return CommitMetadata(
             stats=tuple(stats),
-            operation=_operation(content),
-            extra=_extra(content),
+            operation=_read_operation(content),
+            extra=_read_extra(content),
             compacted=bool(content.get("compacted")),
-            replaced=None if replaced is None else {p: tuple(ids) for p, ids in replaced.items()},
+            replaced=None if replaced is None else {path: tuple(ids) for path, ids in replaced.items()},
             partitions=tuple(content.get("partitionToWriteStats") or ()),
         )
     except (AttributeError, TypeError, KeyError) as e:
@@ -142,43 +144,44 @@ def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
 
 
 def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
-    """A commit's operation and Avro schema; its write stats, of which there may be many, are not looked at.
+    """Return the operation and the Avro schema of a commit. Its write stats, which may be many, are not converted.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    content = _parsed(data, file_name)
+    content = _parse_json(data, file_name)
     try:
-        return _operation(content), _extra(content).get("schema") or None
+        return _read_operation(content), _read_extra(content).get("schema") or None
     except (AttributeError, TypeError) as e:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """The partitions that a commit wrote to, or replaced file groups of; and whether it made an older version of any.
+    """Return the partitions that a commit changed → whether an older version of a file is there that cleaning could delete.
 
-    Write stats, of which there may be many, are looked at only as far as is needed.
+    Write stats, which may be many, are read only as far as needed.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
     """
-    content = _parsed(data, file_name)
+    content = _parse_json(data, file_name)
     try:
-        by_path = content.get("partitionToWriteStats") or {}
-        compacted = bool(content.get("compacted"))
-        found = {path: bool(stats) and (compacted or any(map(_is_next_version, stats))) for path, stats in by_path.items()}
-        return found | dict.fromkeys(content.get("partitionToReplaceFileIds") or (), True)
+        is_compaction = bool(content.get("compacted"))
+        has_old_version: dict[str, bool] = {}
+        for path, stats in (content.get("partitionToWriteStats") or {}).items():
+            has_old_version[path] = bool(stats) and (is_compaction or any(_is_next_version(stat) for stat in stats))
+        return has_old_version | dict.fromkeys(content.get("partitionToReplaceFileIds") or (), True)
     except (AttributeError, TypeError) as e:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
 
 
 def _is_next_version(stat: Mapping[str, Any]) -> bool:
-    """Whether a write stat is of a base file that took the place of another."""
-    in_log = (stat.get("path") or "").rpartition("/")[2].startswith(".")
-    return not in_log and stat.get("prevCommit") not in ("null", "", None)
+    """Whether a write stat is of a base file that replaced an older version."""
+    is_log_file = (stat.get("path") or "").rpartition("/")[2].startswith(".")
+    return not is_log_file and stat.get("prevCommit") not in ("null", "", None)
 
 
-def _parsed(data: bytes, file_name: str) -> Any:
+def _parse_json(data: bytes, file_name: str) -> Any:
     if not data:
         raise CorruptFile(
             f"{file_name} has no content: a writer died while publishing it. Restore the file from a copy, "
@@ -190,12 +193,13 @@ def _parsed(data: bytes, file_name: str) -> Any:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
 
 
-def _operation(content: Mapping[str, Any]) -> str:
+def _read_operation(content: Mapping[str, Any]) -> str:
     return content.get("operationType") or Operation.UNKNOWN.stored
 
 
-def _extra(content: Mapping[str, Any]) -> dict[str, str]:
-    return {k: v for k, v in (content.get("extraMetadata") or {}).items() if v is not None}
+def _read_extra(content: Mapping[str, Any]) -> dict[str, str]:
+    extra = content.get("extraMetadata") or {}
+    return {key: value for key, value in extra.items() if value is not None}
 
 
 def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
@@ -208,16 +212,13 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
 def make_workload_profile(
     operation: Operation, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
 ) -> CommitMetadata:
-    """What a write is about to do, for the inflight file.
+    """Return what a write is about to do, for its inflight file.
 
     Args:
-        operation: the operation.
-        inserts: new rows per partition path.
-        updates: (partition path, file id, base instant, rows) per touched file group.
+        inserts: the number of new rows by partition path.
+        updates: (partition path, file id, base instant, rows) of each file group that changes.
     """
-    stats = [WriteStat(file_id="", partition_path=p, path=None, num_inserts=n) for p, n in inserts.items()]
-    stats += [
-        WriteStat(file_id=file_id, partition_path=p, path=None, prev_commit=base, num_update_writes=n)
-        for p, file_id, base, n in updates
-    ]
+    stats = [WriteStat(file_id="", partition_path=path, path=None, num_inserts=rows) for path, rows in inserts.items()]
+    for path, file_id, base_instant, rows in updates:
+        stats.append(WriteStat(file_id, path, path=None, prev_commit=base_instant, num_update_writes=rows))
     return CommitMetadata(stats=tuple(stats), operation=operation.stored)

@@ -1,6 +1,7 @@
-"""Compaction plans: what a requested compaction, or log compaction, is going to do, as a value and as Hudi's Avro.
+"""Plans of compactions and log compactions, as values and as Hudi's Avro.
 
-A plan names files without their folder, and says of every file group which slice becomes the next base file.
+A plan is the content of `<instant>.compaction.requested`. It says which slice of each file group becomes the next base file, and
+names files without their folders.
 """
 
 from __future__ import annotations
@@ -13,42 +14,42 @@ from penstock.errors import CorruptFile
 from penstock.formats.avro.container import read_container, write_container
 
 _RECORD = "HoodieCompactionPlan"
-_VERSION = 2  # files are named without their folder
+_VERSION = 2  # files are named without their folders
 
 
 @dataclass(frozen=True)
 class CompactionOperation:
-    """One file group's part of a plan: its slice, named file by file."""
+    """The part of a plan about one file group: its slice, with the names of its files."""
 
     partition_path: str
     file_id: str
     base_instant: str
-    #: The base file's name; None where the slice has log files alone.
+    #: The name of the base file; None if the slice has only log files.
     base_file: str | None
     #: Names of the log files, in reading order.
     log_files: tuple[str, ...]
-    #: How much work it is, under Hudi's names; its compactor wants TOTAL_LOG_FILES_SIZE.
+    #: How much work it is, under Hudi's names. Hudi's compactor needs TOTAL_LOG_FILES_SIZE.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """All operations of one compaction, in the order they were chosen in."""
+    """All operations of one compaction, in the order in which they were chosen."""
 
     operations: tuple[CompactionOperation, ...] = ()
-    #: The Java class that is to run them, which Hudi loads; None is its own compactor.
+    #: The Java class that Hudi runs the operations with; None: its default compactor.
     runner: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
-    #: As Hudi fills it: rows of a compaction keep their meta columns either way.
+    #: As Hudi fills it. The rows of a compaction keep their meta columns in both cases.
     preserves_meta: bool = False
 
 
 def write_compaction_plan(plan: CompactionPlan) -> bytes:
-    """The content of `<instant>.compaction.requested`, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of the requested file, as Hudi 0.14 and 0.15 write it."""
     runner = {"compactorClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1}
     record = {
-        "operations": [_record_of(operation) for operation in plan.operations],
+        "operations": [_operation_record(operation) for operation in plan.operations],
         "extraMetadata": dict(plan.extra) or None,
         "version": _VERSION,
         "strategy": runner if plan.runner else None,
@@ -57,7 +58,7 @@ def write_compaction_plan(plan: CompactionPlan) -> bytes:
     return write_container(_RECORD, record)
 
 
-def _record_of(operation: CompactionOperation) -> dict[str, Any]:
+def _operation_record(operation: CompactionOperation) -> dict[str, Any]:
     return {
         "baseInstantTime": operation.base_instant,
         "deltaFilePaths": list(operation.log_files),
@@ -70,14 +71,14 @@ def _record_of(operation: CompactionOperation) -> dict[str, Any]:
 
 
 def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
-    """A plan of any Hudi release; older ones name files with their folder, of which the last part counts.
+    """Return the plan of any Hudi release. Old releases name files by full paths, of which the last part is used.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a compaction plan.
     """
     try:
         record = read_container(content)
-        operations = tuple(_operation_of(one) for one in record["operations"] or ())
+        operations = tuple(_read_operation(operation) for operation in record["operations"] or ())
         strategy = record["strategy"] or {}
         return CompactionPlan(
             operations=operations,
@@ -92,24 +93,24 @@ def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
         ) from e
 
 
-def _operation_of(record: Mapping[str, Any]) -> CompactionOperation:
+def _read_operation(record: Mapping[str, Any]) -> CompactionOperation:
     base = record["dataFilePath"]
     return CompactionOperation(
         partition_path=record["partitionPath"] or "",
-        file_id=_text(record, "fileId"),
-        base_instant=_text(record, "baseInstantTime"),
-        base_file=_name(base) if base else None,
-        log_files=tuple(_name(path) for path in record["deltaFilePaths"] or ()),
+        file_id=_read_text(record, "fileId"),
+        base_instant=_read_text(record, "baseInstantTime"),
+        base_file=_file_name(base) if base else None,
+        log_files=tuple(_file_name(path) for path in record["deltaFilePaths"] or ()),
         metrics=record["metrics"] or {},
     )
 
 
-def _text(record: Mapping[str, Any], name: str) -> str:
+def _read_text(record: Mapping[str, Any], name: str) -> str:
     value = record[name]
     if not isinstance(value, str):
         raise CorruptFile(f"an operation has no {name}")
     return value
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]

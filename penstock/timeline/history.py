@@ -1,4 +1,4 @@
-"""The completed writes of a table in order of time, those that were archived too, with what each of them did."""
+"""The completed writes of a table in order of time, archived ones too, each with its commit metadata."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
 
-#: Where an archived entry keeps what a completed write did.
-_FIELDS = {Action.REPLACE_COMMIT.value: "hoodieReplaceCommitMetadata"}
-_FIELD = "hoodieCommitMetadata"
-_WRITES = frozenset(action.value for action in WRITE_ACTIONS)
+#: The field of an archived entry that holds commit metadata, by action.
+_METADATA_FIELDS = {Action.REPLACE_COMMIT.value: "hoodieReplaceCommitMetadata"}
+_METADATA_FIELD = "hoodieCommitMetadata"
+_WRITE_ACTIONS = frozenset(action.value for action in WRITE_ACTIONS)
 
 
 @dataclass(frozen=True)
 class InstantRange:
-    """The instants after one time, up to and with another."""
+    """A range of instants, without its begin and with its end."""
 
     begin: str
     end: str
@@ -41,39 +41,43 @@ class CompletedWrite:
 
     @property
     def time(self) -> str:
-        """The time of its instant."""
+        """The time of the instant."""
         return self.instant.time
 
 
 def list_writes(
     storage: Storage, base_path: str, timeline: Timeline, within: InstantRange, archive_folder: str = "archived"
 ) -> list[CompletedWrite]:
-    """The completed writes in a range, oldest first. The archive is read only if the range begins before the active timeline.
+    """Return the completed writes in a range, oldest first. The archive is read only if the range begins before the timeline.
 
     Raises:
-        CorruptFile: the metadata of one cannot be read.
+        CorruptFile: the metadata of a write cannot be read.
     """
     active = [i for i in timeline.writes if within.holds(i.time)]
-    found: dict[str, CompletedWrite] = {}
+    write_by_time: dict[str, CompletedWrite] = {}
     for instant in active:
-        with suppress(FileNotFoundError):  # archived just now
-            found[instant.time] = CompletedWrite(instant, read_metadata(storage, base_path, instant))
-    if len(found) < len(active) or (timeline.start is not None and within.begin < timeline.start):
-        for write in _archived(storage, base_path, archive_folder, within):
-            found.setdefault(write.time, write)
-    if gone := next((i for i in active if i.time not in found), None):
-        raise CorruptFile(
-            f"{gone.file_name} of {base_path} is neither on the timeline any more nor archived; run the query again"
-        )
-    return [found[time] for time in sorted(found)]
+        with suppress(FileNotFoundError):  # archived since the timeline was loaded
+            write_by_time[instant.time] = CompletedWrite(instant, read_metadata(storage, base_path, instant))
+    begins_before_timeline = timeline.start is not None and within.begin < timeline.start
+    if len(write_by_time) < len(active) or begins_before_timeline:
+        for write in _read_archived(storage, base_path, archive_folder, within):
+            write_by_time.setdefault(write.time, write)
+    for instant in active:
+        if instant.time not in write_by_time:
+            raise CorruptFile(
+                f"{instant.file_name} of {base_path} is neither on the timeline any more nor archived; run the query again"
+            )
+    return [write_by_time[time] for time in sorted(write_by_time)]
 
 
-def _archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[CompletedWrite]:
-    def is_asked_for(entry: Entry) -> bool:
-        is_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITES
-        return is_write and within.holds(entry["commitTime"] or "")
+def _read_archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[CompletedWrite]:
+    """Yield the archived writes in a range."""
 
-    for entry in load_archive(storage, base_path, folder, is_asked_for):
+    def is_wanted(entry: Entry) -> bool:
+        is_completed_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITE_ACTIONS
+        return is_completed_write and within.holds(entry["commitTime"] or "")
+
+    for entry in load_archive(storage, base_path, folder, is_wanted):
         instant = Instant(entry["commitTime"], Action(entry["actionType"]), State.COMPLETED)
-        content = entry.get(_FIELDS.get(entry["actionType"], _FIELD)) or {}
+        content = entry.get(_METADATA_FIELDS.get(entry["actionType"], _METADATA_FIELD)) or {}
         yield CompletedWrite(instant, parse_commit(content, f"{instant.file_name} of the archived timeline"))

@@ -1,7 +1,7 @@
-"""Instants: one action on the table at one time, in one state; and the names their files have.
+"""Instants: one action on the table at one time, in one state; and the names of their files.
 
-A file under `.hoodie` is `<time>.<action>`, `<time>.<action>.requested` or `<time>.<action>.inflight`, except that the
-inflight file of a commit is just `<time>.inflight`. Whatever does not look like that is somebody else's file.
+A file below `.hoodie` is `<time>.<action>`, `<time>.<action>.requested` or `<time>.<action>.inflight`, except that the
+inflight file of a commit is `<time>.inflight`. A file with any other name is not part of the timeline.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Instant:
 
     @property
     def file_name(self) -> str:
-        """The name of this state's file under `.hoodie`."""
+        """The name of this state's file below `.hoodie`."""
         if self.state is State.COMPLETED:
             return f"{self.time}.{self.action.family.value}"
         if self.state is State.INFLIGHT and self.action is Action.COMMIT:
@@ -67,11 +67,11 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """Whether what it did is part of the table."""
+        """Whether the result of the action is part of the table."""
         return self.state is State.COMPLETED
 
     def in_state(self, state: State) -> Instant:
-        """The same instant in another state."""
+        """Return the same instant in another state."""
         return Instant(self.time, self.action, state)
 
 
@@ -81,7 +81,7 @@ _ACTIONS = {a.value: a for a in Action}
 
 
 def parse_instant(file_name: str) -> Instant | None:
-    """The instant that a file name stands for, or None if it is not one."""
+    """Return the instant of a file name; None if the file is not part of the timeline."""
     match = _NAME.fullmatch(file_name)
     if not match:
         return None
@@ -89,32 +89,37 @@ def parse_instant(file_name: str) -> Instant | None:
     if word == "inflight" and state is None:
         return Instant(time, Action.COMMIT, State.INFLIGHT)
     action = _ACTIONS.get(word)
-    return Instant(time, action, _STATES[state]) if action else None
+    if action is None:
+        return None
+    return Instant(time, action, _STATES[state])
 
 
 TIME_LENGTH = 17
 
 
 def format_time(at: datetime) -> str:
-    """A wall-clock moment as an instant's time: `yyyyMMddHHmmssSSS`."""
+    """Return a wall-clock moment as the time of an instant: `yyyyMMddHHmmssSSS`."""
     return at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}"
 
 
 def parse_time(text: str) -> datetime:
-    """The wall-clock moment (no zone) of an instant's time; 14-digit times are at the end of their second."""
+    """Return the wall-clock moment, without a zone, of the time of an instant.
+
+    Old releases of Hudi write 14 digits. Such a time is the end of its second, after all instants of that second.
+    """
     digits = text if len(text) > 14 else text + "999"
     return datetime.strptime(digits[:14], "%Y%m%d%H%M%S") + timedelta(milliseconds=int(digits[14:17] or 0))
 
 
 def next_time(last: str | None, now: str) -> str:
-    """`now`, or the millisecond after `last` if the clock has not passed it."""
+    """Return `now`; or the millisecond after `last`, if the clock is not past it."""
     if last is None or now > last:
         return now
     return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))
 
 
 def _is_time(text: str) -> bool:
-    """Whether a text is an instant's time, of this or an older Hudi."""
+    """Whether a text is the time of an instant, of this or an older release of Hudi."""
     if not re.fullmatch("[0-9]{17}|[0-9]{14}", text):
         return False
     try:
@@ -125,19 +130,19 @@ def _is_time(text: str) -> bool:
 
 
 def parse_query_time(text: str, option: str = "as.of.instant") -> str:
-    """A time as users write it, as an instant's time; without milliseconds the end of the second.
+    """Return the time of an instant from a time as users write it; without milliseconds, the end of the second.
 
     Raises:
-        OptionError: the text is no time.
+        OptionError: the text is not a time.
     """
     text = text.strip()
     return text if _is_time(text) else _wall_clock(text, option, "999")
 
 
 def parse_bound_time(text: str, option: str) -> str:
-    """A bound of a range of instants. Digits are compared as they are; a time in words is the end of its second.
+    """Return one end of a range of instants. Digits are taken unchanged; a date with a time is the end of its second.
 
-    So where one range ends and the next begins with the same words, every instant is in one of them.
+    So if one range ends and the next one begins at the same text, every instant is in exactly one of them.
 
     Raises:
         OptionError: the text is neither.
@@ -147,6 +152,11 @@ def parse_bound_time(text: str, option: str) -> str:
 
 
 def _wall_clock(text: str, option: str, milliseconds: str) -> str:
+    """Return the time of an instant from a date with or without a time. Raise OptionError if the text is not one.
+
+    Args:
+        milliseconds: what to add to a time of whole seconds. A date is its midnight.
+    """
     for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", milliseconds), ("%Y-%m-%d", "000")):
         try:
             at = datetime.strptime(text, pattern)

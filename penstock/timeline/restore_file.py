@@ -1,4 +1,4 @@
-"""Restores on the timeline: which instants one takes back, and what it did, as values and as Hudi's Avro."""
+"""The files of a restore on the timeline: its plan and its result, as values and as Hudi's Avro."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from penstock.errors import CorruptFile
 from penstock.formats.avro.container import read_container, write_container
 from penstock.timeline.instant import Action, Instant, State
 
-_PLAN, _RESULT = "HoodieRestorePlan", "HoodieRestoreMetadata"
-_PLAN_VERSION, _RESULT_VERSION = 2, 1
+_PLAN = "HoodieRestorePlan"
+_PLAN_VERSION = 2
+_RESULT = "HoodieRestoreMetadata"
+_RESULT_VERSION = 1
 
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """What a restore takes back, in this order."""
+    """The instants that a restore undoes, in this order."""
 
     #: The commit that is the newest one afterwards.
     to: str
@@ -29,22 +31,25 @@ class RestoreResult:
 
     instant: str
     plan: RestorePlan
-    #: Files that were deleted, in full, by the time of the instant that wrote them and partition path.
+    #: Time of an undone instant → partition path → full paths of its deleted files.
     deleted: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    #: Log files that were added to take blocks back, with their sizes, in the same way.
+    #: Time of an undone instant → partition path → paths and sizes of log files that were added to roll back its blocks.
     added: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     milliseconds: int = 0
 
     @property
     def files_deleted(self) -> int:
         """How many files were deleted."""
-        return sum(len(names) for parts in self.deleted.values() for names in parts.values())
+        count = 0
+        for paths_by_partition in self.deleted.values():
+            count += sum(len(paths) for paths in paths_by_partition.values())
+        return count
 
 
 def write_restore_plan(plan: RestorePlan) -> bytes:
-    """The content of `<instant>.restore.requested`, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of `<instant>.restore.requested`, as Hudi 0.14 and 0.15 write it."""
     record = {
-        "instantsToRollback": [_info(one) for one in plan.instants],
+        "instantsToRollback": [_instant_record(instant) for instant in plan.instants],
         "version": _PLAN_VERSION,
         "savepointToRestoreTimestamp": plan.to,
     }
@@ -52,7 +57,7 @@ def write_restore_plan(plan: RestorePlan) -> bytes:
 
 
 def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
-    """A plan of Hudi 0.12 or later, which says where it restores to.
+    """Return a plan of Hudi 0.12 or later. Older plans do not name the commit that they restore to.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a plan.
@@ -62,29 +67,29 @@ def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
         to = record["savepointToRestoreTimestamp"]
         if not isinstance(to, str):
             raise CorruptFile("it does not say which commit it restores to")
-        named = record["instantsToRollback"] or ()
-        instants = (Instant(one["commitTime"], Action(one["action"]), State.COMPLETED) for one in named)
-        return RestorePlan(to, tuple(instants))
+        instants = tuple(_read_instant(instant) for instant in record["instantsToRollback"] or ())
+        return RestorePlan(to, instants)
     except (CorruptFile, KeyError, TypeError, ValueError, AttributeError) as e:
         raise CorruptFile(f"{file_name} is not a restore plan: {e}") from e
 
 
 def write_restore_result(result: RestoreResult) -> bytes:
-    """The content of `<instant>.restore`: for each instant what taking it back did, as a rollback would tell it."""
-    times = [one.time for one in result.plan.instants]
+    """Return the content of `<instant>.restore`. It holds the metadata of a rollback for each undone instant."""
+    instants = result.plan.instants
     record = {
         "startRestoreTime": result.instant,
         "timeTakenInMillis": result.milliseconds,
-        "instantsToRollback": times,
-        "hoodieRestoreMetadata": {one.time: [_rollback(result, one)] for one in result.plan.instants},
+        "instantsToRollback": [instant.time for instant in instants],
+        "hoodieRestoreMetadata": {instant.time: [_rollback_record(result, instant)] for instant in instants},
         "version": _RESULT_VERSION,
-        "restoreInstantInfo": [_info(one) for one in result.plan.instants],
+        "restoreInstantInfo": [_instant_record(instant) for instant in instants],
     }
     return write_container(_RESULT, record)
 
 
-def _rollback(result: RestoreResult, instant: Instant) -> dict[str, Any]:
-    deleted, added = result.deleted.get(instant.time, {}), result.added.get(instant.time, {})
+def _rollback_record(result: RestoreResult, instant: Instant) -> dict[str, Any]:
+    deleted = result.deleted.get(instant.time, {})
+    added = result.added.get(instant.time, {})
     return {
         "startRollbackTime": result.instant,
         "timeTakenInMillis": result.milliseconds,
@@ -101,9 +106,13 @@ def _rollback(result: RestoreResult, instant: Instant) -> dict[str, Any]:
             for path in sorted({*deleted, *added})
         },
         "version": 1,
-        "instantsRollback": [_info(instant)],
+        "instantsRollback": [_instant_record(instant)],
     }
 
 
-def _info(instant: Instant) -> dict[str, str]:
+def _instant_record(instant: Instant) -> dict[str, str]:
     return {"commitTime": instant.time, "action": instant.action.value}
+
+
+def _read_instant(record: Mapping[str, str]) -> Instant:
+    return Instant(record["commitTime"], Action(record["action"]), State.COMPLETED)

@@ -1,6 +1,7 @@
-"""Savepoints on the timeline: which files a commit's savepoint holds, as a value and as Hudi's Avro.
+"""The file of a savepoint on the timeline: which files it holds, as a value and as Hudi's Avro.
 
-A savepoint has the time of the commit that it holds. It has no requested file: an empty inflight one, then the completed.
+A savepoint has the time of the commit that it holds. It has no requested file: an empty inflight file comes first, then the
+completed one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _RECORD = "HoodieSavepointMetadata"
 
 @dataclass(frozen=True)
 class Savepoint:
-    """The files that a table needs to be as it was at a commit."""
+    """The files of a table that a query of one commit reads, and that cleaning must keep."""
 
     #: The time of the commit.
     instant: str
@@ -24,12 +25,12 @@ class Savepoint:
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     user: str = ""
     comment: str = ""
-    #: When it was made, in milliseconds since the epoch.
+    #: When the savepoint was made, in milliseconds since 1970.
     made_ms: int = 0
 
 
 def write_savepoint(savepoint: Savepoint) -> bytes:
-    """The content of `<instant>.savepoint`, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of `<instant>.savepoint`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "savepointedBy": savepoint.user,
         "savepointedAt": savepoint.made_ms,
@@ -43,7 +44,7 @@ def write_savepoint(savepoint: Savepoint) -> bytes:
 
 
 def read_savepoint(content: bytes, instant: str, file_name: str) -> Savepoint:
-    """A savepoint of any Hudi release.
+    """Return the savepoint of any Hudi release.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a savepoint.
@@ -53,7 +54,7 @@ def read_savepoint(content: bytes, instant: str, file_name: str) -> Savepoint:
         partitions = record["partitionMetadata"].values()
         return Savepoint(
             instant=instant,
-            files={one["partitionPath"]: tuple(one["savepointDataFile"]) for one in partitions},
+            files={partition["partitionPath"]: tuple(partition["savepointDataFile"]) for partition in partitions},
             user=record["savepointedBy"] or "",
             comment=record["comments"] or "",
             made_ms=int(record["savepointedAt"]),

@@ -1,6 +1,6 @@
-"""The timeline on storage: listing it, and the exclusive creation of its files.
+"""The timeline on storage: listing it, and creating its files exclusively.
 
-Creating `<time>.commit` is the moment a commit becomes visible; everything here is arranged around that.
+A commit becomes visible at the moment when `<time>.commit` is created. Of several processes that create one file, one succeeds.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from penstock.timeline.instant import Action, Instant, State, format_time, next_
 from penstock.timeline.timeline import Timeline
 
 FOLDER = ".hoodie"
+#: Attempts to take a free instant. Each fails only if another process took a later one in between.
 _ATTEMPTS = 1000
 
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
-    """The active timeline as it is now."""
+    """Return the current active timeline."""
     return Timeline.from_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
-    """Where an instant's file is."""
+    """Return the path of an instant's file."""
     return join(base_path, FOLDER, instant.file_name)
 
 
@@ -39,23 +40,29 @@ def request_instant(
     announce: Callable[[str], None] | None = None,
     is_plan: bool = False,
 ) -> Instant:
-    """Take a new instant: later than every other one, and shared with nobody.
+    """Take a new instant, which is later than all others and belongs to this process alone.
 
-    The requested file is created exclusively. Between our look at the timeline and that, somebody else could have
-    taken the same time for another action, or a later one, so the timeline is looked at once more: whoever finds
-    itself not to be the last steps back.
+    The requested file is created exclusively. But another process may have taken the same time for another action, or a later
+    time, after this one listed the timeline. So the timeline is listed again, and a process whose instant is not the last one
+    deletes its file and tries again.
 
     Args:
-        announce: told the time of every attempt before the timeline shows it.
-        is_plan: whether the content says all that is to be done, so that it does not matter who does it. A file that is there
-            with the same content is taken for ours then: the storage may have repeated a call whose answer was lost.
+        utc: whether times are in UTC, not in the zone of this process.
+        content: of the requested file.
+        after: the instant is later than this time too.
+        announce: is called with the time of each attempt before its file exists.
+        is_plan: whether the content is a plan that any process may run. Then a file with the same content is taken as the one
+            that this call created: the storage may have repeated a call whose answer was lost.
+
+    Raises:
+        CorruptFile: no attempt succeeded.
     """
     last = None
     for _ in range(_ATTEMPTS):
         last = load_timeline(storage, base_path).last_time
-        known = max(t for t in (last, after, "") if t is not None)
+        latest_known = max(last or "", after or "")
         now = format_time(clock.utc_now() if utc else clock.local_now())
-        instant = Instant(next_time(known or None, now), action, State.REQUESTED)
+        instant = Instant(next_time(latest_known or None, now), action, State.REQUESTED)
         path = instant_path(base_path, instant)
         if announce:
             announce(instant.time)
@@ -73,7 +80,7 @@ def request_instant(
 
 
 def _holds(storage: Storage, path: str, content: bytes) -> bool:
-    """Whether a file is there, with this content."""
+    """Whether a file exists and has this content."""
     try:
         return storage.read(path) == content
     except FileNotFoundError:
@@ -81,11 +88,11 @@ def _holds(storage: Storage, path: str, content: bytes) -> bool:
 
 
 def transition(storage: Storage, base_path: str, instant: Instant, to: State, content: bytes = b"") -> Instant:
-    """Take an instant to its next state by creating that state's file.
+    """Create the file of an instant's next state; return the instant in that state.
 
     Raises:
-        AlreadyExists: somebody did so before.
-        WriteConflict: the instant was rolled back meanwhile, so that its data files are gone.
+        AlreadyExists: another process did so before.
+        WriteConflict: the instant was rolled back, so its data files are gone.
     """
     after = instant.in_state(to)
     require_pending(storage, base_path, instant)
@@ -94,7 +101,10 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
 
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
-    """Raises WriteConflict if another writer took the instant for dead and rolled it back."""
+    """Raise WriteConflict if another writer took the writer of the instant for dead and rolled the instant back.
+
+    A savepoint has no requested file, and is not rolled back.
+    """
     requested = instant.in_state(State.REQUESTED)
     if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
         raise WriteConflict(
@@ -104,10 +114,10 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 
 
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
-    """The content of a write's file. Raises CorruptFile."""
+    """Return the content of a write's file. Raise CorruptFile if it cannot be read."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
-    """The operation of a write and the schema in its file, without its write stats. Raises CorruptFile."""
+    """Return the operation of a write and the schema in its file, without reading write stats. Raise CorruptFile."""
     return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)

@@ -1,4 +1,4 @@
-"""The active timeline as a value: which instants there are and how far each has come. A kernel, no files."""
+"""The active timeline as a value: all instants below `.hoodie`, each in its latest state. A kernel, which reads no files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, par
 
 @dataclass(frozen=True)
 class Timeline:
-    """Instants in order of time, each in the furthest state that has a file."""
+    """Instants in order of time, each in the latest state that has a file."""
 
     instants: tuple[Instant, ...] = ()
 
     @staticmethod
     def from_names(names: Iterable[str]) -> Timeline:
-        """The timeline that a listing of `.hoodie` shows."""
-        furthest: dict[tuple[str, Action], Instant] = {}
-        for instant in filter(None, map(parse_instant, names)):
+        """Return the timeline of the files in `.hoodie`."""
+        latest: dict[tuple[str, Action], Instant] = {}
+        for name in names:
+            instant = parse_instant(name)
+            if instant is None:
+                continue
+            # By family: the completed file of a compaction is that of a commit.
             key = (instant.time, instant.action.family)
-            if key not in furthest or furthest[key].state < instant.state:
-                furthest[key] = instant
-        return Timeline(tuple(sorted(furthest.values())))
+            if key not in latest or latest[key].state < instant.state:
+                latest[key] = instant
+        return Timeline(tuple(sorted(latest.values())))
 
     @cached_property
     def writes(self) -> tuple[Instant, ...]:
@@ -47,11 +51,11 @@ class Timeline:
 
     @property
     def last_time(self) -> str | None:
-        """The greatest time of any instant, whatever its state."""
+        """The greatest time of all instants, in any state."""
         return self.instants[-1].time if self.instants else None
 
     def filter(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
-        """Instants of some actions, in one state if given."""
+        """Return the instants of some actions, oldest first; only those in one state, if it is given."""
         return tuple(i for i in self.instants if i.action in actions and (state is None or i.state is state))
 
     @cached_property
@@ -66,17 +70,20 @@ class Timeline:
 
     @cached_property
     def start(self) -> str | None:
-        """Where the active timeline begins: what was written before has been archived.
+        """The time at which the active timeline begins: earlier writes have been archived. None if there is no write.
 
-        Archival may leave a savepointed commit behind and go on after it, so that one does not count.
+        Archival leaves a commit with a savepoint behind and archives later ones. So such a commit is not the start, unless
+        there is no other.
         """
-        kept = {i.time for i in self.filter(Action.SAVEPOINT)}
-        return next((i.time for i in self.writes if i.time not in kept), self.writes[0].time if self.writes else None)
+        if not self.writes:
+            return None
+        savepoint_times = {i.time for i in self.filter(Action.SAVEPOINT)}
+        return next((i.time for i in self.writes if i.time not in savepoint_times), self.writes[0].time)
 
     def is_visible(self, time: str) -> bool:
-        """Whether files written at this time belong to the table.
+        """Whether files that were written at this time belong to the table.
 
-        A time before the start of the active timeline was archived, so it did complete.
+        A write before the start of the active timeline was archived. Only completed writes are archived.
         """
         if time in self.completed_times:
             return True

@@ -38,10 +38,6 @@ LONGEST_FIRST_SENTENCE = 40
 
 #: Folders that are not clean yet. The list only gets shorter.
 TO_DO: tuple[str, ...] = (
-    "penstock/catalog",
-    "penstock/index",
-    "penstock/table.py",
-    "penstock/timeline",
     "penstock/write/locate/plan.py",
     "penstock/write/locate/entries.py",
     "penstock/write/locate/buckets.py",

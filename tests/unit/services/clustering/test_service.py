@@ -291,7 +291,7 @@ def test_a_torn_plan_is_an_error_for_every_caller_until_it_is_unscheduled(made: 
             act(opened(made))
     begun = made.path / ".hoodie" / f"{instant.time}.replacecommit.inflight"
     begun.touch()
-    with pytest.raises(CorruptFile, match=r"if nothing of it was run, unschedule_clustering\(\) gives up the plan"):
+    with pytest.raises(CorruptFile, match=r"if nothing of it was run, unschedule_clustering\(\) removes the plan"):
         unschedule_clustering(opened(made), instant.time)
     begun.unlink()
     unschedule_clustering(opened(made), instant.time)
