@@ -24,7 +24,7 @@ $(READY35): pyproject.toml constraints-spark35.txt scripts/environment.py
 demo: $(READY) ## write a trips table, change it, read it back, and show what happened
 	@$(RUN) examples/demo.py
 
-test: setup ## run every test: all suites, on every kind of session, beside real Hudi
+test: setup ## run every test: all suites, on every kind of session, with real Hudi
 	@$(TESTS)
 
 check: $(READY) ## lint, formatting and types
@@ -33,7 +33,7 @@ check: $(READY) ## lint, formatting and types
 	.venv/bin/mypy
 	.venv/bin/mypy scripts tests/kit tests/conftest.py
 
-format: $(READY) ## put the code into shape
+format: $(READY) ## fix lint and formatting
 	.venv/bin/ruff check --fix-only --quiet .
 	.venv/bin/ruff format .
 
@@ -49,21 +49,21 @@ test-sessions: $(READY) ## run the session tests on Connect, local-cluster and a
 test-spark35: setup ## run unit and table tests on PySpark 3.5 with the oldest libraries
 	@$(TESTS) spark35
 
-test-services: $(READY) ## run the tests of table services, of crashes, and of the benchmark's counts
+test-services: $(READY) ## run the tests of table services, of crashes, and of the counts that guard speed
 	@$(TESTS) services
 
-test-interop: setup ## play ping-pong with real Hudi and hudi-rs
+test-interop: setup ## run the tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop
 
 include bench/bench.mk
 
-docs: $(READY) ## render the pages that are made from the code
+docs: $(READY) ## render the pages and pictures that are generated from the code
 	@$(RUN) scripts/render_options.py
 	@$(RUN) scripts/draw_architecture.py
 
-pins: $(READY) ## write the constraints files anew
+pins: $(READY) ## write the constraints files again
 	@$(RUN) scripts/pin.py
 
-clean: ## remove environments, caches and what builds leave behind
+clean: ## remove environments, caches and build files
 	rm -rf .venv .venv-spark35 .venv-bench bench/out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

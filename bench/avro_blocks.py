@@ -4,7 +4,7 @@
 
 Decodes and encodes blocks of three kinds of table and several sizes in this process, best of several rounds each: by
 columns (`penstock.formats.avro.block`), and record by record with fastavro and Arrow's conversion of Python objects.
-Checks that both give the same before it measures.
+Checks that both return the same rows before it measures.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def line(kind: str, rows: pa.Table) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     schema = with_meta_columns(arrow_to_avro(rows.schema, "bench"))
     rows = avro_columns.fit_to_schema(rows, compile_layout(schema).schema)
     content = encode_avro_content(rows, schema)
@@ -64,13 +64,13 @@ def line(kind: str, rows: pa.Table) -> str:
 
 
 def by_rows(content: Any, schema: Mapping[str, Any]) -> pa.Table:
-    """Decode record by record, whatever the size."""
+    """Decode record by record, for any size."""
     layout = compile_layout(schema)
     return decode_rows(pa.py_buffer(content), *find_records(content), layout, layout.schema)
 
 
 def by_columns(content: Any, schema: Mapping[str, Any], columns: list[str] | None = None) -> pa.Table:
-    """Decode by columns, whatever the size."""
+    """Decode by columns, for any size."""
     fewest, avro_columns.FEWEST_FOR_COLUMNS = avro_columns.FEWEST_FOR_COLUMNS, 0
     try:
         return decode_avro_content(content, schema, columns=columns)
@@ -79,7 +79,7 @@ def by_columns(content: Any, schema: Mapping[str, Any], columns: list[str] | Non
 
 
 def encode_by_rows(rows: list[dict[str, Any]], schema: Any) -> bytes:
-    """A block from Python objects."""
+    """Encode a block from Python objects."""
     out = [struct.pack(">ii", 3, len(rows))]
     for row in rows:
         body = io.BytesIO()
@@ -89,7 +89,7 @@ def encode_by_rows(rows: list[dict[str, Any]], schema: Any) -> bytes:
 
 
 def best(work: Callable[[], object]) -> float:
-    """Seconds of processor time of the fastest of several rounds: other processes on the machine do not count."""
+    """Return the CPU seconds of the fastest of several rounds: other processes on the machine do not count."""
     fastest, began = float("inf"), time.process_time()
     while time.process_time() - began < MOST_SECONDS:
         start = time.process_time()
@@ -99,7 +99,7 @@ def best(work: Callable[[], object]) -> float:
 
 
 def trips(count: int) -> pa.Table:
-    """Rows of a flat table: texts, two numbers, a decimal, a moment; every eighth note is null."""
+    """Return rows of a flat table: texts, two numbers, a decimal, a timestamp; every eighth note is null."""
     number = np.arange(count)
     keys = [f"{n * 2654435761 % 2**32:08x}-2d15-4d3d-8ec9-{n:012x}" for n in number.tolist()]
     return pa.table(
@@ -119,7 +119,7 @@ def trips(count: int) -> pa.Table:
 
 
 def wide(count: int) -> pa.Table:
-    """Rows of many numbers and texts."""
+    """Return rows of many numbers and texts."""
     narrow = trips(count)
     for at in range(DATA_COLUMNS_OF_WIDE // 2):
         narrow = narrow.append_column(f"n{at}", [np.arange(count) * (at + 1)]).append_column(f"s{at}", narrow["rider"])
@@ -127,7 +127,7 @@ def wide(count: int) -> pa.Table:
 
 
 def nested(count: int) -> pa.Table:
-    """Rows with a struct, a list and a map."""
+    """Return rows with a struct, a list and a map."""
     flat = trips(count)
     numbers = range(count)
     place = [{"lat": n * 0.1, "lon": n * 0.2, "name": f"stop {n % 50}"} for n in numbers]
@@ -144,7 +144,7 @@ def nested(count: int) -> pa.Table:
 
 
 def meta(keys: list[str]) -> dict[str, list[str]]:
-    """The meta columns of rows of one commit."""
+    """Return the meta columns of rows of one commit."""
     times = ["20250331030645735"] * len(keys)
     seqnos = [f"20250331030645735_0_{n}" for n in range(len(keys))]
     file_ids = ["d0304c53-6fd2-4b7a-a9d6-5ff632f79224-0"] * len(keys)

@@ -9,23 +9,23 @@ ENGINES ?= limit,penstock,penstock43,hudi015
 $(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
 	@$(PYTHON) -m bench.environment
 
-bench: setup $(READY_BENCH) ## measure beside real Hudi on the same machine: 1 million rows, some minutes
+bench: setup $(READY_BENCH) ## measure Penstock and real Hudi on this machine: 1 million rows, some minutes
 	@$(BENCH) -m bench --rows $(or $(ROWS),1000000) --engines $(ENGINES) --repeat $(or $(REPEAT),1) --partitions $(or $(PARTITIONS),200) \
 	  --out bench/out/bench $(FLAGS)
 
-bench-full: setup $(READY_BENCH) ## the same with 5 million rows and every engine, three rounds; hours; writes docs/benchmarks
+bench-full: setup $(READY_BENCH) ## measure 5 million rows on every engine, three rounds; hours; writes docs/benchmarks
 	@$(BENCH) -m bench --rows $(or $(ROWS),5000000) --engines all --repeat $(or $(REPEAT),3) --timeout 14400 \
 	  --out bench/out/full --publish docs/benchmarks $(FLAGS)
 	@$(if $(ROWS)$(FLAGS),,$(BENCH) -m bench.figures)
 
-bench-growth: setup $(READY_BENCH) ## how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
+bench-growth: setup $(READY_BENCH) ## measure how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
 	@$(BENCH) -m bench.growth --out bench/out/growth --publish docs/benchmarks $(FLAGS)
 
-bench-indexes: $(READY) ## what indexes cost: building filters, their errors as they grow, one upsert by each index
+bench-indexes: $(READY) ## measure indexes: building filters, false positives as they grow, one upsert by each index
 	@$(RUN) -m bench.indexes $(FLAGS)
 
-bench-payloads: $(READY) ## what payloads cost: one upsert with each, beside the default one
+bench-payloads: $(READY) ## measure payloads: one upsert with each, compared with the default one
 	@$(RUN) -m bench.payloads --rows $(or $(ROWS),1000000) $(FLAGS)
 
-profile: $(READY) ## where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
+profile: $(READY) ## show where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
 	@$(RUN) -m bench.profile --rows $(or $(ROWS),1000000) --workload $(or $(WORKLOAD),upsert) $(FLAGS)

@@ -35,8 +35,8 @@ WARM_PARTITIONS = 20
 
 
 def main() -> None:
-    """Measure; in a child process, one engine."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that what was started is ended too
+    """Measure all engines; in a child process, one engine."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that child processes are ended too
     a = arguments()
     if a.child:
         run_child(a)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     p = argparse.ArgumentParser(prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--engines", default=DEFAULT_ENGINES, help=f"of {', '.join(ENGINES)}; or all; one may come several times")
     p.add_argument("--steps", default="", help="default all; a table's steps build on each other")
@@ -88,18 +88,18 @@ def arguments() -> argparse.Namespace:
 
 
 def data_folder(a: argparse.Namespace, rows: int) -> str:
-    """Where the input of a size is."""
+    """Return the folder of the input of a size."""
     return f"{a.data}/{rows}" if rows != a.warm_rows else f"{a.data}/{rows}-warm"
 
 
 def in_turn(engines: Sequence[str], number: int) -> list[str]:
-    """The engines of a round; each round begins with another one."""
+    """Return the engines of a round. Each round begins with another one."""
     at = (number - 1) % len(engines)
     return [*engines[at:], *engines[:at]]
 
 
 def start_folder(a: argparse.Namespace) -> None:
-    """Make the output folder ours; results of another size or codec in it are put aside."""
+    """Prepare the output folder. Results of another size or codec in it are moved aside."""
     out, now = Path(a.out), conditions(a)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "conditions.json"
@@ -111,7 +111,7 @@ def start_folder(a: argparse.Namespace) -> None:
 
 
 def conditions(a: argparse.Namespace) -> dict[str, Any]:
-    """What the figures hold for."""
+    """Return the conditions of the measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "rows": a.rows,
@@ -132,7 +132,7 @@ def conditions(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, where the system tells."""
+    """Return the processor's name, if the system knows it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -141,7 +141,7 @@ def processor() -> str:
 
 
 def measure(a: argparse.Namespace, name: str, number: int) -> bool:
-    """One engine, one round, in a process of its own; False if it did not come to its end. What is left out is put on record."""
+    """Run one engine for one round in a process of its own. Return False if it did not finish. Skipped engines are recorded."""
     python = Path(dict(p.split("=", 1) for p in a.python).get(name) or ENGINES[name].python if name in ENGINES else "")
     reason = why_not(name, a.rows, python)
     if reason:
@@ -159,7 +159,7 @@ def measure(a: argparse.Namespace, name: str, number: int) -> bool:
 
 
 def run_process(python: Path, arguments: Sequence[str], log: Path, timeout: float) -> int:
-    """A child and all it starts, ended with it if it takes too long; what it says goes to a file."""
+    """Run a child process and end it with all it started if it takes too long. Its output goes to a file."""
     variables = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python), "TZ": "UTC"}
     for other in ("SPARK_HOME", "SPARK_REMOTE", "PYTHONPATH"):
         variables.pop(other, None)
@@ -179,7 +179,7 @@ def run_process(python: Path, arguments: Sequence[str], log: Path, timeout: floa
 
 
 def run_child(a: argparse.Namespace) -> None:
-    """One engine: warm up, then the timed run. One JSON line per step goes to raw.jsonl."""
+    """Run one engine: warm up, then the timed run. One JSON line per step goes to raw.jsonl."""
     name, meter = a.child, Meter()
     root = f"{a.out}/tables/{name}"
     shutil.rmtree(root, ignore_errors=True)
@@ -207,7 +207,7 @@ def run_child(a: argparse.Namespace) -> None:
 
 
 def emitter(a: argparse.Namespace, name: str, number: int) -> Callable[[dict[str, Any]], None]:
-    """Puts records into raw.jsonl, so that nothing is lost when a later step fails."""
+    """Return a function that appends records to raw.jsonl, so that they are kept when a later step fails."""
 
     def emit(record: dict[str, Any]) -> None:
         line = json.dumps({"engine": name, "started": a.started, "round": number, "rows": a.rows, **record})
@@ -219,7 +219,7 @@ def emitter(a: argparse.Namespace, name: str, number: int) -> Callable[[dict[str
 
 
 def versions(engine: Engine | None = None) -> dict[str, str]:
-    """What this process runs on; of an engine on Spark, with its Java."""
+    """Return the versions that this process runs on; for an engine on Spark, with its Java."""
     found = {"python": platform.python_version()}
     for package in ("pyspark", "pyarrow", "deltalake", "pyiceberg", "penstock"):
         try:
@@ -232,6 +232,6 @@ def versions(engine: Engine | None = None) -> dict[str, str]:
 
 
 def commit() -> str:
-    """What of Penstock is measured: its commit, and whether the files differ from it."""
+    """Return the commit of Penstock that is measured, and whether the files differ from it."""
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True, capture_output=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -1,8 +1,8 @@
-"""The input every engine reads, and the answer every engine must give.
+"""The input that every engine reads, and the answers that every engine must return.
 
-`generate(folder, rows, sections)` writes one Parquet folder per batch, and beside them the checksum of every state the
-tables go through, computed here with numpy and no engine. A section is the input of one or two tables; it is made when a
-step asks for it and kept. Everything comes from fixed seeds: the same size gives the same bytes.
+`generate(folder, rows, sections)` writes one Parquet folder per batch, and next to them the checksum of every state of the
+tables, computed with numpy and no engine. A section is the input of one or two tables; it is made when a step needs it, and
+kept. Everything comes from fixed seeds: the same size has the same bytes.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ MORE_CHECKS: dict[str, tuple[Check, ...]] = {
 
 
 def checksum_columns(table: str) -> list[str]:
-    """The columns that a table's checksum needs."""
+    """Return the columns that a table's checksum needs."""
     return [*CHECKSUM_COLUMNS, *(c.column for c in MORE_CHECKS.get(table, ()))]
 
 
 def checksum_sql(table: str, dialect: str) -> str:
-    """What to select, grouped by city."""
+    """Return what to select, grouped by city."""
     return ", ".join([CHECKSUM_SQL, *(getattr(c, dialect) for c in MORE_CHECKS.get(table, ()))])
 
 
 def plain(row: Iterable[Any]) -> list[Any]:
-    """A checksum row of any engine, as JSON-able values; decimals become cents."""
+    """Return a checksum row of any engine as values of JSON; decimals become cents."""
     city, n, seq, ts, amount, *rest = row
     return [city, int(n), int(seq), int(ts), int(amount * 100), *(x if isinstance(x, str) else int(x) for x in rest)]
 
 
 def checksum_of(rows: pa.Table, table: str = "") -> list[Any]:
-    """The checksum of rows of one city."""
+    """Return the checksum of rows of one city."""
     seq, ts = rows["seq"].to_numpy(), rows["ts"].to_numpy()
     bounds = pc.min_max(rows["uuid"]).as_py()
     return plain(
@@ -109,13 +109,13 @@ def checksum_of(rows: pa.Table, table: str = "") -> list[Any]:
 
 
 def checksum(rows: pa.Table, table: str = "") -> Checksum:
-    """The checksum of rows of several cities."""
+    """Return the checksum of rows of several cities."""
     cities = pc.unique(rows["city"]).to_pylist()
     return sorted(checksum_of(rows.filter(pc.equal(rows["city"], c)), table) for c in cities)
 
 
 def combined(parts: Iterable[Sequence[Any]]) -> Checksum:
-    """Checksums of parts of a table as that of the whole: one row per city."""
+    """Combine checksums of parts of a table to that of the whole: one row per city."""
     found: dict[str, list[Any]] = {}
     for row in parts:
         known = found.get(row[0])
@@ -136,7 +136,7 @@ class Maker:
         self.seqs, self.batches = 0, 0
 
     def keys(self, n: int, first: int) -> pa.Array:
-        """Random keys, 36 characters each; `first` counts the rows made before."""
+        """Return random keys of 36 characters; `first` is the number of rows made before."""
         text = self._key_text(n)
         offsets = (np.arange(n + 1) * 36).astype(np.int32)
         return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(text.reshape(-1)))
@@ -149,7 +149,7 @@ class Maker:
         return text
 
     def values(self, n: int) -> dict[str, Any]:
-        """Every column but uuid, seq and city; later batches have later `ts`."""
+        """Return every column except uuid, seq and city. Later batches have later `ts`."""
         r = self.random
         cents = np.zeros((n, 2), np.int64)
         cents[:, 0] = r.integers(0, 10**7, n)
@@ -168,14 +168,14 @@ class Maker:
         }
 
     def new(self, n: int, city: Any) -> pa.Table:
-        """Rows with keys that were never there."""
+        """Return rows with new keys."""
         first = self.seqs
         self.seqs += n
         seq = np.arange(first, first + n)
         return pa.table({"uuid": self.keys(n, first), "seq": pa.array(seq), **self.values(n), "city": city})
 
     def update(self, table: pa.Table, part: float, cities: Sequence[str] = CITIES) -> pa.Table:
-        """Fresh values for a random share of `table`'s rows (`part` < 1) or for a number of them, spread over `cities`."""
+        """Return new values for a random share of `table`'s rows (`part` < 1) or for a number of them, spread over `cities`."""
         of = table.filter(pc.is_in(table["city"], pa.array(cities)))
         n = int(part) if part >= 1 else int(len(of) * part)
         chosen = np.sort(self.random.choice(len(of), n, replace=False))
@@ -183,18 +183,18 @@ class Maker:
         return pa.table({"uuid": keys["uuid"], "seq": keys["seq"], **self.values(n), "city": keys["city"]})
 
     def insert(self, n: int, cities: Sequence[str] = CITIES) -> pa.Table:
-        """New rows, spread over `cities`."""
+        """Return new rows, spread over `cities`."""
         return self.new(n, pa.array(cities).take(pa.array(self.random.integers(0, len(cities), n))))
 
     def write(self, name: str, table: pa.Table, files: int) -> None:
-        """`files` Parquet files of shuffled rows."""
+        """Write `files` Parquet files of shuffled rows."""
         if files > 1:
             table = table.take(pa.array(self.random.permutation(len(table))))
         size = -(-len(table) // files)
         self.write_files(name, {f"part-{i}": table.slice(i * size, size) for i in range(files)})
 
     def write_files(self, name: str, tables: dict[str, pa.Table]) -> None:
-        """Parquet files as given, and no others in that folder."""
+        """Write these Parquet files, and delete others in the folder."""
         shutil.rmtree(self.folder / name, ignore_errors=True)
         (self.folder / name).mkdir(parents=True)
         for stem, table in tables.items():
@@ -202,7 +202,7 @@ class Maker:
 
 
 class OrderedMaker(Maker):
-    """Keys that begin with the row's number: later rows have greater keys."""
+    """Makes keys that begin with the row's number: later rows have greater keys."""
 
     def keys(self, n: int, first: int) -> pa.Array:
         text = self._key_text(n)
@@ -215,7 +215,7 @@ class OrderedMaker(Maker):
 
 
 class WideMaker(Maker):
-    """As many columns as asked for, of four kinds in turn: long, double, repeated text, nullable int."""
+    """Makes the requested number of columns, of four kinds in turn: long, double, repeated text, nullable int."""
 
     columns = WIDE_COLUMNS
 
@@ -235,7 +235,7 @@ class WideMaker(Maker):
 
 
 class NestedMaker(Maker):
-    """Structs in structs, arrays of numbers and of structs, a nullable map."""
+    """Makes structs in structs, arrays of numbers and of structs, a nullable map."""
 
     def values(self, n: int) -> dict[str, Any]:
         found, r = super().values(n), self.random
@@ -262,7 +262,7 @@ def _named(prefix: str, numbers: Any) -> pa.Array:
 
 
 def without(table: pa.Table, batch: pa.Table) -> pa.Table:
-    """The rows of `table` whose key is not in `batch`."""
+    """Return the rows of `table` whose key is not in `batch`."""
     hit = np.zeros(int(pc.max(table["seq"]).as_py()) + 1, bool)
     known = batch["seq"].to_numpy()
     hit[known[known < len(hit)]] = True
@@ -270,13 +270,13 @@ def without(table: pa.Table, batch: pa.Table) -> pa.Table:
 
 
 class State:
-    """A table as it goes through its batches; notes the truth after each."""
+    """A table that its batches are applied to; records the truth after each."""
 
     def __init__(self, make: Maker, rows: pa.Table, truth: Truth, table: str = "") -> None:
         self.make, self.rows, self.truth, self.table = make, rows, truth, table
 
     def apply(self, name: str, batch: pa.Table, files: int = 4, delete: bool = False) -> None:
-        """Write a batch, and what the table is after it."""
+        """Write a batch, and record the table after it."""
         self.make.write(name, batch, files)
         rest = without(self.rows, batch)
         self.rows = rest if delete else pa.concat_tables([rest, batch])
@@ -284,7 +284,7 @@ class State:
 
 
 def load_by_city(make: Maker, name: str, rows: int) -> pa.Table:
-    """New rows, one file per city, so that a load needs no shuffle."""
+    """Write new rows, one file per city, so that a load needs no shuffle."""
     per_city = max(1, rows // len(CITIES))
     parts = {c: make.new(per_city, pa.repeat(c, per_city)) for c in CITIES}
     make.write_files(name, parts)
@@ -292,7 +292,7 @@ def load_by_city(make: Maker, name: str, rows: int) -> pa.Table:
 
 
 def load_groups(make: Maker, name: str, rows: int, groups: int = GROUPS) -> pa.Table:
-    """New rows of one city, one file per file group that is to be."""
+    """Write new rows of one city, one file per file group."""
     per_group = max(1, rows // groups)
     parts = {f"g{i:04d}": make.new(per_group, pa.repeat(ONE_CITY, per_group)) for i in range(groups)}
     make.write_files(name, parts)
@@ -300,7 +300,7 @@ def load_groups(make: Maker, name: str, rows: int, groups: int = GROUPS) -> pa.T
 
 
 def make_core(folder: Path, rows: int, partitions: int) -> Truth:
-    """Input of the tables `cow` and `mor`."""
+    """Make the input of the tables `cow` and `mor`."""
     make, truth = Maker(folder), Truth()
     base = load_by_city(make, "base", rows)
     truth["base"] = checksum(base)
@@ -331,7 +331,7 @@ def _rows_of_one_rider(rows: pa.Table) -> int:
 
 
 def make_many(folder: Path, rows: int, partitions: int) -> Truth:
-    """Input of the table of many partitions: two files, clustered by partition."""
+    """Make the input of the table of many partitions: two files, clustered by partition."""
     make = Maker(folder, seed=11)
     n = partitions * ROWS_PER_PARTITION_OF_MANY
     names = pa.array([f"p{i:05d}" for i in range(partitions)])
@@ -341,7 +341,7 @@ def make_many(folder: Path, rows: int, partitions: int) -> Truth:
 
 
 def make_groups(folder: Path, rows: int, partitions: int) -> Truth:
-    """Input of one partition with many file groups, random keys."""
+    """Make the input of one partition with many file groups and random keys."""
     make, truth = Maker(folder, seed=13), Truth()
     base = load_groups(make, "groups", rows)
     truth["groups"] = checksum(base)
@@ -351,7 +351,7 @@ def make_groups(folder: Path, rows: int, partitions: int) -> Truth:
 
 
 def make_ordered(folder: Path, rows: int, partitions: int) -> Truth:
-    """The same with half the rows and time-ordered keys; updates are of the newest tenth."""
+    """Make the input of one partition with half the rows and time-ordered keys; updates are of the newest tenth."""
     make, truth, n = OrderedMaker(folder, seed=17), Truth(), rows // 2
     base = load_groups(make, "ordered", n)
     truth["ordered"] = checksum(base)
@@ -362,12 +362,12 @@ def make_ordered(folder: Path, rows: int, partitions: int) -> Truth:
 
 
 def make_wide(folder: Path, rows: int, partitions: int) -> Truth:
-    """Input of a table of 200 columns, a fiftieth of the rows."""
+    """Make the input of a table of 200 columns, with a fiftieth of the rows."""
     return _load_and_upsert(WideMaker(folder, seed=19), "wide", max(1000, rows // 50))
 
 
 def make_nested(folder: Path, rows: int, partitions: int) -> Truth:
-    """Input of a table of nested columns, a tenth of the rows."""
+    """Make the input of a table of nested columns, with a tenth of the rows."""
     return _load_and_upsert(NestedMaker(folder, seed=23), "nested", max(1000, rows // 10))
 
 
@@ -391,7 +391,7 @@ SECTIONS: dict[str, Callable[[Path, int, int], Truth]] = {
 
 
 def generate(folder: str | Path, rows: int, sections: Iterable[str], partitions: int = 1000) -> None:
-    """Write the batches of these sections and their truth, unless they are there."""
+    """Write the batches of these sections and their truth, unless they exist."""
     folder = Path(folder)
     for name in sections:
         file = _truth_file(folder, name)
@@ -403,7 +403,7 @@ def generate(folder: str | Path, rows: int, sections: Iterable[str], partitions:
 
 
 def read_truth(folder: str | Path) -> Truth:
-    """The truth of all sections that are there."""
+    """Return the truth of all sections that exist."""
     files = (_truth_file(Path(folder), name) for name in SECTIONS)
     return {k: v for file in files if file.exists() for k, v in json.loads(file.read_text()).items()}
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """An engine: `<module>:<class>`, to be run by the Python of an environment."""
+    """An engine: `<module>:<class>`, run by the Python of an environment."""
 
     name: str
     kind: str
@@ -26,7 +26,7 @@ class EngineSpec:
 
     @property
     def python(self) -> Path:
-        """The interpreter it runs on."""
+        """The interpreter of the engine's environment."""
         return ROOT / self.environment / "bin" / "python"
 
 
@@ -58,7 +58,7 @@ def open_engine(name: str, root: str, codec: str) -> Engine:
 
 
 def why_not(name: str, rows: int, python: Path | None = None) -> str | None:
-    """None, or why this engine cannot run here."""
+    """Return why this engine cannot run on this machine, or None."""
     if name not in ENGINES:
         return f"unknown; there are {', '.join(ENGINES)}"
     spec = ENGINES[name]

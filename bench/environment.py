@@ -1,6 +1,6 @@
 """Builds `.venv-bench`: single-node peers, PySpark 3.5 for Penstock, the meter and the plots, pinned by `bench/constraints.txt`.
 
-Run by `make bench` when it is missing; standard library only. `python -m bench.environment pin` writes the pins anew.
+Run by `make bench` when it is missing; standard library only. `python -m bench.environment pin` writes the pins again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sampled stacks of one thread, as collapsed text and as a flame graph in SVG. No dependency, no privilege.
 
-The thread that is watched must give up the interpreter now and then; Arrow's kernels do. What happens inside a compiled call
+The sampled thread must release the interpreter from time to time; Arrow's kernels do. What happens inside a compiled call
 is shown as the line that made the call.
 """
 
@@ -25,7 +25,7 @@ _OTHER = "#c9c9c9"
 
 
 class Sampler:
-    """Looks at a thread's stack again and again."""
+    """Samples a thread's stack."""
 
     def __init__(self, thread: int | None = None) -> None:
         self.stacks: Counter[Stack] = Counter()
@@ -53,7 +53,7 @@ class Sampler:
 
 
 def _stack_of(frame: FrameType) -> Stack:
-    """Names from the outermost call inwards; last the line that is running."""
+    """Return the names from the outermost call inwards, and last the line that is running."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     found = [f"{_module_of(frame)}:{frame.f_lineno}  {line[:90]}"] if line else []
     at: FrameType | None = frame
@@ -68,13 +68,13 @@ def _module_of(frame: FrameType) -> str:
 
 
 def write_collapsed(stacks: Counter[Stack], file: Path, below: str = "") -> None:
-    """One line per stack, in the form that flame graph tools read."""
+    """Write one line per stack, in the form that flame graph tools read."""
     lines = [f"{';'.join(s.replace(';', ',') for s in stack)} {count}" for stack, count in cut(stacks, below).most_common()]
     file.write_text("\n".join(lines) + "\n")
 
 
 def cut(stacks: Counter[Stack], below: str) -> Counter[Stack]:
-    """Stacks without what is outside of a function; all of them if it is in none."""
+    """Return the stacks without what is outside of a function; all of them if it is in none."""
     found: Counter[Stack] = Counter()
     for stack, count in stacks.items():
         if not below:
@@ -85,7 +85,7 @@ def cut(stacks: Counter[Stack], below: str) -> Counter[Stack]:
 
 
 def write_flame(stacks: Counter[Stack], file: Path, title: str, below: str = "") -> None:
-    """An SVG with one box per call, as wide as its share of the samples; hover to read the whole name."""
+    """Write an SVG with one box per call, as wide as its share of the samples. Hover to read the whole name."""
     stacks = cut(stacks, below)
     total = sum(stacks.values()) or 1
     boxes = list(_boxes(stacks))
@@ -111,7 +111,7 @@ def write_flame(stacks: Counter[Stack], file: Path, title: str, below: str = "")
 
 
 def _boxes(stacks: Counter[Stack]) -> Iterator[tuple[int, int, int, str]]:
-    """(level, first sample, samples, name) of every call, neighbours merged."""
+    """Return (level, first sample, samples, name) of every call, neighbours merged."""
     ordered = sorted(stacks.items())
     todo = [(0, 0, ordered)]
     while todo:

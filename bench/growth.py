@@ -44,7 +44,7 @@ SAMPLES = 3
 BENDS = 1.25
 UNARCHIVED = {"hoodie.archive.automatic": "false"}
 ROWS_PER_PARTITION = 100_000
-#: Where nothing else is asked for.
+#: The defaults.
 SIZES = {
     "batch": [1_000, 10_000, 100_000, 1_000_000, 5_000_000],
     "table": [1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000],
@@ -53,7 +53,7 @@ SIZES = {
     "commits": [10, 100, 1_000, 5_000],
     "years": [50, 500, 1_000, 2_000, 5_000],
 }
-#: Axes that ask for what only we do, or that would take others days.
+#: Axes that only Penstock supports, or that would take other engines days.
 OURS = ("commits", "years")
 LABELS = {
     "batch": "rows in the batch (nine tenths updates, over all files)",
@@ -67,7 +67,7 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Input:
-    """What one point needs: rows to load, batches to upsert, and how many rows there are in the end."""
+    """The input of one point: rows to load, batches to upsert, and the number of rows in the end."""
 
     base: str
     batches: tuple[str, ...]
@@ -77,7 +77,7 @@ class Input:
 
 
 def make_batch_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of `size` rows over all files of a table of `rows`."""
+    """Make batches of `size` rows over all files of a table of `rows`."""
     make = Maker(folder, seed=31)
     base = load_by_city(make, "base", rows)
     known = min(size * 9 // 10, len(base))
@@ -86,7 +86,7 @@ def make_batch_input(folder: Path, size: int, rows: int) -> Input:
 
 
 def make_table_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of fixed size for one partition of a table of `size` rows."""
+    """Make batches of fixed size for one partition of a table of `size` rows."""
     make, per = Maker(folder, seed=37), min(ROWS_PER_PARTITION, rows)
     names = [f"p{i:05d}" for i in range(max(1, size // per))]
     shutil.rmtree(folder / "base", ignore_errors=True)
@@ -99,7 +99,7 @@ def make_table_input(folder: Path, size: int, rows: int) -> Input:
 
 
 def make_groups_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of a hundredth of the rows for a partition of `size` file groups."""
+    """Make batches of a hundredth of the rows for a partition of `size` file groups."""
     make = Maker(folder, seed=41)
     base = load_groups(make, "base", rows, size)
     return _input(
@@ -108,7 +108,7 @@ def make_groups_input(folder: Path, size: int, rows: int) -> Input:
 
 
 def make_columns_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of a tenth of the rows of a table of `size` columns, which has a tenth of the usual rows."""
+    """Make batches of a tenth of the rows of a table of `size` columns, which has a tenth of the usual rows."""
     make = WideMaker(folder, seed=43)
     make.columns = size
     base = load_by_city(make, "base", rows // 10)
@@ -116,7 +116,7 @@ def make_columns_input(folder: Path, size: int, rows: int) -> Input:
 
 
 def make_commits_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of 1,000 rows for one partition; the commits are put there later."""
+    """Make batches of 1,000 rows for one partition. The commits are added later."""
     make = Maker(folder, seed=47)
     base = load_by_city(make, "base", rows // 10)
     tiny = min(1_000, len(base) // len(CITIES))
@@ -124,7 +124,7 @@ def make_commits_input(folder: Path, size: int, rows: int) -> Input:
 
 
 def make_years_input(folder: Path, size: int, rows: int) -> Input:
-    """Batches of 100 rows for one partition of a small table, to be taken in turns."""
+    """Make batches of 100 rows for one partition of a small table, used in turn."""
     make = Maker(folder, seed=53)
     base = load_by_city(make, "base", min(rows, 10_000))
     tiny = min(100, len(base) // len(CITIES))
@@ -152,7 +152,7 @@ MAKERS: dict[str, Callable[[Path, int, int], Input]] = {
 
 def main() -> None:
     """Measure the curves, write tables and plots; in a child process, one engine."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that what was started is ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that child processes are ended too
     a = arguments()
     if a.child:
         run_child(a)
@@ -174,14 +174,14 @@ def main() -> None:
 
 
 def forget(file: Path, axes: Sequence[str], engines: Sequence[str]) -> None:
-    """Drop the records of what is measured again; axes and engines may be measured one by one."""
+    """Drop the records of axes and engines that are measured again."""
     lines = file.read_text().splitlines() if file.exists() else []
     kept = [line for line in lines if (r := json.loads(line))["axis"] not in axes or r["engine"] not in engines]
     file.write_text("".join(f"{line}\n" for line in kept))
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     p = argparse.ArgumentParser(
         prog="python -m bench.growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -210,12 +210,12 @@ def arguments() -> argparse.Namespace:
 
 
 def point_folder(a: argparse.Namespace, axis: str, size: int) -> Path:
-    """Where a point's input is; all numbers of commits share one."""
+    """Return the folder of a point's input. All numbers of commits share one."""
     return Path(a.data, f"{axis}-{0 if axis in OURS else size}-{a.rows}")
 
 
 def prepare(a: argparse.Namespace, axis: str, size: int) -> None:
-    """Make a point's input, unless it is there."""
+    """Make a point's input, unless it exists."""
     folder = point_folder(a, axis, size)
     if (folder / "input.json").exists():
         return
@@ -225,7 +225,7 @@ def prepare(a: argparse.Namespace, axis: str, size: int) -> None:
 
 
 def run_child(a: argparse.Namespace) -> None:
-    """All axes on one engine; one JSON line per sample."""
+    """Measure all axes on one engine. One JSON line per sample."""
     name, meter = a.child, Meter()
     root = f"{a.out}/tables/{name}"
     shutil.rmtree(root, ignore_errors=True)
@@ -246,7 +246,7 @@ def run_child(a: argparse.Namespace) -> None:
 
 
 def measure_axis(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter) -> Iterator[dict[str, Any]]:
-    """The samples of an axis; the smallest size goes first once more, to warm up."""
+    """Return the samples of an axis. The smallest size runs once more at first, to warm up."""
     sizes = a.sizes[axis]
     for turn, size in enumerate([sizes[0], *sizes]):
         folder = point_folder(a, axis, size)
@@ -273,7 +273,7 @@ def measure_axis(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter)
 
 
 def measure_marks(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter) -> Iterator[dict[str, Any]]:
-    """The samples of an axis on which one table goes on."""
+    """Return the samples of an axis that keeps one table."""
     folder = point_folder(a, axis, 0)
     given = read_input(folder)
     TABLES[TABLE] = TableSpec("")
@@ -281,13 +281,13 @@ def measure_marks(a: argparse.Namespace, engine: Engine, axis: str, meter: Meter
 
 
 def read_input(folder: Path) -> Input:
-    """What `prepare` has made."""
+    """Return the input that `prepare` made."""
     raw = json.loads((folder / "input.json").read_text())
     return Input(**{**raw, "batches": tuple(raw["batches"])})
 
 
 def add_commits(path: str, count: int) -> None:
-    """Put commits on the timeline, older than the table's own: copies of its last one, as years of small writes would leave."""
+    """Add commits to the timeline, older than the table's own: copies of its last one, as years of small writes would leave."""
     folder = Path(path, ".hoodie")
     last = max(p.name.split(".")[0] for p in folder.iterdir() if p.name[0].isdigit())
     contents = {p.name[len(last) :]: p.read_bytes() for p in folder.iterdir() if p.name.startswith(last) and p.is_file()}
@@ -299,7 +299,7 @@ def add_commits(path: str, count: int) -> None:
 
 
 def write_report(out: str, publish: str | None = None) -> None:
-    """growth.json, growth.md and a plot per axis, in the output folder and where they are to be published."""
+    """Write growth.json, growth.md and a plot per axis, in the output folder and where they are published."""
     from bench.plots import plot_growth
 
     records = [json.loads(line) for line in Path(out, "growth.jsonl").read_text().splitlines()]
@@ -328,7 +328,7 @@ def write_report(out: str, publish: str | None = None) -> None:
 
 
 def collect(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """Medians: by axis and curve, points in order of size."""
+    """Return the medians by axis and curve, points in order of size."""
     samples: dict[str, dict[str, dict[int, list[float]]]] = {}
     for r in records:
         name = f"{r['engine']} {r['what']}" if r.get("what") else r["engine"]
@@ -340,7 +340,7 @@ def collect(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[tuple
 
 
 def slow_ones(axis: str, records: Sequence[dict[str, Any]]) -> list[str]:
-    """A sentence for each point of which one sample took more than twice the median, which a median hides."""
+    """Return a sentence for each point with a sample of more than twice the median, which a median hides."""
     samples: dict[tuple[str, int], list[float]] = {}
     for r in records:
         if r["axis"] == axis and not r.get("what"):
@@ -351,7 +351,7 @@ def slow_ones(axis: str, records: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def growth_table(curves: dict[str, list[tuple[int, float]]]) -> str:
-    """Seconds at each size, and the exponent since the one before; what bends upwards is said so."""
+    """Return the seconds at each size, and the exponent since the size before. A curve that bends upwards is marked."""
     sizes = sorted({size for points in curves.values() for size, _ in points})
     lines = ["| | " + " | ".join(f"{s:,}" for s in sizes) + " |", "|---|" + "---:|" * len(sizes)]
     for name, points in curves.items():

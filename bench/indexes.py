@@ -1,14 +1,14 @@
-"""What indexes cost: the figures of `docs/indexes.md`.
+"""Measures the cost of indexes: the figures of `docs/indexes.md`.
 
     python -m bench.indexes [--rows 1000000] [--rounds 3] [--hbase] [--out bench/out/indexes]
 
 Three tables, printed and kept as `indexes.json`:
 
-* what building a bloom filter costs beside writing its file;
+* the cost of building a bloom filter compared with writing its file;
 * how often a filter that grows is wrong, up to a million keys;
-* one upsert of the same batch by every index of ours, a small batch and a large one, with what the index did.
+* one upsert of the same batch by every index of Penstock, of a small and a large batch, with the figures of the index.
 
-With `--hbase` a real HBase is started on this machine, as tests do it, and HBASE takes part.
+With `--hbase` a real HBase is started on this machine, as tests do, and HBASE is measured too.
 
 Seconds are the median of the rounds. Every index has a table of its own with the same rows; indexes take turns, round by round.
 """
@@ -44,7 +44,7 @@ CODECS = ("gzip", "snappy")
 GROWN = (60_000, 250_000, 500_000, 1_000_000)
 ERROR_RATE = 0.001
 PARTITIONS, FILES_PER_PARTITION = 10, 8
-#: A small batch is one row of so many, a large one likewise.
+#: A batch holds one row out of this many.
 SHARES = {"0.1 %": 1_000, "10 %": 10}
 
 
@@ -66,7 +66,7 @@ KINDS = (
     Kind("GLOBAL_BLOOM", "GLOBAL_BLOOM"),
     Kind("BUCKET", "BUCKET", options={"hoodie.bucket.index.num.buckets": str(FILES_PER_PARTITION)}),
 )
-#: Larger batches than Hudi's, which are as many rows a second: what is measured is the index, not its brake.
+#: Larger batches than Hudi's default, which is also a limit of rows per second: the index is measured, not the limit.
 BATCHES = {"hoodie.index.hbase.get.batch.size": "1000", "hoodie.index.hbase.put.batch.size": "20000"}
 
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def show(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
     for row in rows:
         print(f"| {' | '.join(_cell(one) for one in row.values())} |")
@@ -110,7 +110,7 @@ def _cell(value: Any) -> str:
 
 
 def filter_cost(folder: Path, rounds: int) -> list[dict[str, Any]]:
-    """Seconds of CPU time that a file takes with its filter, and the filter by itself."""
+    """Return the CPU seconds of writing a file with its filter, and of the filter alone."""
     found = []
     for rows in FILE_ROWS:
         table = trips(rows)
@@ -123,7 +123,7 @@ def filter_cost(folder: Path, rounds: int) -> list[dict[str, Any]]:
 
 
 def trips(rows: int) -> pa.Table:
-    """Rows of ten columns with random keys."""
+    """Return rows of ten columns with random keys."""
     random = np.random.default_rng(7)
     texts = pa.array([f"driver number {n}" for n in range(1_000)])
     columns: dict[str, Any] = {"id": random_keys(rows), "ts": np.arange(rows)}
@@ -133,7 +133,7 @@ def trips(rows: int) -> pa.Table:
 
 
 def random_keys(rows: int) -> pa.Array:
-    """Keys of 32 hexadecimal digits."""
+    """Return keys of 32 hexadecimal digits."""
     data = np.random.default_rng(1).integers(0, 256, rows * 16, dtype=np.uint8).tobytes().hex()
     return pa.StringArray.from_buffers(
         rows, pa.py_buffer(np.arange(0, 32 * rows + 1, 32, dtype=np.int32)), pa.py_buffer(data.encode())
@@ -141,7 +141,7 @@ def random_keys(rows: int) -> pa.Array:
 
 
 def write_file(folder: Path, rows: pa.Table, codec: str) -> None:
-    """One base file, as a write makes it."""
+    """Write one base file, as a write does."""
     storage = LocalStorage()
     open_write(storage, str(folder), "001")
     settings = FileSettings(storage, str(folder), "001", rows.schema, "{}", codec=codec, max_file_bytes=1 << 40)
@@ -151,7 +151,7 @@ def write_file(folder: Path, rows: pa.Table, codec: str) -> None:
 
 
 def build_filter(keys: pa.ChunkedArray) -> None:
-    """The filter of such a file."""
+    """Build the filter of such a file."""
     size = BloomSettings()
     made = BloomFilter.create(size.kind, size.entries, size.error_rate, size.max_entries)
     made.add(keys)
@@ -159,14 +159,14 @@ def build_filter(keys: pa.ChunkedArray) -> None:
 
 
 def cpu_seconds(work: Callable[[], None]) -> float:
-    """CPU time of all threads of this process."""
+    """Return the CPU time of all threads of this process."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def filter_growth() -> list[dict[str, Any]]:
-    """How often a filter says of keys that it does not hold that it may."""
+    """Return how often a filter reports keys that it does not hold."""
     keys, others = random_keys(max(GROWN)), pa.array(np.arange(1_000_000)).cast(pa.string())
     made, held, found = BloomFilter.create("DYNAMIC_V0", GROWN[0], ERROR_RATE, max(GROWN)), 0, []
     for size in GROWN:
@@ -182,7 +182,7 @@ def filter_growth() -> list[dict[str, Any]]:
 
 @contextmanager
 def hbase_kind() -> Iterator[tuple[Kind]]:
-    """HBASE, as long as its server runs."""
+    """Yield the kind HBASE while its server runs."""
     with running_hbase() as hbase:
         hbase.create("trips")
         yield (Kind("HBASE", "HBASE", options={**hbase.our_options("trips"), **BATCHES}),)
@@ -197,7 +197,7 @@ class Runs:
 
 
 def upserts(folder: str, rows: int, rounds: int, kinds: Sequence[Kind]) -> list[dict[str, Any]]:
-    """Seconds of an upsert, and what the index did, for every batch and kind."""
+    """Return the seconds of an upsert and the figures of the index, for every batch and kind."""
     spark = penstock.session(**{"spark.ui.enabled": "false", "spark.driver.memory": "4g"})
     runs = {(share, kind.name): Runs() for share in SHARES for kind in kinds}
     try:
@@ -217,7 +217,7 @@ def upserts(folder: str, rows: int, rounds: int, kinds: Sequence[Kind]) -> list[
 
 
 def batch(spark: Any, kind: Kind, rows: int, step: int, *, ts: int) -> Any:
-    """One of so many rows of the table: the last ones if keys are ordered, otherwise from all over it."""
+    """Return one row out of `share` of the table: the last ones if keys are ordered, otherwise spread over the table."""
     if kind.ordered:
         frame = spark.range(rows - rows // step, rows, 1, FILES_PER_PARTITION)
     else:
@@ -230,7 +230,7 @@ def batch(spark: Any, kind: Kind, rows: int, step: int, *, ts: int) -> Any:
 
 
 def write(spark: Any, kind: Kind, folder: str, operation: str, rows: Any) -> float:
-    """One write; gives its seconds."""
+    """Run one write, and return its seconds."""
     options = {
         "hoodie.table.name": "trips",
         "hoodie.datasource.write.recordkey.field": "id",
@@ -247,12 +247,12 @@ def write(spark: Any, kind: Kind, folder: str, operation: str, rows: Any) -> flo
 
 
 def where(folder: str, kind: Kind) -> str:
-    """The table of an index."""
+    """Return the path of the table of an index."""
     return f"{folder}/{kind.name.replace(', ', '-').replace(' ', '-')}"
 
 
 def line(share: str, name: str, run: Runs) -> dict[str, Any]:
-    """A line of the table; the first run was to warm up."""
+    """Return a line of the table. The first run was to warm up."""
     use, looked = run.use, run.use.index not in ("BUCKET", "HBASE")
     return {
         "batch": share,

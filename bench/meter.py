@@ -1,4 +1,4 @@
-"""Measuring one step: wall time, and CPU, memory and bytes of this process and everything below it."""
+"""Measures one step: wall time, and CPU, memory and bytes of this process and its children."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERY_SECONDS = 0.2
 
 
 class Meter:
-    """Measures the process tree below this process; and how much everybody else took of the machine meanwhile."""
+    """Measures the tree of this process and its children, and the CPU time of all other processes during the measurement."""
 
     def __init__(self) -> None:
         self.me = psutil.Process()
@@ -24,7 +24,7 @@ class Meter:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def measure(self, work: Callable[[], T]) -> tuple[T, dict[str, Any]]:
-        """Do it; gives its result and the figures."""
+        """Run the work. Return its result and the figures."""
         os.sync()
         self.peak = {}
         cpu, io, busy, start = cpu_by_kind(self.me), self._io(), _busy(), time.perf_counter()
@@ -50,7 +50,7 @@ class Meter:
             time.sleep(_EVERY_SECONDS)
 
     def _look(self) -> None:
-        """A JVM below a JVM is one that is about to run a shell command: the same memory, seen twice."""
+        """Sample the memory. A JVM below a JVM is about to run a shell command, and has the same memory: it is left out."""
         jvms: set[int] = set()
         found = {"all": 0}
         for process in tree(self.me):
@@ -68,7 +68,7 @@ class Meter:
             peak[kind] = max(peak.get(kind, 0), size)
 
     def _io(self) -> dict[str, int]:
-        """Bytes through read and write calls, and those that reached the disk; a finished child's are its parent's."""
+        """Return the bytes of read and write calls and of the disk. The bytes of a finished child are in its parent's."""
         found: dict[str, int] = {}
         for process in tree(self.me):
             with contextlib.suppress(psutil.Error, AttributeError):
@@ -82,19 +82,19 @@ _IO = {"read_mb": "read_chars", "write_mb": "write_chars", "disk_read_mb": "read
 
 
 def tree(me: psutil.Process) -> list[psutil.Process]:
-    """A process and all below it, parents first."""
+    """Return a process and all processes below it, parents first."""
     return [me, *me.children(recursive=True)]
 
 
 def kind_of(process: psutil.Process) -> str:
-    """`driver` for ourselves, `jvm`, or `worker`: any other process below."""
+    """Return `driver` for this process, `jvm`, or `worker` for any other process below."""
     if process.pid == os.getpid():
         return "driver"
     return "jvm" if os.path.basename(process.exe()).startswith("java") else "worker"
 
 
 def cpu_by_kind(me: psutil.Process) -> dict[str, float]:
-    """CPU seconds so far, finished children included, of driver, JVM and workers."""
+    """Return the CPU seconds so far of driver, JVM and workers, finished children included."""
     found: dict[str, float] = {}
     for process in tree(me):
         with contextlib.suppress(psutil.Error):
@@ -109,7 +109,7 @@ def _busy() -> float:
 
 
 def sizes_below(path: str) -> dict[str, int]:
-    """Every file below a folder, with its size."""
+    """Return every file below a folder, with its size."""
     found: dict[str, int] = {}
     for folder, _, files in os.walk(path):
         for name in files:
@@ -120,5 +120,5 @@ def sizes_below(path: str) -> dict[str, int]:
 
 
 def growth_of(before: Mapping[str, int], after: Mapping[str, int]) -> int:
-    """Bytes of files that are new, and of what was added to old ones."""
+    """Return the bytes of new files and of additions to old files."""
     return sum(max(0, size - before.get(path, 0)) for path, size in after.items())

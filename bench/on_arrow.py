@@ -26,7 +26,7 @@ COMMIT_TIME = "_hoodie_commit_time"
 
 
 def with_meta(t: pa.Table, commit: str, name: str) -> pa.Table:
-    """The five columns every Hudi file carries."""
+    """Add the five meta columns of every Hudi file."""
     n = len(t)
     seqno = pc.binary_join_element_wise(f"{commit}_0_", pa.array(np.arange(n)).cast(pa.string()), "")
     meta = [pa.repeat(commit, n), seqno, t["uuid"], t["city"], pa.repeat(name, n)]
@@ -35,7 +35,7 @@ def with_meta(t: pa.Table, commit: str, name: str) -> pa.Table:
 
 
 def store(t: pa.Table, folder: str, name: str, codec: str) -> None:
-    """One file, with our row groups."""
+    """Write one file, with Penstock's row groups."""
     os.makedirs(folder, exist_ok=True)
     pq.write_table(t, f"{folder}/{name}.parquet", compression=codec, use_dictionary=LOW, row_group_size=125_000)
 
@@ -46,17 +46,17 @@ def read(path: str | Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def newest(folder: str, kind: str = "base") -> list[str]:
-    """Files of one kind, oldest first; names end in a growing number."""
+    """Return files of one kind, oldest first. Names end in a growing number."""
     return sorted(e.path for e in os.scandir(folder) if e.name.startswith(kind))
 
 
 def minus(t: pa.Table, keys: pa.Array, column: str = KEY) -> pa.Table:
-    """Rows of `t` without these keys; the hash is built on the smaller side, the keys."""
+    """Return the rows of `t` without these keys. The hash is built on the smaller side, the keys."""
     return t.filter(pc.invert(pc.is_in(t[column], value_set=keys)))
 
 
 def merged(folder: str, columns: list[str] | None = None) -> pa.Table:
-    """Base file and its logs, the newest row of each key."""
+    """Return the base file merged with its logs: the newest row of each key."""
     wanted = columns and list(dict.fromkeys([*columns, KEY]))
     parts: list[pa.Table] = []
     seen: list[pa.Array] = []
@@ -70,12 +70,12 @@ def merged(folder: str, columns: list[str] | None = None) -> pa.Table:
 
 
 def t_load(src: Path, root: str, commit: str, codec: str) -> None:
-    """One input file is one file group."""
+    """Write one input file as one file group."""
     store(with_meta(read(src), commit, "base"), f"{root}/{src.stem}", f"base-{commit}", codec)
 
 
 def t_load_many(src: Path, root: str, commit: str, codec: str) -> None:
-    """A file clustered by city: one output file per run of rows."""
+    """Write a file clustered by city: one output file per run of rows."""
     t = read(src)
     runs = pc.run_end_encode(t["city"].combine_chunks())
     start = 0
@@ -85,21 +85,21 @@ def t_load_many(src: Path, root: str, commit: str, codec: str) -> None:
 
 
 def t_upsert(batch: pa.Table, folder: str, commit: str, codec: str, delete: bool) -> None:
-    """The old file without the batch's keys, then the batch."""
+    """Write the old file without the batch's keys, then the batch."""
     old = minus(read(newest(folder)[-1]), batch["uuid"].combine_chunks())
     new = old if delete else pa.concat_tables([old, with_meta(batch, commit, "base")])
     store(new, folder, f"base-{commit}", codec)
 
 
 def t_append(batch: pa.Table, folder: str, commit: str, codec: str) -> None:
-    """The keys looked up, then the batch as a log."""
+    """Look up the keys, then write the batch as a log."""
     known = read(newest(folder)[-1], [KEY])[KEY]
     assert pc.sum(pc.is_in(known, value_set=batch["uuid"].combine_chunks())).as_py() == len(batch)
     store(with_meta(batch, commit, "log"), folder, f"log-{commit}", codec)
 
 
 def t_rewrite(folder: str, commit: str, codec: str, sort: str | None) -> None:
-    """Base and logs to one new base file."""
+    """Rewrite base file and logs to one new base file."""
     t = merged(folder)
     store(t.sort_by(sort) if sort else t, folder, f"base-{commit}", codec)
     for p in newest(folder, "log"):
@@ -107,7 +107,7 @@ def t_rewrite(folder: str, commit: str, codec: str, sort: str | None) -> None:
 
 
 def t_checksum(folder: str, table: str, mode: str, commit: str) -> list[Any]:
-    """The checksum of one file group."""
+    """Return the checksum of one file group."""
     columns = checksum_columns(table)
     if mode == "merged" and newest(folder, "log"):
         return checksum_of(merged(folder, columns), table)
@@ -118,7 +118,7 @@ def t_checksum(folder: str, table: str, mode: str, commit: str) -> list[Any]:
 class Limit(Engine):
     """Two bare pyarrow processes, one file group at a time each, with Hudi's meta columns; no index, no commit, no bloom filter.
 
-    Where a partition has several file groups it is told which row belongs to which, by the rows' numbers.
+    Where a partition has several file groups, it receives the group of each row, by the rows' numbers.
     """
 
     def __init__(self, name: str, root: str, codec: str) -> None:
@@ -131,20 +131,20 @@ class Limit(Engine):
         self.pool.terminate()
 
     def each(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The tasks, spread over the processes."""
+        """Run the tasks, spread over the processes."""
         return self.pool.starmap(work, tasks, chunksize=1)
 
     def commit(self) -> str:
-        """The next commit's name."""
+        """Return the next commit's name."""
         self.commits += 1
         return str(self.commits)
 
     def folders(self, table: str) -> list[str]:
-        """The file groups of a table."""
+        """Return the file groups of a table."""
         return sorted(e.path for e in os.scandir(self.path(table)))
 
     def split(self, table: str, src: str) -> dict[str, pa.Table]:
-        """A batch by file group."""
+        """Split a batch by file group."""
         batch = pq.read_table(src)
         if not self.groups(table):
             return {c: batch.filter(pc.equal(batch["city"], c)) for c in pc.unique(batch["city"]).to_pylist()}
@@ -158,7 +158,7 @@ class Limit(Engine):
         return {name: batch.take(pa.array(rows)) for name, rows in parts.items() if len(rows)}
 
     def groups(self, table: str) -> int:
-        """How many file groups a partition has; 0: a partition is one."""
+        """Return how many file groups a partition has; 0: a partition is one."""
         return TABLES[table].groups
 
     def bulk_insert(self, table: str, src: str) -> None:
@@ -234,19 +234,19 @@ class DeltaRs(Engine):
         )
 
     def properties(self) -> Any:
-        """How its files are written."""
+        """Return the settings of its files."""
         from deltalake import WriterProperties
 
         return WriterProperties(compression=self.codec.upper())
 
     def open(self, table: str) -> Any:
-        """The table as it is now."""
+        """Return the current table."""
         from deltalake import DeltaTable
 
         return DeltaTable(self.path(table))
 
     def merge(self, table: str, src: str, cities: list[str] | None = None) -> Any:
-        """A merge, not yet told what to do."""
+        """Return a merge without its actions."""
         only = "".join(f" AND t.city = '{c}'" for c in cities or ())
         return self.open(table).merge(
             pq.read_table(src),
@@ -267,7 +267,7 @@ class DeltaRs(Engine):
         self.open(table).optimize.z_order(["rider"], writer_properties=self.properties())
 
     def query(self, table: str, sql: str) -> pa.Table:
-        """SQL over the table `t`."""
+        """Run SQL over the table `t`."""
         from deltalake import QueryBuilder
 
         return pa.table(QueryBuilder().register("t", self.open(table)).execute(sql).read_all())
@@ -285,7 +285,7 @@ class PyIceberg(Engine):
 
     @property
     def catalog(self) -> Any:
-        """A catalog of this run's tables."""
+        """Return a catalog of this run's tables."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         folder = f"{self.root}/{self.run}"
@@ -295,7 +295,7 @@ class PyIceberg(Engine):
         return catalog
 
     def open(self, table: str) -> Any:
-        """The table as it is now."""
+        """Return the current table."""
         return self.catalog.load_table(f"db.{table}")
 
     def bulk_insert(self, table: str, src: str) -> None:

@@ -67,13 +67,13 @@ class SparkEngine(Engine):
         self.spark.stop()
 
     def source(self, src: str, table: str | None = None) -> Any:
-        """The rows of a folder; for the load of a table with its number of file groups, one Spark task per file."""
+        """Return the rows of a folder. The load of a table with a number of file groups has one Spark task per file."""
         cost = MAX_SPLIT if table is not None and TABLES[table].groups else "4m"
         self.spark.conf.set("spark.sql.files.openCostInBytes", cost)
         return self.spark.read.parquet(src)
 
     def read(self, table: str, **options: str) -> Any:
-        """The table as a DataFrame."""
+        """Return the table as a DataFrame."""
         raise NotImplementedError
 
     def _sum(self, frame: Any, table: str) -> Checksum:
@@ -99,7 +99,7 @@ def _open_session(name: str, conf: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Ivy's cache is not made for two that fill it."""
+    """Lock the cache of Ivy, which does not support two concurrent writers."""
     IVY.mkdir(parents=True, exist_ok=True)
     with (IVY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -107,7 +107,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 class HudiApi(SparkEngine):
-    """Whatever answers to `format("hudi")`: the public DataFrame API and nothing else."""
+    """An engine behind `format("hudi")`: the public DataFrame API and nothing else."""
 
     #: Options on every write.
     OPTIONS: Mapping[str, str] = {}
@@ -120,14 +120,14 @@ class HudiApi(SparkEngine):
         return self.spark.read.format("hudi").options(**options).load(self.path(table))
 
     def write(self, table: str, src: str, operation: str, index: str = "SIMPLE", **more: str) -> None:
-        """One write to the table, which is created if it is not there."""
+        """Write a batch to the table, which is created if it does not exist."""
         exists, buckets = os.path.exists(self.path(table)), TABLES[table].buckets
         if buckets:
             index, more = "BUCKET", {"hoodie.bucket.index.num.buckets": str(buckets), **more}
         self.save(self.source(src, None if exists else table), table, operation, index, **self._sizing(table, src), **more)
 
     def save(self, frame: Any, table: str, operation: str, index: str = "SIMPLE", **more: str) -> None:
-        """The same with any rows."""
+        """Write any rows to the table."""
         options = {
             "hoodie.table.name": table,
             "hoodie.datasource.write.table.type": "MERGE_ON_READ" if TABLES[table].merge_on_read else "COPY_ON_WRITE",
@@ -144,7 +144,7 @@ class HudiApi(SparkEngine):
         frame.write.format("hudi").options(**options).mode(mode).save(self.path(table))
 
     def _sizing(self, table: str, src: str) -> dict[str, str]:
-        """The file size that gives a table its number of file groups; remembered from the load."""
+        """Return the file size that results in the table's number of file groups, remembered from the load."""
         cap = self._caps.setdefault(self.path(table), file_cap(table, src))
         return {"hoodie.parquet.max.file.size": str(cap)} if cap else {}
 
@@ -180,7 +180,7 @@ class HudiApi(SparkEngine):
 
 
 class Penstock(HudiApi):
-    """`penstock.enable(spark)` on a session with the settings that `penstock.session` gives."""
+    """`penstock.enable(spark)` on a session with the settings of `penstock.session`."""
 
     def __init__(self, name: str, root: str, codec: str) -> None:
         import penstock
@@ -192,7 +192,7 @@ class Penstock(HudiApi):
         penstock.enable(self.spark)
 
     def _plain(self, table: str) -> Any:
-        """The table's base files, handed to Spark's Parquet reader with their schema and without a listing job."""
+        """Return the table's base files, read by Spark's Parquet reader with their schema and without a listing job."""
         from penstock.catalog.listing import list_base_slices
         from penstock.table import open_table
 
@@ -217,7 +217,7 @@ class Penstock(HudiApi):
 
 
 class PenstockThroughJvm(Penstock):
-    """The same with every row through the JVM, as rows come that are not just files."""
+    """Penstock with every row through the JVM, as for rows that are not plain files."""
 
     OPTIONS: Mapping[str, str] = {"penstock.direct.input": "false"}
 
@@ -236,7 +236,7 @@ class Hudi015(HudiApi):
 
 
 class Hudi015Plain(Hudi015):
-    """The same without its metadata table, which Penstock does not keep either."""
+    """Apache Hudi 0.15.0 without its metadata table, which Penstock does not keep either."""
 
     OPTIONS: Mapping[str, str] = {"hoodie.metadata.enable": "false"}
 
@@ -248,7 +248,7 @@ class Hudi12(Hudi015):
 
 
 class Hudi12V6(Hudi12):
-    """Apache Hudi 1.2.0 writing table version 6, ours."""
+    """Apache Hudi 1.2.0 with table version 6, the version of Penstock."""
 
     OPTIONS: Mapping[str, str] = {"hoodie.write.table.version": "6"}
 
@@ -257,7 +257,7 @@ class Merging(SparkEngine):
     """Delta and Iceberg: MERGE on (city, uuid), with the cities as literals when the batch is known to hold only these."""
 
     def named(self, table: str) -> str:
-        """The table in SQL."""
+        """Return the table's name in SQL."""
         raise NotImplementedError
 
     def optimize(self, table: str, column: str | None = None) -> None:
@@ -265,7 +265,7 @@ class Merging(SparkEngine):
         raise NotImplementedError
 
     def merge(self, table: str, src: str, then: str, cities: list[str] | None = None) -> None:
-        """One MERGE statement."""
+        """Run one MERGE statement."""
         self.source(src).createOrReplaceTempView("s")
         only = f" AND t.city IN ({', '.join(repr(c) for c in cities)})" if cities else ""
         on = f"t.city = s.city AND t.uuid = s.uuid{only}"

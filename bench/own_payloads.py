@@ -1,10 +1,10 @@
-"""What merge functions of your own cost: the numbers of `docs/payloads.md`.
+"""Measures the cost of merge functions of users: the numbers of `docs/payloads.md`.
 
     python -m bench.own_payloads
 
 One rule, the newer row with the sum of one column, as a row-wise payload, as a columnar merger and as `penstock.aggregate`,
 over pairs of rows of a narrow table and a wide one, in this process. Prints seconds of CPU time per million pairs, the best of
-several rounds; a write spends them on as many cores as it has. Checks first that all three say the same.
+several rounds; a write spends them on as many cores as it has. Checks first that all three return the same rows.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from penstock.merge.payloads import PayloadSettings, make_merger
 
 PAIRS = 100_000
 ROUNDS = 3
-#: Columns beside key and ordering column, half of them text.
+#: Columns besides key and ordering column, half of them text.
 WIDTHS = {"narrow": 4, "wide": 40}
 
 
 @penstock.payload("bench.by_row")
 def by_row(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """One pair at a time."""
+    """Merge one pair of rows."""
     return new if old is None else {**new, "c0": old["c0"] + new["c0"]}
 
 
 @penstock.merger("bench.by_column")
 def by_column(old: pa.Table, new: pa.Table) -> pa.Table:
-    """Many at a time."""
+    """Merge many pairs of rows."""
     return new.set_column(new.column_names.index("c0"), "c0", pc.add(old["c0"], new["c0"]))
 
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def rows(width: int, ts: int) -> pa.Table:
-    """Rows whose keys are the same whatever the time."""
+    """Return rows with the same keys for every time."""
     random = np.random.default_rng(ts)
     columns: dict[str, Any] = {"id": [f"key-{i:08d}" for i in range(PAIRS)], "ts": np.full(PAIRS, ts)}
     for i in range(width):
@@ -65,13 +65,13 @@ def rows(width: int, ts: int) -> pa.Table:
 
 
 def merged(merger: Merger, old: pa.Table, new: pa.Table) -> pa.Table:
-    """One row of each pair, as files are merged by."""
+    """Return one row of each pair, merged as files are merged."""
     meeting = merger.merge(old, np.arange(PAIRS), new)
     return meeting.rows(meeting.choices)
 
 
 def seconds(merger: Merger, old: pa.Table, new: pa.Table) -> float:
-    """CPU time of one round."""
+    """Return the CPU time of one round."""
     began = time.process_time()
     merged(merger, old, new)
     return time.process_time() - began

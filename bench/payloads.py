@@ -1,12 +1,12 @@
-"""What payloads cost: one upsert with each of the built-in ones, beside the default one.
+"""Measures the cost of payloads: one upsert with each of the built-in ones, compared with the default one.
 
     python -m bench.payloads --rows 1000000 --batch 200000 --rounds 3 --out bench/out/payloads
 
 One table is made by bulk_insert. Every upsert goes into a copy of it, whose data files are links, with the same batch: newer
 rows of known keys, some of them with nulls, a few deletes, a few new keys. Rounds are interleaved: every payload once, then every
-one again, so that a slow minute of the machine is nobody's own. A first upsert, which warms Spark up, does not count. Every
-upsert is a line; at the end comes a line for each payload with the median time and how many times the default payload's it is,
-the goal being at most 1.2. Files are compressed with the benchmark's codec: a slower one would hide what merging costs.
+one again, so that a slow minute of the machine affects all payloads. A first upsert, which warms Spark up, does not count. Every
+upsert is a line; at the end there is a line for each payload with its median time and the ratio to the default payload; the goal
+is at most 1.2. Files are compressed with the benchmark's codec: a slower one would hide what merging costs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CODEC = "hoodie.parquet.compression.codec"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if a payload takes more than the goal."""
+    """Measure and print. Return 1 if a payload takes more than the goal."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the table")
     parser.add_argument("--batch", type=int, default=200_000, help="rows of the upsert")
@@ -86,13 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_table(found: Mapping[str, Mapping[str, float]]) -> str:
-    """The figures as they stand in docs/payloads.md."""
+    """Return the figures as a table of docs/payloads.md."""
     lines = [f"| `{name}` | {figures['seconds']:.2f} s | {figures['times_default']:.2f} |" for name, figures in found.items()]
     return "\n".join(["| payload | upsert | times the default |", "| --- | --- | --- |", *lines]) + "\n"
 
 
 def make_inputs(spark: Any, folder: Path, rows: int, batch: int, table: Mapping[str, str]) -> str:
-    """The table that is copied, and a file with the batch, whose name is given back."""
+    """Make the table that is copied, and a file with the batch. Return the path of the file."""
     stored, incoming = str(folder / "stored"), str(folder / "incoming")
     trips(spark, 0, rows, 1).write.mode("overwrite").parquet(stored)
     first = max(0, rows - batch * 9 // 10)
@@ -103,7 +103,7 @@ def make_inputs(spark: Any, folder: Path, rows: int, batch: int, table: Mapping[
 
 
 def trips(spark: Any, first: int, end: int, ts: int) -> Any:
-    """Trips with all columns that any payload looks at."""
+    """Return trips with all columns that any payload reads."""
     return spark.range(first, end).selectExpr(
         "cast(id as string) as id",
         "concat('city-', id % 10) as city",
@@ -125,7 +125,7 @@ def trips(spark: Any, first: int, end: int, ts: int) -> Any:
 def measure(
     spark: Any, names: Sequence[str], batch: str, folder: Path, repeat: int, table: Mapping[str, str]
 ) -> dict[str, list[float]]:
-    """Times of upserts with each payload, each into a copy of the table."""
+    """Return the seconds of upserts with each payload, each into a copy of the table."""
     times: dict[str, list[float]] = {name: [] for name in names}
     _say(f"{'warm-up':9} {DEFAULT:45} {_upsert(spark, DEFAULT, batch, folder, table):8.3f} s")
     for number in range(1, repeat + 1):
@@ -146,7 +146,7 @@ def _upsert(spark: Any, payload: str, batch: str, folder: Path, table: Mapping[s
 
 
 def _order_by(copy: Path, column: str) -> None:
-    """Have the table say that it is ordered by another column, for a payload that asks for one of its own."""
+    """Change the ordering column in the table's properties, for a payload that needs one of its own."""
     properties = copy / ".hoodie" / "hoodie.properties"
     line = "hoodie.table.precombine.field="
     lines = [f"{line}{column}" if each.startswith(line) else each for each in properties.read_text().splitlines()]
@@ -154,7 +154,7 @@ def _order_by(copy: Path, column: str) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Data files are never written to again, so that a copy may share them."""
+    """Link data files, which are never written to again, and copy others."""
     if source.endswith(".parquet"):
         os.link(source, target)
     else:

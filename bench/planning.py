@@ -1,10 +1,10 @@
-"""How long planning takes: of a query of one partition out of many, and of table services on many file groups.
+"""Measures the time of planning: a query of one partition out of many, and table services on many file groups.
 
     python -m bench.planning [--partitions 1000] [--commits 10]
     python -m bench.planning services [--groups 10000] [--partitions 100]
 
-The first makes a table of so many partitions with a file of each commit in every one, then times `read` and Spark's plan of it,
-three ways, in turns. The second makes files that are empty, and needs no Spark: two versions of each file group, a log on top.
+The first makes a table with a file of each commit in every partition, then times `read` and Spark's plan of it, three ways, in
+turns. The second makes empty files and needs no Spark: two versions of each file group, with a log on top.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commi
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import instant_path
 
-#: Commits after those that write all file groups: as many as cleaning keeps, and so many that archiving begins.
+#: Commits after those that write all file groups: as many as cleaning keeps, and enough for archiving to begin.
 _MORE_COMMITS = 32
 _SCHEMA = '{"type": "record", "name": "t", "fields": [{"name": "id", "type": "string"}]}'
 

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "penstock"  # the same figures give the same bytes
+matplotlib.rcParams["svg.hashsalt"] = "penstock"  # the same figures make the same bytes
 matplotlib.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot as plt  # noqa: E402
@@ -21,7 +21,7 @@ _METADATA = {"Date": None, "Creator": None}
 
 
 def plot_results(results: Mapping[str, Mapping[str, Any]], folder: Path) -> list[str]:
-    """Speed, CPU and memory; gives the files' names."""
+    """Plot speed, CPU and memory. Return the files' names."""
     _dots(results, folder / "speed.svg", "s", "limit", "seconds over the limit's (left is faster; | is our goal)")
     _dots(results, folder / "cpu.svg", "cpu", "limit", "CPU seconds over the limit's")
     _dots(results, folder / "memory.svg", "rss_mb", None, "peak resident memory of the process tree, MB")
@@ -29,7 +29,7 @@ def plot_results(results: Mapping[str, Mapping[str, Any]], folder: Path) -> list
 
 
 def _dots(results: Mapping[str, Mapping[str, Any]], file: Path, key: str, base: str | None, label: str) -> None:
-    """One line per step, one dot per engine, on a logarithmic axis."""
+    """Plot one line per step and one dot per engine, on a logarithmic axis."""
     engines = [e for e in ENGINES if e in results]
     steps = [s for s in IDS if any(_value(results, e, s, key, base) for e in engines)]
     figure, axes = plt.subplots(figsize=(10, 1.2 + 0.32 * len(steps)))
@@ -62,7 +62,7 @@ def _value(results: Mapping[str, Mapping[str, Any]], engine: str, step: str, key
 
 
 def plot_growth(axis: str, label: str, curves: Mapping[str, Sequence[tuple[float, float]]], file: Path) -> None:
-    """Seconds against size, one line per curve, both axes logarithmic: a straight line of slope 1 is proportional."""
+    """Plot seconds against size, one line per curve, both axes logarithmic: a straight line of slope 1 is proportional."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2))
     for name, points in curves.items():
         engine = name.split()[0]

@@ -1,9 +1,9 @@
-"""What clustering spares a query: files and rows that are read for a range of values, before it and after it.
+"""Measures data skipping by clustering: the files and rows that are read for a range of values, before and after.
 
     python -m bench.skipping [--rows 2000000] [--files 32]
 
-A table whose rows lie in no order is queried for a hundredth of the values of one column, and of another; then clustered by
-both, in each layout, and queried again. Spark's reader goes by the statistics in the footers: of a file that cannot hold such
+A table whose rows are in random order is queried for a hundredth of the values of one column, and of another; then clustered by
+both, in each layout, and queried again. Spark's reader uses the statistics in the footers: of a file that cannot hold such
 a value it reads the footer alone. The rows that it reads come from its own metrics, the files from their statistics.
 """
 
@@ -67,7 +67,7 @@ def report(spark: Any, folder: str, rows: int, files: int, repeat: int) -> None:
 
 
 def make_table(spark: Any, path: str, rows: int, files: int) -> None:
-    """Rows whose columns have every number below the count once, in orders that have nothing to do with each other."""
+    """Write rows whose columns hold every number below the count once, in independent random orders."""
     frame = spark.range(0, rows, 1, files).selectExpr(
         "cast(id as string) id", f"(id * 7919) % {rows} ts", f"cast((id * 104729) % {rows} as double) fare"
     )
@@ -81,7 +81,7 @@ def make_table(spark: Any, path: str, rows: int, files: int) -> None:
 
 
 def query(spark: Any, path: str, column: str, low: int, high: int, repeat: int) -> tuple[int, float]:
-    """Ask for a range: the rows that Spark has read for it, and the median of the seconds."""
+    """Query a range. Return the rows that Spark read for it, and the median of the seconds."""
     seconds, read = [], 0
     for _ in range(repeat):
         frame = spark.read.format("hudi").load(path).where(f"{column} between {low} and {high}").select("id")
@@ -94,13 +94,13 @@ def query(spark: Any, path: str, column: str, low: int, high: int, repeat: int) 
 
 
 def base_files(path: str) -> list[str]:
-    """The files that a query of the table reads."""
+    """Return the files that a query of the table reads."""
     slices = (one for its in list_base_slices(open_table(path)).values() for one in its)
     return [one.base_file.path for one in slices if one.base_file is not None]
 
 
 def files_with(paths: Iterable[str], column: str, low: int, high: int) -> tuple[int, int]:
-    """Files of which a row group may hold a value of the range, by their statistics; and all files."""
+    """Return the files with a row group that may hold a value of the range, by their statistics; and all files."""
     found = [any(_may_hold(group, column, low, high) for group in _groups(path)) for path in paths]
     return sum(found), len(found)
 

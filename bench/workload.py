@@ -1,4 +1,4 @@
-"""What is measured: the tables, the steps in order, and what an engine has to offer."""
+"""The workload: the tables, the steps in order, and the methods of an engine."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _read(id: str, title: str, table: str, method: str, truth: str, *arguments: 
 
 
 def _reads(*arguments: Any, **more: Any) -> list[Step]:
-    """A query three times: the median counts, as for small upserts."""
+    """Return a query that runs three times: the median counts, as for small upserts."""
     return [_read(*arguments, **more) for _ in range(3)]
 
 
-def _reads_beside(id: str, title: str, table: str, method: str, truth: str, *arguments: Any, goal: float) -> list[Step]:
-    """The same, and each time the same files by Spark's own Parquet reader, in the same session."""
+def _reads_with_plain(id: str, title: str, table: str, method: str, truth: str, *arguments: Any, goal: float) -> list[Step]:
+    """Return a query that runs three times, each followed by a read of the same files by Spark's own Parquet reader."""
     one = _read(id, title, table, method, truth, *arguments, goal=goal)
     plain = _read(f"{id}p", "the same files, Spark's own Parquet reader", table, f"plain_{method}", truth, *arguments)
     return [one, plain] * 3
@@ -88,7 +88,7 @@ STEPS = [
         _write("W5", "COW upsert, 1,000 rows, one partition", "cow", "upsert", f"tiny{i}", goal=1.5, **_ONE_CITY)
         for i in (1, 2, 3)
     ),
-    *_reads_beside("W11a", "COW snapshot, full aggregation", "cow", "checksum", "tiny3", goal=3.4),
+    *_reads_with_plain("W11a", "COW snapshot, full aggregation", "cow", "checksum", "tiny3", goal=3.4),
     *_reads("W11b", "COW snapshot, selective count", "cow", "count", "selective", "rider = 'rider-777'"),
     _write("W13", "COW delete, 1 % of rows, all files", "cow", "delete", "delete", goal=1.3),
     _write("W14", "COW upsert of 1 row + clustering, sorted by rider", "cow", "cluster", "one_cow", goal=1.8),
@@ -117,7 +117,7 @@ STEPS = [
         for i in (1, 2, 3)
     ),
     _write("W15a", "bulk_insert, many partitions of 100 rows", "many", "bulk_insert", "many", goal=6.0),
-    *_reads_beside("W15b", "snapshot count over all of them", "many", "count", "many", "seq >= 0", goal=5.0),
+    *_reads_with_plain("W15b", "snapshot count over all of them", "many", "count", "many", "seq >= 0", goal=5.0),
     *_reads("W15c", "snapshot count of one of them", "many", "count", "many.one", "city = 'p00007'"),
 ]  # fmt: skip
 IDS = list(dict.fromkeys(s.id for s in STEPS))
@@ -126,33 +126,33 @@ GOALS = {s.id: s.goal for s in STEPS if s.goal}
 
 
 def sections_of(steps: Collection[str]) -> list[str]:
-    """The input that these steps need."""
+    """Return the input that these steps need."""
     return list(dict.fromkeys(TABLES[s.table].section for s in STEPS if s.id in steps))
 
 
 class Engine:
-    """What an engine offers; a missing method is a workload it has no equivalent for. `src` is a folder of Parquet files."""
+    """The methods of an engine. A missing method is a workload without an equivalent. `src` is a folder of Parquet files."""
 
     def __init__(self, name: str, root: str, codec: str) -> None:
         self.name, self.root, self.codec = name, root, codec
         self.run = ""  # the repetition; each has its own tables
 
     def path(self, table: str) -> str:
-        """Where a table is."""
+        """Return the path of a table."""
         return f"{self.root}/{self.run}/{table}"
 
     def before(self, step: str, table: str) -> None:
-        """Untimed preparation of a step."""
+        """Prepare a step, untimed."""
 
     def close(self) -> None:
-        """End what was started."""
+        """End the processes that the engine started."""
 
     def bulk_insert(self, table: str, src: str) -> None:
         """Create the table with these rows."""
         raise NotImplementedError
 
     def upsert(self, table: str, src: str, index: str = "SIMPLE", cities: list[str] | None = None) -> None:
-        """Insert new keys, replace known ones; all rows are of `cities`, if given."""
+        """Insert new keys, replace known ones. All rows are of `cities`, if set."""
         raise NotImplementedError
 
     def delete(self, table: str, src: str) -> None:
@@ -168,27 +168,27 @@ class Engine:
         raise NotImplementedError
 
     def checksum(self, table: str) -> Checksum:
-        """What the table holds."""
+        """Return the checksum of the table's rows."""
         raise NotImplementedError
 
     def count(self, table: str, condition: str) -> int:
-        """How many rows meet a condition."""
+        """Return how many rows meet a condition."""
         raise NotImplementedError
 
     def read_optimized(self, table: str) -> Checksum:
-        """What the base files hold."""
+        """Return the checksum of the rows in base files."""
         raise NotImplementedError
 
     def incremental(self, table: str) -> Checksum:
-        """What the last commit wrote."""
+        """Return the checksum of the rows of the last commit."""
         raise NotImplementedError
 
     def plain_checksum(self, table: str) -> Checksum:
-        """What the table holds, its files read by Spark's own Parquet reader."""
+        """Return the checksum of the table's rows, read by Spark's own Parquet reader."""
         raise NotImplementedError
 
     def plain_count(self, table: str, condition: str) -> int:
-        """How many rows meet a condition, likewise."""
+        """Return how many rows meet a condition, read by Spark's own Parquet reader."""
         raise NotImplementedError
 
 
@@ -226,7 +226,7 @@ def _measure(engine: Engine, step: Step, data: str, truth: Truth, meter: Meter) 
 
 
 def _written(before: Mapping[str, int], after: Mapping[str, int], batch: str) -> dict[str, float]:
-    """Size of the table, what the step added to it, and how many times the size of its batch that is."""
+    """Return the size of the table, what the step added to it, and the ratio of that to the size of its batch."""
     added, incoming = growth_of(before, after), sum(sizes_below(batch).values())
     return {
         "disk_mb": round(sum(after.values()) / 2**20, 1),
@@ -237,13 +237,13 @@ def _written(before: Mapping[str, int], after: Mapping[str, int], batch: str) ->
 
 
 def _is_missing(error: Exception) -> bool:
-    """Whether an engine says that it does not do this (yet)."""
+    """Return whether an error says that the engine does not support this (yet)."""
     kinds = {(kind.__module__, kind.__name__) for kind in type(error).__mro__}
     return isinstance(error, NotImplementedError) or ("penstock.errors", "Unsupported") in kinds
 
 
 def file_cap(table: str, src: str) -> int | None:
-    """The file size to ask for so that a table gets its number of file groups; None where that is left to the engine.
+    """Return the file size that results in the table's number of file groups; None where that is left to the engine.
 
     Twice the input's share: a stored row takes about half as much again as an incoming one, and a file shall not roll early.
     """
@@ -252,5 +252,5 @@ def file_cap(table: str, src: str) -> int | None:
 
 
 def rows_below(folder: str) -> list[str]:
-    """Parquet files of a folder, sorted."""
+    """Return the Parquet files of a folder, sorted."""
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".parquet"))

@@ -1,8 +1,8 @@
-"""A table that lives for years: thousands of small commits, really made, with cleaning and archiving after each.
+"""A table with years of history: thousands of real small commits, with cleaning and archiving after each.
 
-The axis `years` of `bench.growth`. The other axes make a table for each point; here one table goes on, and the commits before
-each mark are measured. A mark's time is the median of them; their mean, which archiving every few commits is part of, is a
-curve of its own; and the memory of the driver and of its JVM is a table.
+The axis `years` of `bench.growth`. The other axes make a table for each point; this one keeps one table, and the commits before
+each mark are measured. A mark's time is their median. Their mean, which includes the archiving of every few commits, is a
+curve of its own, and the memory of the driver and its JVM is a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.workload import Engine
 
 #: Commits that are measured before a mark: two runs of archiving are among them.
 MEASURED = 22
-#: Commits into another table before all, until the JVM has seen everything often enough.
+#: Commits to another table before the measurement, to warm up the JVM.
 WARM = 150
 MEMORY = {"rss_driver_mb": "Python", "rss_jvm_mb": "JVM", "heap_mb": "JVM's heap after a collection"}
 
@@ -27,7 +27,7 @@ MEMORY = {"rss_driver_mb": "Python", "rss_jvm_mb": "JVM", "heap_mb": "JVM's heap
 def measure_years(
     engine: Engine, table: str, folder: Path, base: str, batches: Sequence[str], marks: Sequence[int], meter: Meter
 ) -> Iterator[dict[str, Any]]:
-    """Commit up to the last mark; gives a record for each measured commit, and the mean at each mark."""
+    """Commit up to the last mark. Return a record for each measured commit, and the mean at each mark."""
     for run, last in (("years-warm", min(WARM, max(marks))), ("years", max(marks))):
         engine.run = run
         engine.bulk_insert(table, str(folder / base))
@@ -48,7 +48,7 @@ def measure_years(
 
 
 def live_heap_mb(engine: Any) -> int:
-    """What the JVM's heap holds that is still in use; the rest of its resident memory is what nobody has collected yet."""
+    """Return the memory in use in the JVM's heap. The rest of its resident memory is garbage that was not collected yet."""
     jvm = engine.spark._jvm
     jvm.System.gc()
     runtime = jvm.Runtime.getRuntime()
@@ -56,7 +56,7 @@ def live_heap_mb(engine: Any) -> int:
 
 
 def years_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """At each mark: time as a multiple of the first mark's, and megabytes of the driver's two processes."""
+    """Return, for each mark, the time as a multiple of the first mark's, and megabytes of the driver's two processes."""
     ours = [r for r in records if r["axis"] == "years" and "what" not in r]
     marks = sorted({r["size"] for r in ours})
     lines = ["| | " + " | ".join(f"{mark:,}" for mark in marks) + " |", "|---|" + "---:|" * len(marks)]

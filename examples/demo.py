@@ -1,6 +1,6 @@
-"""A small table of taxi trips: made, changed, read back, and looked at. `make demo` runs it, in a folder that goes afterwards.
+"""A small table of taxi trips: created, changed, read back and inspected. `make demo` runs it in a temporary folder.
 
-`tell` is the story and needs a Spark session and a folder; the rest sets both up and keeps Spark's own messages aside.
+`tell` is the demo itself and needs a Spark session and a folder; the other functions set both up and hide Spark's messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHANGES = [
 
 
 def tell(spark: Any, folder: Path, out: Console) -> None:
-    """The story: create, upsert, delete, travel back, look inside."""
+    """Run the demo: create, upsert, delete, travel back in time, inspect."""
     path = str(folder / "trips")
 
     step(out, "1  Create", "An empty table: a row per id, a folder per city, and the newest ts wins.")
@@ -88,20 +88,20 @@ def tell(spark: Any, folder: Path, out: Console) -> None:
 
 
 def step(out: Console, title: str, says: str) -> None:
-    """Announce one step."""
+    """Print the title of a step."""
     out.print()
     out.print(Rule(f"[bold]{title}", align="left", style="dim"))
     out.print(says, style="italic")
 
 
 def rows_of(frame: Any) -> dict[str, tuple[Any, ...]]:
-    """The trips of a DataFrame by id."""
+    """Return the trips of a DataFrame by id."""
     rows = frame.select("id", "city", "driver", "fare", "ts").orderBy("id").collect()
     return {row.id: tuple(row) for row in rows}
 
 
 def show_rows(out: Console, title: str, before: dict[str, Any], after: dict[str, Any] | None = None) -> None:
-    """Trips as a table; with `after`, what became of each."""
+    """Print trips as a table; with `after`, with the change of each."""
     table = RichTable(title=title, title_justify="left")
     for name in ("id", "city", "driver", "fare", "ts"):
         table.add_column(name, justify="right" if name in ("fare", "ts") else "left")
@@ -122,18 +122,18 @@ NEWS = {(True, False): ("inserted", "green"), (False, True): ("deleted", "red st
 
 
 def texts(row: Any, changed: Any = None) -> list[str]:
-    """A trip's cells; where `changed` differs, both values."""
+    """Return a trip's cells; where `changed` differs, both values."""
     both = zip(row, changed or row, strict=True)
     return [cell(old) if old == new else f"{cell(old)} → {cell(new)}" for old, new in both]
 
 
 def cell(value: Any) -> str:
-    """A value as people write it."""
+    """Return a value as people write it."""
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def show_cities(out: Console, rows: list[Any]) -> None:
-    """The sums of each city."""
+    """Print the sums of each city."""
     table = RichTable()
     table.add_column("city")
     table.add_column("trips", justify="right")
@@ -145,7 +145,7 @@ def show_cities(out: Console, rows: list[Any]) -> None:
 
 @contextmanager
 def messages_to(log: Path) -> Iterator[None]:
-    """Let what is started inside write its messages to a file: the JVM has its own, which nobody wants in a demo."""
+    """Redirect the messages of the block to a file, those of the JVM too, which a demo should not show."""
     sys.stderr.flush()
     terminal = os.dup(2)
     with log.open("wb") as file:
@@ -159,7 +159,7 @@ def messages_to(log: Path) -> Iterator[None]:
 
 
 def start(log: Path) -> Any:
-    """A local Spark session with Penstock on it; its messages are shown only if it does not start."""
+    """Start a local Spark session with Penstock. Its messages are shown only if it does not start."""
     config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "2"}
     try:
         with messages_to(log):
@@ -173,7 +173,7 @@ def start(log: Path) -> Any:
 
 
 def main() -> None:
-    """Set up, tell, clean up."""
+    """Set up, run the demo, clean up."""
     began, out = time.monotonic(), Console()
     out.print("[bold]Penstock[/bold]: Apache Hudi tables in Python, on Spark, without a Hudi jar.")
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:

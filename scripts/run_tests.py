@@ -1,8 +1,8 @@
 """Runs the test suites, each with the environment and the kind of Spark session that it is for.
 
 `make test` runs them all, some at a time, goes on after a failure, and ends with one table: a line for each suite, the reason
-of every skip, and the sum. A suite by itself shows what pytest shows; of several, each suite's output is shown when it is
-done. The exit code is 0 only when nothing failed. Standard library only.
+of every skip, and the sum. A suite that runs alone shows the output of pytest at once; of several,
+the output of each is shown when it ends. The exit code is 0 only when nothing failed. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / ".cache" / "tests"
-#: Suites side by side. Each is a Spark session, which mostly waits.
+#: Suites that run concurrently. Each is a Spark session, which mostly waits.
 MOST_AT_ONCE = 3
 NEWEST, SPARK35 = ".venv", ".venv-spark35"
-#: Where tables lie while tests run, if it has that much room: a disk would add nothing but waiting for what is synced to it.
+#: The folder of tables while tests run, if it has enough space: a disk would only add the time of syncs.
 MEMORY, ROOM_BYTES = "/dev/shm", 4 << 30
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Some tests, and what they run on."""
+    """Some tests, and the environment and session that they run on."""
 
     name: str
     paths: tuple[str, ...]
     environment: str = NEWEST
     session: str = "classic"
-    #: The share of Hypothesis' examples that are tried: fewer where another suite tries them all.
+    #: The share of Hypothesis' examples that run: less than 1 where another suite runs them all.
     examples: float = 1.0
-    #: Of a test's parameters one in so many is tried: more than one where another suite tries them all.
+    #: One in this many parameters of each test runs: more than 1 where another suite runs them all.
     parameters: int = 1
-    #: The module that fetches the largest thing that a test of the suite would wait for; meanwhile others run, so name it last.
+    #: The module that fetches the largest download of the suite, while other suites run.
     fetches: str | None = None
 
 
 @dataclass
 class Outcome:
-    """What became of a suite."""
+    """The result of a suite."""
 
     suite: str
     seconds: float = 0.0
@@ -60,18 +60,19 @@ class Outcome:
 
     @property
     def skipped(self) -> int:
-        """How many tests did not run."""
+        """The number of skipped tests."""
         return sum(self.skips.values())
 
 
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
-#: The longest first, so that the last to end are short.
+CONTRACT_ON_SPARK = ("tests/contract/test_hooks.py", "tests/contract/test_indexes.py", "tests/contract/test_keys.py")
+#: The longest suites first, so that the last ones to end are short.
 SUITES = (
     Suite("interop", ("tests/interop",)),
     Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches="tests.kit.hbase"),
     Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2, parameters=3),
     Suite("table", ("tests/table",)),
-    Suite("contract", ("tests/contract/test_keys.py", "tests/contract/test_indexes.py", "tests/docs")),
+    Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs")),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
@@ -83,7 +84,7 @@ BY_DEFAULT = tuple(suite.name for suite in SUITES)
 
 @contextmanager
 def folder_for_tables() -> Iterator[str]:
-    """A folder for temporary files of all suites, gone afterwards; in memory where there is room."""
+    """Yield a folder for temporary files of all suites, in memory if there is enough space. It is deleted afterwards."""
     has_room = os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
     with tempfile.TemporaryDirectory(
         prefix="penstock-tests-", dir=MEMORY if has_room else None, ignore_cleanup_errors=True
@@ -93,7 +94,7 @@ def folder_for_tables() -> Iterator[str]:
 
 @contextmanager
 def fetching(suites: list[Suite]) -> Iterator[None]:
-    """Have suites fetch what they need while others run: who waits for it holds a place."""
+    """Let suites download what they need while others run: a suite that waits for a download blocks another."""
     modules = sorted({suite.fetches for suite in suites if suite.fetches})
     processes = [_start(ROOT / NEWEST / "bin" / "python", "-m", module) for module in modules]
     try:
@@ -135,14 +136,14 @@ def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outc
     outcome.seconds = time.monotonic() - began
     read_report(report, outcome)
     if code != 0 and outcome.failed == 0:
-        outcome.failed = 1  # it did not get as far as a report: nothing collected, or an interrupt
+        outcome.failed = 1  # no report: nothing was collected, or the run was interrupted
     if not alone:
         show_log(log, outcome)
     return outcome
 
 
 def show_log(log: Path, outcome: Outcome) -> None:
-    """All that a failed suite said, and the last line of one that passed."""
+    """Print the whole output of a failed suite, and the last line of one that passed."""
     lines = log.read_text(errors="replace").splitlines()
     last = next((line for line in reversed(lines) if " in " in line and ("passed" in line or "failed" in line)), "")
     text = "\n".join(lines) if outcome.failed else last
