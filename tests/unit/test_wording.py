@@ -42,10 +42,8 @@ TO_DO: tuple[str, ...] = (
     "penstock/write/locate/entries.py",
     "penstock/write/locate/buckets.py",
     "penstock/write/locate/choose_index.py",
-    "tests",
-    "bench",
-    "scripts",
-    "examples",
+    "tests/unit/index",
+    "tests/unit/timeline",
 )
 
 

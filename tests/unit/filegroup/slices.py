@@ -68,7 +68,7 @@ class Slice:
         return self
 
     def log(self, *blocks: bytes, of: str | None = None) -> Slice:
-        """One more log file with these blocks; one of ours, if the instant is told that writes it."""
+        """Add a log file with these blocks; one with a token of Penstock, if `of` names the instant that writes it."""
         content, version = b"".join(blocks), len(self.made.log_files) + 1
         token = log_token("0-0-0", of) if of else "0-0-0"
         path = f"/t/{log_file_name('f-0', '01', version, token)}"

@@ -32,7 +32,7 @@ def output(storage: MemoryStorage) -> TaskOutput:
 
 @dataclass(frozen=True)
 class SealedBeforeCreating(MemoryStorage):
-    """The driver seals the write, and looks for files nobody counted, at the worst moment: between marker and file."""
+    """The driver seals the write, and looks for uncounted files, at the worst moment: between marker and file."""
 
     def create(self, path: str) -> pa.NativeFile:
         if path.endswith(".parquet"):

@@ -1,4 +1,4 @@
-"""Markers: every file is announced, what nobody wants is removed, latecomers are refused."""
+"""Markers: every file has one before it is created, unwanted files are removed, and late tasks are refused."""
 
 from __future__ import annotations
 

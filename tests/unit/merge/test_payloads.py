@@ -153,7 +153,7 @@ def test_a_record_after_a_delete_entry_wins_whatever_its_ordering(name: str) -> 
     late = row(1, "late")
     log = [("k", row(5, "E", 1), 5), ("k", None, 9), ("k", late, 1)]
     assert fold_records(payload(name), log, SCHEMA) == {"k": late}
-    # and from there on ordering values count anew
+    # and from there on ordering values are compared again
     assert fold_records(payload(name), [*log, ("k", None, 2)], SCHEMA) == {"k": None}
     assert fold_records(payload(name), [("k", None, 9), ("k", None, 1)], SCHEMA) == {"k": None}
 

@@ -46,7 +46,7 @@ def test_logs_of_the_newest_slice_count_and_a_compaction_takes_their_place() -> 
     assert find_changed_groups(writes)["p", "a"] == ChangedFiles("1", {name(first): "2", name(second): "3"})
     compacted = find_changed_groups([*writes, write("4", base("a", "4")), write("5", later)])
     assert compacted["p", "a"] == ChangedFiles("4", {name(base("a", "4")): "4", name(later): "5"})
-    late = find_changed_groups([write("4", base("a", "4")), write("5", second)])  # written beside the compaction
+    late = find_changed_groups([write("4", base("a", "4")), write("5", second)])  # written during the compaction
     assert late["p", "a"].base_instant == "4"
 
 

@@ -94,7 +94,7 @@ def blocks(storage: MemoryStorage, stat: WriteStat) -> list[LogBlock]:
 
 
 def by_fastavro(log: bytes, block: LogBlock) -> list[dict[str, Any]]:
-    """The records of an Avro block, read one by one by somebody else."""
+    """Return the records of an Avro block, read one by one by fastavro."""
     data = read_content(log, block).to_pybytes()
     schema, at, found = fastavro.parse_schema(json.loads(block.schema)), 8, []
     while at < len(data):
