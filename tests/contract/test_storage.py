@@ -110,7 +110,8 @@ def test_replacing_changes_the_content_or_creates_the_file(place: Place) -> None
 
 def test_a_reader_sees_the_old_content_or_the_new_one(place: Place) -> None:
     storage, base = place
-    path, ends = f"{base}/file", threading.Event()
+    path = f"{base}/file"
+    ends = threading.Event()
     storage.replace(path, b"a" * 50_000)
     seen: set[bytes] = set()
 
@@ -211,7 +212,8 @@ def test_a_missing_path_has_no_stat(place: Place) -> None:
     storage.write_new(f"{base}/file", b"abc")
     assert storage.stat(f"{base}/nothing") is None
     assert storage.stat(f"{base}/file/below") is None
-    file, folder = storage.stat(f"{base}/file"), storage.stat(base)
+    file = storage.stat(f"{base}/file")
+    folder = storage.stat(base)
     assert file is not None
     assert folder is not None
     assert (file.size_bytes, file.is_dir, folder.is_dir) == (3, False, True)
@@ -328,7 +330,8 @@ def crc_of(path: Path) -> Path:
 
 @pytest.mark.parametrize("change", ["replace", "delete", "write_new"])
 def test_a_change_of_a_file_removes_hadoops_checksum_of_it_and_of_no_other(tmp_path: Path, change: str) -> None:
-    file, other = tmp_path / "hoodie.properties", tmp_path / "other"
+    file = tmp_path / "hoodie.properties"
+    other = tmp_path / "other"
     for path in (file, other):
         path.write_bytes(b"old")
         crc_of(path).write_bytes(b"crc")

@@ -396,7 +396,7 @@ def test_a_text_that_is_no_schema_of_a_table_is_a_schema_error(broken: str) -> N
 # Meta columns
 
 
-def test_meta_columns_stand_first_and_once() -> None:
+def test_meta_columns_are_first_and_occur_once() -> None:
     schema = avro(id="int32")
     extended = with_meta_columns(with_meta_columns(schema))
 
@@ -488,13 +488,13 @@ def test_a_string_with_a_collation_is_a_string() -> None:
 # Evolution
 
 
-def test_the_first_write_makes_the_schema() -> None:
+def test_the_first_write_determines_the_schema() -> None:
     incoming = with_meta_columns(avro(id="int32!", name="string"))
 
     assert evolved(None, incoming) == avro(id="int32!", name="string")
 
 
-def test_the_same_schema_stays_as_it_is() -> None:
+def test_a_write_with_the_same_schema_does_not_change_it() -> None:
     schema = arrow_to_avro(EVERY_ARROW_TYPE, "t")
 
     assert avro_text(evolved(with_meta_columns(schema), schema)) == avro_text(schema)
@@ -647,7 +647,7 @@ def test_missing_columns_are_filled_on_request_at_their_place_in_the_table() -> 
     }
 
 
-def test_filling_keeps_the_order_of_the_table_even_where_nothing_is_missing() -> None:
+def test_filling_keeps_the_order_of_the_table_even_if_no_column_is_missing() -> None:
     result = evolved(avro(a="int32", b="int32"), avro(b="int32", a="int32"), **{**DEFAULT, "set_null_for_missing": True})
 
     assert list(columns_of(result)) == ["a", "b"]

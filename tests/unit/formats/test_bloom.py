@@ -1,4 +1,4 @@
-"""Bloom filters, against the filters in Hudi's files and against the rules carried out one key at a time."""
+"""Bloom filters, compared with the filters in Hudi's files and with a simple filter that adds one key at a time."""
 
 from __future__ import annotations
 
@@ -50,11 +50,14 @@ class SlowFilter:
     """A dynamic filter that takes one key at a time and keeps sets of positions."""
 
     def __init__(self, entries: int, error_rate: float, max_entries: int) -> None:
-        self.entries, self.max_entries = entries, max_entries
+        self.entries = entries
+        self.max_entries = max_entries
         self.bits = math.ceil(entries * (-math.log(error_rate) / math.log(2) ** 2))
         self.hashes = math.ceil(math.log(2) * self.bits / entries)
         self.rows: list[set[int]] = [set()]
-        self.count, self.is_full, self.turn = 0, False, 0
+        self.count = 0
+        self.is_full = False
+        self.turn = 0
 
     def add(self, key: str) -> None:
         if self.is_full:
@@ -98,7 +101,7 @@ def test_the_hash_is_hudis(key: str, expected: int) -> None:
 
 @settings(deadline=None)
 @given(st.lists(keys_of_all_kinds, min_size=1), st.integers(-(2**31), 2**31 - 1))
-def test_many_keys_hash_as_each_alone(keys: list[str], seed: int) -> None:
+def test_many_keys_have_the_hashes_of_single_keys(keys: list[str], seed: int) -> None:
     assert murmur(pa.array(keys), seed).tolist() == [slow_murmur(key, seed) for key in keys]
 
 
@@ -120,7 +123,7 @@ def test_a_simple_filter_of_one_key_is_the_one_hudi_wrote() -> None:
         (10, 0.01, (96, 7)),
     ],
 )
-def test_a_filter_is_sized_as_hudis(entries: int, error_rate: float, size: tuple[int, int]) -> None:
+def test_a_filter_has_the_size_of_hudis_filter(entries: int, error_rate: float, size: tuple[int, int]) -> None:
     assert size_filter(entries, error_rate) == size
 
 
@@ -165,7 +168,7 @@ def test_every_filter_of_a_golden_table_is_rebuilt_bit_for_bit(name: str) -> Non
         ("SIMPLE", "950410dd792397d01da02f4ea56674974c1bd92c0dc4063731f401264e6cdd41"),
     ],
 )
-def test_ten_times_as_many_keys_as_planned_give_the_filter_that_hudi_wrote(kind: str, digest: str) -> None:
+def test_ten_times_as_many_keys_as_planned_make_the_filter_that_hudi_wrote(kind: str, digest: str) -> None:
     """The digests are of the footers of files that Hudi 0.15.0 wrote with these keys and settings."""
     made = BloomFilter.create(kind, 100, 0.001, 250)
     made.add(pa.array([f"key-{number:04d}-{'é€x'[number % 3] * (number % 5)}" for number in range(1000)]))
@@ -197,9 +200,10 @@ def test_batches_fill_and_overflow_a_dynamic_filter_as_single_keys_do(
     assert fast.might_contain(pa.array(keys, pa.string())).all()
 
 
-def test_the_first_key_too_many_goes_to_row_0_and_the_next_one_too() -> None:
+def test_the_first_two_overflowing_keys_go_to_row_0() -> None:
     keys = [f"key-{number}" for number in range(8)]  # 2 rows of 2, then 0 0 1 0
-    slow, fast = SlowFilter(2, 0.01, 3), BloomFilter.create("DYNAMIC_V0", 2, 0.01, 3)
+    slow = SlowFilter(2, 0.01, 3)
+    fast = BloomFilter.create("DYNAMIC_V0", 2, 0.01, 3)
     for key in keys:
         slow.add(key)
     fast.add(pa.array(keys))
@@ -209,7 +213,7 @@ def test_the_first_key_too_many_goes_to_row_0_and_the_next_one_too() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda keys: keys, lambda keys: [f"{key[: number % 31]}#" for number, key in enumerate(keys)]])
-def test_blocks_do_not_show(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_blocks_does_not_change_the_filter(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = pa.array(make(uuids(1000).to_pylist()))  # type: ignore[operator]
     whole = BloomFilter.create("DYNAMIC_V0", 300, 1e-3, 500)
     whole.add(keys)
@@ -258,7 +262,7 @@ def test_the_callers_keys_are_not_changed(keys: list[str]) -> None:
     assert array.to_pylist() == keys
 
 
-def test_slices_and_chunks_are_only_the_keys_they_show() -> None:
+def test_of_slices_and_chunks_only_their_own_keys_are_added() -> None:
     keys = uuids(100)
     plain, other = (BloomFilter.create("DYNAMIC_V0", 20, 0.01, 40) for _ in range(2))
     plain.add(pa.array(keys.to_pylist()[10:70]))
@@ -267,23 +271,25 @@ def test_slices_and_chunks_are_only_the_keys_they_show() -> None:
     assert other.to_text() == plain.to_text()
 
 
-def test_the_answer_stands_at_the_place_of_its_key() -> None:
+def test_answers_have_the_order_of_the_keys() -> None:
     made = BloomFilter.create("DYNAMIC_V0", 60000, 1e-9, 100000)
     inside = pa.array([f"in-{'x' * (number % 9)}{number}" for number in range(1000)])
     made.add(inside)
-    probe = [key for pair in zip(inside.to_pylist(), uuids(1000).to_pylist(), strict=True) for key in pair]
+    probe = []
+    for added, other in zip(inside.to_pylist(), uuids(1000).to_pylist(), strict=True):
+        probe += [added, other]
 
     assert made.might_contain(pa.array(probe)).tolist() == [True, False] * 1000
 
 
-def test_a_filter_keeps_its_promise_on_wrong_answers() -> None:
+def test_a_filter_has_no_more_false_positives_than_configured() -> None:
     made = BloomFilter.create("SIMPLE", 2000, 0.01, 0)
     made.add(uuids(2000))
 
     assert 0 < made.might_contain(uuids(20000, seed=1)).mean() < 0.02
 
 
-def test_a_filter_that_grows_to_a_million_keys_keeps_its_promise_and_breaks_it_past_the_cap() -> None:
+def test_a_dynamic_filter_keeps_its_rate_of_false_positives_up_to_the_bound_and_not_beyond() -> None:
     keys = pa.array(np.arange(1_000_000)).cast(pa.string())
     asked = pa.array(np.arange(2_000_000, 2_040_000)).cast(pa.string())
     grown, capped = (BloomFilter.create("DYNAMIC_V0", 50_000, 0.001, most) for most in (1_000_000, 50_000))
@@ -295,7 +301,7 @@ def test_a_filter_that_grows_to_a_million_keys_keeps_its_promise_and_breaks_it_p
     assert capped.might_contain(asked).mean() > 0.2
 
 
-def test_nothing_is_in_an_empty_filter_and_no_keys_add_nothing() -> None:
+def test_an_empty_filter_contains_no_key_and_adding_no_keys_changes_nothing() -> None:
     made = BloomFilter.create("DYNAMIC_V0", 10, 0.01, 20)
     before = made.to_text()
     made.add(pa.array([], pa.string()))
@@ -306,7 +312,7 @@ def test_nothing_is_in_an_empty_filter_and_no_keys_add_nothing() -> None:
     assert made.might_contain(pa.array([], pa.string())).tolist() == []
 
 
-def test_a_filter_may_be_asked_between_two_batches() -> None:
+def test_keys_can_be_looked_up_between_two_batches() -> None:
     made = BloomFilter.create("DYNAMIC_V0", 10, 0.01, 20)
     keys = uuids(30)
     for at in range(0, 30, 3):
@@ -316,7 +322,7 @@ def test_a_filter_may_be_asked_between_two_batches() -> None:
 
 @pytest.mark.parametrize("keys", [["a", ""], ["", ""], ["a", None], [None]])
 @pytest.mark.parametrize("kind", ["SIMPLE", "DYNAMIC_V0"])
-def test_an_empty_or_missing_key_is_refused_and_nothing_is_added(kind: str, keys: list[str | None]) -> None:
+def test_an_empty_or_null_key_is_refused_and_no_key_is_added(kind: str, keys: list[str | None]) -> None:
     made = BloomFilter.create(kind, 10, 0.01, 20)
     before = made.to_text()
 
@@ -339,7 +345,7 @@ def test_an_empty_or_missing_key_is_refused_and_nothing_is_added(kind: str, keys
         ("SIMPLE", 10**9, 1e-9, "hoodie.index.bloom.num_entries"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused_by_the_name_of_its_option(
+def test_a_size_out_of_range_is_refused_with_the_name_of_its_option(
     kind: str, entries: int, error_rate: float, named: str
 ) -> None:
     with pytest.raises(OptionError, match=named):

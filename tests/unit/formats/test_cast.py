@@ -29,7 +29,7 @@ def fitted(table: pa.Table, kind: pa.DataType) -> list[Any]:
     return result["x"].to_pylist()
 
 
-def test_a_table_that_fits_is_given_back_as_it_is() -> None:
+def test_a_table_that_has_the_schema_is_returned_unchanged() -> None:
     table = one(pa.int32(), [1])
     assert fit_to_schema(table, table.schema) is table
 
@@ -40,7 +40,7 @@ def test_columns_are_matched_by_name_and_missing_ones_are_null() -> None:
     assert fit_to_schema(table, schema).to_pydict() == {"a": [1], "new": [None], "b": ["x"]}
 
 
-def test_columns_that_are_not_asked_for_are_left_out() -> None:
+def test_columns_that_the_schema_does_not_have_are_left_out() -> None:
     assert fit_to_schema(pa.table({"a": [1], "b": [2]}), pa.schema([("b", pa.int64())])).column_names == ["b"]
 
 
@@ -83,7 +83,7 @@ def test_structs_in_lists_and_maps_are_matched_by_name_with_nulls_at_every_level
 
 
 @pytest.mark.parametrize("part", [(1, 2), (0, 1), (3, 1)])
-def test_a_slice_of_rows_is_fitted_as_itself(part: tuple[int, int]) -> None:
+def test_only_the_rows_of_a_slice_are_cast(part: tuple[int, int]) -> None:
     """Arrow keeps a slice's offset; children and nulls must follow it."""
     start, count = part
     lists: list[Any] = [[{"a": 1, "b": "p"}], None, [{"a": 2, "b": "q"}, None], [{"a": 3, "b": "r"}]]
@@ -100,20 +100,20 @@ def test_a_slice_of_rows_is_fitted_as_itself(part: tuple[int, int]) -> None:
     assert fitted(maps.slice(start, count), pa.map_(pa.string(), NEW)) == new[start : start + count]
 
 
-def test_an_empty_table_fits_every_schema() -> None:
+def test_an_empty_table_can_be_cast_to_any_schema() -> None:
     result = fit_to_schema(one(OLD, []), pa.schema([pa.field("x", NEW), pa.field("y", pa.int32())]))
     assert result.num_rows == 0
     assert result.schema.names == ["x", "y"]
 
 
-def test_a_column_that_cannot_become_what_is_asked_is_named() -> None:
+def test_a_column_that_cannot_be_cast_is_named() -> None:
     with pytest.raises(SchemaError, match="'x'"):
         fitted(one(pa.string(), ["a"]), pa.int32())
     with pytest.raises(SchemaError, match="'x'"):
         fitted(one(OLD, OLD_ROWS), pa.list_(pa.int32()))
 
 
-def test_a_field_that_may_not_be_null_takes_values_but_no_null() -> None:
+def test_null_in_a_field_that_is_not_nullable_is_refused() -> None:
     strict = pa.schema([("m", pa.struct([pa.field("ts", pa.int64(), nullable=False)]))])
     loose = pa.struct([("ts", pa.int64())])
     assert fit_to_schema(pa.table({"m": pa.array([{"ts": 1}, None], loose)}), strict)["m"].to_pylist() == [{"ts": 1}, None]

@@ -26,7 +26,9 @@ def texts(values: int, rows: int = ROWS) -> pa.Array:
     [(1, True), (500, True), (40_000, True), (100_000, False), (10**9, False)],
     ids=["one", "few", "two in five", "two in three", "hardly any twice"],
 )
-def test_texts_that_repeat_in_a_row_group_get_a_dictionary_even_if_a_sample_hardly_shows_it(values: int, expected: bool) -> None:
+def test_strings_that_repeat_in_a_row_group_get_a_dictionary_even_if_few_repeat_in_the_sample(
+    values: int, expected: bool
+) -> None:
     assert repetitive_columns(pa.table({"driver": texts(values)})) == (["driver"] if expected else [])
 
 
@@ -35,7 +37,7 @@ def test_numbers_need_more_repetition_than_texts() -> None:
     assert repetitive_columns(pa.table({"n": numbers, "city": numbers % 7})) == ["city"]
 
 
-def test_nulls_are_no_repetition() -> None:
+def test_nulls_do_not_count_as_repetition() -> None:
     rows = np.arange(ROWS)
     sparse = {
         "note": pa.array([f"note-{i}" for i in rows]),
@@ -47,19 +49,21 @@ def test_nulls_are_no_repetition() -> None:
 
 
 @pytest.mark.parametrize("values", [10, 1_000, 20_000, 300_000])
-def test_the_estimate_is_near_what_there_is(values: int) -> None:
+def test_the_estimate_is_near_the_true_number(values: int) -> None:
     numbers = np.random.default_rng(11).integers(0, values, ROWS)
-    seen, there = len(np.unique(numbers[:4_096])), len(np.unique(numbers))
-    assert estimate_distinct(ROWS, seen, 4_096) == pytest.approx(there, rel=0.2)
+    in_sample = len(np.unique(numbers[:4_096]))
+    in_all = len(np.unique(numbers))
+    assert estimate_distinct(ROWS, in_sample, 4_096) == pytest.approx(in_all, rel=0.2)
 
 
-def test_a_sample_in_which_nothing_repeats_says_that_nothing_does() -> None:
+def test_without_repetition_in_the_sample_all_rows_are_distinct() -> None:
     assert estimate_distinct(1_000, 10, 10) == 1_000
 
 
-def test_columns_inside_of_others_are_found_by_the_names_that_parquet_has_for_them() -> None:
+def test_nested_columns_are_named_as_in_parquet() -> None:
     rows = 5_000
-    few, many = pa.array([f"tag-{i % 9}" for i in range(2 * rows)]), pa.array([f"id-{i}" for i in range(2 * rows)])
+    few = pa.array([f"tag-{i % 9}" for i in range(2 * rows)])
+    many = pa.array([f"id-{i}" for i in range(2 * rows)])
     offsets = pa.array(np.arange(0, 2 * rows + 1, 2), pa.int32())
     table = pa.table(
         {
@@ -83,6 +87,6 @@ def test_columns_inside_of_others_are_found_by_the_names_that_parquet_has_for_th
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
-def test_a_table_of_hardly_any_rows_is_no_trouble(rows: int) -> None:
+def test_tables_of_few_rows_work(rows: int) -> None:
     table = pa.table({"a": pa.array(["x"] * rows), "b": pa.array([[1]] * rows, pa.list_(pa.int64()))})
     assert repetitive_columns(table) == (["a", "b.list.element"] if rows else [])

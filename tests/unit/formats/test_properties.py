@@ -72,11 +72,11 @@ def test_the_checksum_of_a_table_without_database_keeps_the_dot(database: str | 
         (b"", {}),
     ],
 )
-def test_everything_that_java_reads_is_read_the_same(data: bytes, expected: dict[str, str]) -> None:
+def test_everything_that_java_accepts_is_read_as_by_java(data: bytes, expected: dict[str, str]) -> None:
     assert read_properties(data) == expected
 
 
-def test_what_is_special_is_escaped_as_java_does_it() -> None:
+def test_special_characters_are_escaped_as_in_java() -> None:
     values = {"a b": "  c d", "e=f": "g:h#i!j\\k", "é": "\t\n\r\f\x00\x7f€😀"}
 
     assert write_properties(values, "made by é", "now\nlater").decode("ascii").splitlines() == [
@@ -90,7 +90,7 @@ def test_what_is_special_is_escaped_as_java_does_it() -> None:
 
 
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.text()))
-def test_what_is_written_is_read_back(values: dict[str, str]) -> None:
+def test_written_properties_are_read_back(values: dict[str, str]) -> None:
     assert read_properties(write_properties(values, "comment", "date")) == values
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_value_is_an_error_that_names_key_value_and_form(option: Option[
     assert expected in message
 
 
-def test_the_value_of_a_secret_stays_out_of_messages() -> None:
+def test_the_value_of_a_secret_is_not_in_messages() -> None:
     secret = Option("hoodie.x.password", whole, 0, "A secret number.", secret=True, supported=("0",))
     with pytest.raises(OptionError) as unreadable:
         secret.read("hunter2")

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile, SchemaError
-from penstock.formats.avro import block as avro_columns
-from penstock.formats.avro import decode as avro_places
+from penstock.formats.avro import block as block_module
+from penstock.formats.avro import decode as decode_module
 from penstock.formats.avro.block import decode_avro_content, encode_avro_content, find_records
 from penstock.formats.avro.layout import compile_layout
 from penstock.formats.avro.rows import decode_rows
@@ -83,24 +83,27 @@ SCHEMAS = st.builds(_record, st.lists(TYPES, min_size=1, max_size=5))
 
 
 def named(schema: Any) -> Any:
-    """The schema with a name of its own for every named type."""
+    """Return the schema with a different name for every named type."""
     names = count()
 
     def walk(kind: Any) -> Any:
         if isinstance(kind, list):
             return [walk(branch) for branch in kind]
-        if isinstance(kind, dict):
-            return {
-                key: f"n{next(names)}" if value == "?" else walk(value) if key != "symbols" else value
-                for key, value in kind.items()
-            }
-        return kind
+        if not isinstance(kind, dict):
+            return kind
+        renamed = {}
+        for key, part in kind.items():
+            if part == "?":
+                renamed[key] = f"n{next(names)}"
+            else:
+                renamed[key] = part if key == "symbols" else walk(part)
+        return renamed
 
     return walk(json.loads(json.dumps(schema)))
 
 
 def raw(schema: Any) -> Any:
-    """The schema without logical types, as fastavro writes numbers and bytes as they are."""
+    """Return the schema without logical types: fastavro then writes plain numbers and bytes."""
     if isinstance(schema, list):
         return [raw(branch) for branch in schema]
     if isinstance(schema, dict):
@@ -113,7 +116,7 @@ def raw(schema: Any) -> Any:
 
 
 def value(kind: Any, r: random.Random) -> Any:
-    """A value as fastavro writes it for the raw schema."""
+    """Return a random value of a type, as fastavro takes it for the raw schema."""
     if isinstance(kind, list):
         branch = r.choice(kind)
         return None if branch == "null" else value(branch, r)
@@ -156,8 +159,9 @@ def value(kind: Any, r: random.Random) -> Any:
 
 
 def block(schema: Any, records: list[dict[str, Any]]) -> bytes:
-    """A block that fastavro wrote."""
-    parsed, out = fastavro.parse_schema(raw(schema)), [struct.pack(">ii", 3, len(records))]
+    """Return the content of an Avro block that fastavro wrote."""
+    parsed = fastavro.parse_schema(raw(schema))
+    out = [struct.pack(">ii", 3, len(records))]
     for record in records:
         body = io.BytesIO()
         fastavro.schemaless_writer(body, parsed, record)
@@ -168,8 +172,8 @@ def block(schema: Any, records: list[dict[str, Any]]) -> bytes:
 def by_columns(content: Any, schema: Any, **asked: Any) -> pa.Table:
     """Decode by columns whatever the size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro_columns, "FEWEST_FOR_COLUMNS", 0)
-        patch.setattr(avro_places, "FEWEST_PER_STEP", 0)
+        patch.setattr(block_module, "FEWEST_FOR_COLUMNS", 0)
+        patch.setattr(decode_module, "FEWEST_PER_STEP", 0)
         return decode_avro_content(content, schema, **asked)
 
 
@@ -184,8 +188,9 @@ def flat(*kinds: Any) -> dict[str, Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(SCHEMAS, st.integers(0, 40), st.integers(0, 2**32))
-def test_columns_and_rows_decode_alike_and_encoding_gives_the_same_bytes(shape: Any, size: int, seed: int) -> None:
-    schema, r = named(shape), random.Random(seed)
+def test_both_decoders_return_the_same_table_and_encoding_restores_the_bytes(shape: Any, size: int, seed: int) -> None:
+    schema = named(shape)
+    r = random.Random(seed)
     records = [value(schema, r) for _ in range(size)]
     content = block(schema, records)
     table = by_columns(content, schema)
@@ -199,10 +204,9 @@ def test_columns_and_rows_decode_alike_and_encoding_gives_the_same_bytes(shape: 
 
 @settings(max_examples=60, deadline=None)
 @given(SCHEMAS, st.integers(1, 12), st.integers(0, 2**32), st.data())
-def test_damaged_bytes_give_an_error_or_a_sound_table_never_anything_else(
-    shape: Any, size: int, seed: int, data: st.DataObject
-) -> None:
-    schema, r = named(shape), random.Random(seed)
+def test_damaged_bytes_raise_corrupt_file_or_return_a_valid_table(shape: Any, size: int, seed: int, data: st.DataObject) -> None:
+    schema = named(shape)
+    r = random.Random(seed)
     content = bytearray(block(schema, [value(schema, r) for _ in range(size)]))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -210,7 +214,7 @@ def test_damaged_bytes_give_an_error_or_a_sound_table_never_anything_else(
         by_columns(bytes(content), schema).validate(full=True)
 
 
-def test_every_cut_of_a_block_is_an_error() -> None:
+def test_a_truncated_block_is_an_error() -> None:
     schema = flat("string", ["null", "long"], {"type": "array", "items": "string"})
     content = block(schema, [{"c0": "abc", "c1": 2**40, "c2": ["x", "y"]}] * 3)
     for size in range(len(content)):
@@ -218,7 +222,7 @@ def test_every_cut_of_a_block_is_an_error() -> None:
             by_columns(content[:size], schema)
 
 
-def test_values_mean_what_their_logical_types_say() -> None:
+def test_values_have_the_meaning_of_their_logical_types() -> None:
     schema = flat(*LOGICAL, {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2})
     content = block(schema, [{"c0": 19_000, "c1": 1, "c2": 2, "c3": -1, "c4": -1, "c5": 1_500, "c6": 1, "c7": b"\xff\x01"}])
     row = by_columns(content, schema).to_pylist()[0]
@@ -235,7 +239,7 @@ def test_a_long_of_any_size_is_read_at_the_end_of_a_block(number: int) -> None:
     assert by_columns(block(schema, [{"c0": 5}, {"c0": number}]), schema)["c0"].to_pylist() == [5, number]
 
 
-def test_only_the_columns_asked_for_are_read_in_the_order_of_the_block() -> None:
+def test_only_the_wanted_columns_are_read_in_the_order_of_the_block() -> None:
     schema = flat("string", {"type": "map", "values": ["null", "double"]}, "int", {"type": "enum", "name": "?", "symbols": ["A"]})
     content = block(schema, [{"c0": "x", "c1": {"k": None, "l": 1.0}, "c2": n, "c3": "A"} for n in range(3)])
     assert by_columns(content, schema, columns=["c2", "c0", "strange"]).to_pydict() == {"c0": ["x"] * 3, "c2": [0, 1, 2]}
@@ -303,7 +307,7 @@ def test_a_block_that_claims_more_records_than_there_are_bytes_is_an_error() -> 
         decode_avro_content(struct.pack(">iii", 3, 2**31 - 1, 0), flat("int"))
 
 
-def test_a_text_that_is_not_utf_8_is_an_error() -> None:
+def test_a_string_that_is_not_utf_8_is_an_error() -> None:
     schema = flat("string")
     content = block(schema, [{"c0": "é"}]).replace("é".encode(), b"\xff\xff")
     with pytest.raises(CorruptFile):
@@ -320,7 +324,7 @@ def test_a_text_that_is_not_utf_8_is_an_error() -> None:
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}, b"\x64"),
     ],
 )
-def test_a_value_that_its_type_does_not_hold_is_an_error(kind: Any, stored: Any) -> None:
+def test_a_value_outside_of_its_type_is_an_error(kind: Any, stored: Any) -> None:
     schema = flat(kind)
     with pytest.raises(CorruptFile):
         by_columns(block(schema, [{"c0": stored}]), schema)
@@ -328,7 +332,7 @@ def test_a_value_that_its_type_does_not_hold_is_an_error(kind: Any, stored: Any)
         by_rows(block(schema, [{"c0": stored}]), schema)
 
 
-def test_types_that_are_named_again_and_unions_of_one_type_are_read() -> None:
+def test_types_that_are_used_again_by_name_and_unions_of_one_type_are_read() -> None:
     money = {"type": "fixed", "name": "money", "size": 4, "logicalType": "decimal", "precision": 8, "scale": 2}
     inner = {
         "type": "record",
@@ -344,8 +348,9 @@ def test_types_that_are_named_again_and_unions_of_one_type_are_read() -> None:
         {"name": "four", **text},
     ]
     schema = {"type": "record", "name": "r", "namespace": "other", "fields": fields}
-    one, two = (1).to_bytes(4, "big"), (-1).to_bytes(4, "big", signed=True)
-    body = one + b"\x00" + b"\x02" + two + b"\x02" + one + b"\x00\x02a" + b"\x02b"
+    plus_one = (1).to_bytes(4, "big")
+    minus_one = (-1).to_bytes(4, "big", signed=True)
+    body = plus_one + b"\x00" + b"\x02" + minus_one + b"\x02" + plus_one + b"\x00\x02a" + b"\x02b"
     content = struct.pack(">iii", 3, 1, len(body)) + body
     cent = Decimal("0.01")
     expected = {"one": {"x": cent, "y": None}, "two": {"x": -cent, "y": cent}, "three": "a", "four": "b"}
@@ -359,7 +364,7 @@ def test_names_that_are_not_ascii_are_read() -> None:
     assert decode_avro_content(content, schema).to_pydict() == {"größe": [1, 2]}
 
 
-def test_null_where_the_schema_has_none_is_refused_with_the_columns_name() -> None:
+def test_null_in_a_column_that_is_not_nullable_is_refused_with_the_name_of_the_column() -> None:
     schema = flat("int", {"type": "array", "items": "string"})
     with pytest.raises(SchemaError, match=r"'c1\.element' holds null"):
         encode_avro_content(pa.table({"c0": pa.array([1], pa.int32()), "c1": [["x", None]]}), schema)
@@ -367,13 +372,13 @@ def test_null_where_the_schema_has_none_is_refused_with_the_columns_name() -> No
         encode_avro_content(pa.table({"c0": pa.array([1], pa.int32())}), schema)
 
 
-def test_a_decimal_too_great_for_its_bytes_is_refused() -> None:
+def test_a_decimal_too_large_for_its_bytes_is_refused() -> None:
     schema = flat({"type": "fixed", "name": "?", "size": 1, "logicalType": "decimal", "precision": 4, "scale": 0})
     with pytest.raises(SchemaError, match="does not fit the 1 bytes"):
         encode_avro_content(pa.table({"c0": pa.array([Decimal(128)], pa.decimal128(4, 0))}), schema)
 
 
-def test_a_word_that_is_none_of_an_enums_is_refused() -> None:
+def test_a_string_that_is_no_symbol_of_the_enum_is_refused() -> None:
     schema = flat({"type": "enum", "name": "?", "symbols": ["A", "B"]})
     with pytest.raises(SchemaError, match="'C'"):
         encode_avro_content(pa.table({"c0": ["A", "C"]}), schema)
@@ -381,7 +386,7 @@ def test_a_word_that_is_none_of_an_enums_is_refused() -> None:
 
 def test_more_records_than_are_decoded_at_once_keep_their_order() -> None:
     schema = flat("long", ["null", "string"])
-    size = avro_columns.RECORDS_AT_ONCE * 2 + 5
+    size = block_module.RECORDS_AT_ONCE * 2 + 5
     rows = pa.table({"c0": np.arange(size), "c1": pa.array([None, "x", "yy"] * size).slice(0, size)})
     content = encode_avro_content(rows, schema)
     assert decode_avro_content(content, schema).combine_chunks().to_pydict() == rows.to_pydict()

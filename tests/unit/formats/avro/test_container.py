@@ -28,7 +28,7 @@ def real_file(name: str) -> bytes:
 
 
 def bare(schema: Any) -> Any:
-    """A schema without comments, and with references to other records by full name."""
+    """Return a schema without comments, with references to other records by full name."""
     if isinstance(schema, list):
         return [bare(part) for part in schema]
     if isinstance(schema, dict):
@@ -37,7 +37,7 @@ def bare(schema: Any) -> Any:
 
 
 def filled(kind: Any, named: dict[str, Any]) -> Any:
-    """A value of an Avro type in which everything is set."""
+    """Return a value of an Avro type in which every field is set."""
     if isinstance(kind, list):
         return filled(next(branch for branch in kind if branch != "null"), named)
     if isinstance(kind, str):
@@ -61,7 +61,7 @@ def test_a_record_with_every_field_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_record_with_as_little_as_possible_is_read_back_with_its_defaults(name: str) -> None:
+def test_a_record_with_only_required_fields_is_read_back_with_its_defaults(name: str) -> None:
     fields = {field["name"]: field for field in SCHEMAS[name]["fields"]}
     needed = {key: filled(field["type"], {}) for key, field in fields.items() if "default" not in field}
 
@@ -71,7 +71,7 @@ def test_a_record_with_as_little_as_possible_is_read_back_with_its_defaults(name
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_same_record_gives_the_same_bytes(name: str) -> None:
+def test_the_same_record_is_always_written_as_the_same_bytes(name: str) -> None:
     record = filled(SCHEMAS[name], {})
 
     assert write_container(name, record) == write_container(name, record)
@@ -110,7 +110,7 @@ def test_a_rollback_result_of_hudi_is_read() -> None:
     assert len(result["partitionMetadata"][""]["rollbackLogFiles"]) == 1
 
 
-def test_a_plan_of_hudi_survives_being_written_by_us() -> None:
+def test_a_plan_of_hudi_is_the_same_after_penstock_wrote_it() -> None:
     plan = read_container(real_file("20250126040936578.rollback.requested"))
 
     assert read_container(write_container("HoodieRollbackPlan", plan)) == plan
@@ -171,7 +171,7 @@ def test_a_misspelt_field_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_another_number_of_records_than_one_is_a_corrupt_file(count: int) -> None:
+def test_a_file_without_exactly_one_record_is_a_corrupt_file(count: int) -> None:
     out = io.BytesIO()
     fastavro.writer(out, SCHEMAS["HoodieInstantInfo"], [{"commitTime": "1", "action": "commit"}] * count)
 
@@ -180,12 +180,12 @@ def test_another_number_of_records_than_one_is_a_corrupt_file(count: int) -> Non
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"Obj\x01", b"\x00" * 100])
-def test_other_bytes_are_a_corrupt_file(data: bytes) -> None:
+def test_bytes_that_are_not_avro_are_a_corrupt_file(data: bytes) -> None:
     with pytest.raises(CorruptFile):
         read_container(data)
 
 
-def test_a_file_cut_short_anywhere_is_a_corrupt_file() -> None:
+def test_a_truncated_file_is_a_corrupt_file() -> None:
     data = write_container("HoodieRollbackPlan", filled(SCHEMAS["HoodieRollbackPlan"], {}))
 
     for length in range(len(data)):
@@ -194,7 +194,7 @@ def test_a_file_cut_short_anywhere_is_a_corrupt_file() -> None:
 
 
 @given(st.data())
-def test_a_damaged_file_is_read_or_refused_but_never_breaks(data: st.DataObject) -> None:
+def test_a_damaged_file_is_read_or_raises_corrupt_file(data: st.DataObject) -> None:
     good = bytearray(write_container("HoodieInstantInfo", {"commitTime": "1", "action": "commit"}))
     good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
 

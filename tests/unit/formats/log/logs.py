@@ -1,4 +1,4 @@
-"""Log files for tests of what reads them: real ones of Hudi's, and the smallest of ours."""
+"""Log files for tests: real ones that Hudi wrote, and the smallest that Penstock writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_AND_MINUS_ONE = pa.table({"a": pa.array([1, -1], pa.int32())})
 LAST_TIME = "20250101000000000"
 
 
-def one(log: bytes) -> LogBlock:
-    """The only block of a log."""
+def only_block(log: bytes) -> LogBlock:
+    """Return the only block of a log."""
     (block,) = scan_blocks(log)
     return block

@@ -23,7 +23,7 @@ from penstock.formats.log import (
     scan_blocks_backwards,
 )
 from penstock.formats.log.deletes import build_deletes
-from tests.unit.formats.log.logs import LAST_TIME, ONE_AND_MINUS_ONE, REAL, SCHEMA, one
+from tests.unit.formats.log.logs import LAST_TIME, ONE_AND_MINUS_ONE, REAL, SCHEMA, only_block
 
 AVRO = encode_avro_block(ONE_AND_MINUS_ONE, instant=LAST_TIME, schema=SCHEMA)
 DELETE = encode_delete_block(build_deletes(pa.array(["k1"]), pa.array(["p"])), instant=LAST_TIME, schema=SCHEMA)
@@ -34,7 +34,7 @@ def types(log: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("cut", range(1, len(AVRO)))
-def test_a_log_that_ends_inside_its_last_block_gives_the_blocks_before_it(cut: int) -> None:
+def test_the_blocks_before_a_torn_last_block_are_found(cut: int) -> None:
     log = DELETE + AVRO[:cut]
     blocks = list(scan_blocks(log))
     assert [block.type for block in blocks] == [BlockType.DELETE, BlockType.CORRUPT]
@@ -42,7 +42,7 @@ def test_a_log_that_ends_inside_its_last_block_gives_the_blocks_before_it(cut: i
 
 
 @pytest.mark.parametrize("cut", [6, 13, 14, 40, 100, len(AVRO) - 1])
-def test_reading_goes_on_behind_a_torn_block(cut: int) -> None:
+def test_the_scan_continues_after_a_torn_block(cut: int) -> None:
     log = AVRO[:cut] + AVRO + DELETE
     blocks = list(scan_blocks(log))
     assert [block.type.name for block in blocks] == ["CORRUPT", "AVRO_DATA", "DELETE"]
@@ -52,18 +52,18 @@ def test_reading_goes_on_behind_a_torn_block(cut: int) -> None:
 
 @pytest.mark.parametrize("field", [slice(6, 14), slice(len(AVRO) - 8, len(AVRO))])
 @pytest.mark.parametrize("size", [0, 1, len(AVRO), 2**31, 2**45, 2**63 - 1, -1, -(2**63)])
-def test_a_block_whose_sizes_do_not_agree_is_corrupt_whatever_they_claim(field: slice, size: int) -> None:
+def test_a_block_whose_two_sizes_differ_is_corrupt(field: slice, size: int) -> None:
     damaged = bytearray(AVRO)
     damaged[field] = struct.pack(">q", size)
     assert types(bytes(damaged) + DELETE) == ["CORRUPT", "DELETE"]
     assert types(DELETE + bytes(damaged)) == ["DELETE", "CORRUPT"]
 
 
-def test_a_block_with_a_stranger_behind_it_is_corrupt() -> None:
+def test_a_block_that_no_magic_follows_is_corrupt() -> None:
     assert types(AVRO + b"stranger" + DELETE) == ["CORRUPT", "DELETE"]
 
 
-def test_a_block_with_less_than_a_magic_behind_it_stands() -> None:
+def test_a_block_before_fewer_bytes_than_a_magic_is_whole() -> None:
     assert types(AVRO + MAGIC[:5]) == ["AVRO_DATA", "CORRUPT"]
 
 
@@ -117,14 +117,14 @@ def changed(at: int, number: int, width: str = ">i") -> bytes:
         (changed(34, -1), CorruptFile),  # text of an entry
     ],
 )
-def test_a_whole_block_that_makes_no_sense_is_an_error_with_its_place(log: bytes, error: type[Exception]) -> None:
+def test_a_whole_block_that_is_malformed_is_an_error_with_its_place(log: bytes, error: type[Exception]) -> None:
     with pytest.raises(error, match=rf"log file the\.log, block at byte {len(DELETE)}\b"):
         list(scan_blocks(log, file_name="the.log"))
 
 
 @pytest.mark.parametrize("at", range(len(AVRO)))
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-def test_no_flipped_byte_gives_rows_in_another_number_or_another_error(at: int, flip: int) -> None:
+def test_a_flipped_byte_raises_an_error_of_penstock_or_keeps_the_number_of_rows(at: int, flip: int) -> None:
     damaged = bytearray(AVRO)
     damaged[at] ^= flip
     log = DELETE + bytes(damaged)
@@ -141,47 +141,47 @@ def test_no_flipped_byte_gives_rows_in_another_number_or_another_error(at: int, 
 def test_a_block_without_the_header_it_needs_is_an_error_with_its_place() -> None:
     log = encode_block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1"}, encode_avro_content(ONE_AND_MINUS_ONE, SCHEMA))
     with pytest.raises(CorruptFile, match="block at byte 0: a AVRO_DATA block without SCHEMA"):
-        read_rows(log, one(log))
+        read_rows(log, only_block(log))
 
 
-def test_an_hfile_block_of_which_the_content_is_something_else_is_an_error_with_its_place() -> None:
+def test_an_hfile_block_with_another_content_is_an_error_with_its_place() -> None:
     header = {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}
     log = encode_block(BlockType.HFILE_DATA, header, b"no HFile")
     with pytest.raises(CorruptFile, match="block at byte 0: not an HFile"):
-        read_rows(log, one(log))
+        read_rows(log, only_block(log))
 
 
 @pytest.mark.parametrize("at", range(0, 14377, 97))
-def test_a_flipped_byte_in_a_real_hfile_block_gives_an_error_or_two_entries(at: int) -> None:
+def test_a_flipped_byte_in_a_real_hfile_block_raises_an_error_or_returns_both_entries(at: int) -> None:
     log = bytearray(REAL["hfile_files"])
     log[at] ^= 0x55
     try:
-        cells = read_cells(bytes(log), one(bytes(log)))
+        cells = read_cells(bytes(log), only_block(bytes(log)))
     except PenstockError:
         return
     assert len(cells.keys()) == 2
 
 
-def test_a_parquet_block_that_holds_something_else_is_an_error_with_its_place() -> None:
+def test_a_parquet_block_with_another_content_is_an_error_with_its_place() -> None:
     log = encode_block(BlockType.PARQUET_DATA, {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: SCHEMA}, b"no parquet at all")
     with pytest.raises(CorruptFile, match="block at byte 0: not the Parquet file"):
-        read_rows(log, one(log))
+        read_rows(log, only_block(log))
 
 
-def test_blocks_are_not_read_as_what_they_are_not() -> None:
+def test_a_block_is_not_read_as_another_type() -> None:
     with pytest.raises(Unsupported, match="DELETE block holds no rows"):
-        read_rows(DELETE, one(DELETE))
+        read_rows(DELETE, only_block(DELETE))
     with pytest.raises(Unsupported, match="AVRO_DATA block deletes nothing"):
-        read_deletes(AVRO, one(AVRO))
+        read_deletes(AVRO, only_block(AVRO))
     with pytest.raises(Unsupported, match="AVRO_DATA block is no HFile"):
-        read_cells(AVRO, one(AVRO))
+        read_cells(AVRO, only_block(AVRO))
 
 
 def test_deletes_that_java_serialised_are_refused_by_name() -> None:
     content = struct.pack(">ii", 2, 4) + b"kryo"
     log = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "1"}, content)
     with pytest.raises(Unsupported, match="only Java can read"):
-        read_deletes(log, one(log))
+        read_deletes(log, only_block(log))
 
 
 def test_rows_that_do_not_fit_the_schema_are_refused() -> None:

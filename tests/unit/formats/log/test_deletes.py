@@ -42,7 +42,7 @@ PARSED = fastavro.parse_schema(LIST)
 
 
 def content_of(*deletes: tuple[str | None, str | None, Any]) -> bytes:
-    """What fastavro writes; an ordering value is a pair of the wrapper's name and the raw value."""
+    """Return the content that fastavro writes. An ordering value is a pair of the wrapper's name and the raw value."""
     records = [
         {
             "recordKey": key,
@@ -100,7 +100,7 @@ def test_ordering_values_of_every_type_are_written_as_their_wrapper_and_come_bac
     assert decode_deletes(content).ordering(kind).to_pylist() == values
 
 
-def test_a_delete_without_an_ordering_value_is_the_int_0_among_others() -> None:
+def test_a_delete_without_an_ordering_value_holds_the_int_0() -> None:
     content = encode_deletes(build_deletes(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, "x"])))
     assert content == content_of(("a", "", ("Int", 0)), ("b", "", ("String", "x")))
     ints = encode_deletes(build_deletes(pa.array(["a", "b"]), pa.array(["", ""]), pa.array([None, 5], pa.int32())))
@@ -115,7 +115,7 @@ def test_an_ordering_value_of_another_class_than_the_column_always_applies() -> 
     assert found.ordering(pa.string()).to_pylist() == [None, None, None]
 
 
-def test_moments_wrapped_as_moments_compare_with_columns_of_either_unit() -> None:
+def test_ordering_values_of_type_timestamp_compare_with_columns_of_either_unit() -> None:
     found = decode_deletes(content_of(("a", "", ("TimestampMicros", 1_000_000))))
     expected = datetime(1970, 1, 1, 0, 0, 1)
     assert found.ordering(pa.timestamp("ms", "UTC")).to_pylist() == [expected.replace(tzinfo=timezone.utc)]
@@ -136,7 +136,7 @@ RECORDS = st.lists(st.tuples(TEXTS, TEXTS, VALUES), max_size=12)
 
 @settings(max_examples=150, deadline=None)
 @given(RECORDS)
-def test_any_deletes_are_read_as_fastavro_wrote_them_and_written_alike(records: list[Any]) -> None:
+def test_any_deletes_are_read_and_written_as_by_fastavro(records: list[Any]) -> None:
     content = content_of(*records)
     found = decode_deletes(content)
     assert list(zip(found.keys.to_pylist(), found.partitions.to_pylist(), strict=True)) == [record[:2] for record in records]
@@ -147,7 +147,7 @@ def test_any_deletes_are_read_as_fastavro_wrote_them_and_written_alike(records: 
 
 @settings(max_examples=100, deadline=None)
 @given(RECORDS.filter(len), st.data())
-def test_damaged_deletes_give_an_error_or_sound_deletes(records: list[Any], data: st.DataObject) -> None:
+def test_damaged_deletes_raise_an_error_or_return_valid_deletes(records: list[Any], data: st.DataObject) -> None:
     content = bytearray(content_of(*records))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -158,7 +158,7 @@ def test_damaged_deletes_give_an_error_or_sound_deletes(records: list[Any], data
     assert len(found.branches) == len(found)
 
 
-def test_every_cut_is_an_error() -> None:
+def test_a_truncated_delete_block_is_an_error() -> None:
     content = content_of(("key", "path", ("Long", 5)), ("longer key", "path", ("Int", 0)))
     for size in range(len(content)):
         with pytest.raises(CorruptFile):
@@ -168,7 +168,7 @@ def test_every_cut_is_an_error() -> None:
                 decode_deletes(struct.pack(">ii", 3, size - 8) + content[8:size])
 
 
-def test_deletes_of_one_size_and_of_many_are_read_alike() -> None:
+def test_deletes_of_one_size_and_of_different_sizes_are_read() -> None:
     even = [(f"{n:08}", "p", ("Int", 0)) for n in range(500)]
     uneven = [("x" * (n % 70), "p", ("Int", 0)) for n in range(500)]
     for records in (even, uneven):
@@ -187,8 +187,9 @@ def test_no_deletes_are_an_empty_list() -> None:
     assert len(decode_deletes(content)) == 0
 
 
-def test_what_no_delete_can_hold_is_refused() -> None:
-    keys, paths = pa.array(["a"]), pa.array(["p"])
+def test_values_that_a_delete_cannot_hold_are_refused() -> None:
+    keys = pa.array(["a"])
+    paths = pa.array(["p"])
     with pytest.raises(SchemaError, match="list"):
         build_deletes(keys, paths, pa.array([[1]]))
     with pytest.raises(SchemaError, match=r"decimal\(30,15\)"):
@@ -206,6 +207,6 @@ def test_deletes_in_chunks_are_written_as_one_block() -> None:
     )
 
 
-def test_deletes_are_a_plain_value() -> None:
+def test_deletes_can_be_pickled() -> None:
     deletes = Deletes(pa.array(["a"]), pa.array(["p"]), np.array([2], np.int8), {2: pa.array([0], pa.int32())})
     assert encode_deletes(deletes) == content_of(("a", "p", ("Int", 0)))

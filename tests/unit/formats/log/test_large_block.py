@@ -61,7 +61,7 @@ def test_a_record_larger_than_a_part_is_a_part_of_its_own() -> None:
 
 
 @WRITERS
-def test_a_block_without_rows_has_none(write: Any) -> None:
+def test_a_block_without_rows_has_no_parts(write: Any) -> None:
     assert sum(part.num_rows for part in parts_of(write(rows(0), instant="1", schema=AVRO), 1)) == 0
 
 
@@ -75,9 +75,10 @@ def pool() -> Iterator[pa.MemoryPool]:
 
 
 @WRITERS
-def test_memory_is_a_few_parts_whatever_the_block_holds(write: Any, tmp_path: Path, pool: pa.MemoryPool) -> None:
+def test_memory_is_bounded_by_a_few_parts(write: Any, tmp_path: Path, pool: pa.MemoryPool) -> None:
     """Ten megabytes in one block, read from a file, a quarter of a megabyte at a time."""
-    path, part_bytes = tmp_path / "log", 256 * 1024
+    path = tmp_path / "log"
+    part_bytes = 256 * 1024
     path.write_bytes(write(rows(10_000, size=1_000), instant="1", schema=AVRO))
     before = pool.max_memory()
     with pa.OSFile(str(path)) as log:
@@ -92,7 +93,7 @@ def test_memory_is_a_few_parts_whatever_the_block_holds(write: Any, tmp_path: Pa
 # damage
 
 
-def test_a_flipped_byte_gives_an_error_with_its_place_or_as_many_rows() -> None:
+def test_a_flipped_byte_raises_an_error_with_its_place_or_keeps_the_number_of_rows() -> None:
     good = encode_avro_block(rows(60), instant="1", schema=AVRO)
     (block,) = scan_blocks(good)
     for at in range(block.content_offset, block.content_offset + block.content_size, 7):
@@ -106,7 +107,7 @@ def test_a_flipped_byte_gives_an_error_with_its_place_or_as_many_rows() -> None:
 
 
 def avro(*lengths: int, count: int, tail: bytes = b"") -> Content:
-    """A content with records of ints, which claims this many of them and these lengths."""
+    """Return a content with records of ints, which claims to have this many records with these lengths."""
     content = struct.pack(">ii", 3, count) + b"".join(struct.pack(">i", length) + b"\2" for length in lengths) + tail
     return Content(pa.BufferReader(content), 0, len(content))
 
@@ -123,20 +124,20 @@ def avro(*lengths: int, count: int, tail: bytes = b"") -> Content:
         (avro(1, 1, count=3, tail=b"\0\0"), "claims 3 records|record 2 of 3 .* does not fit"),
     ],
 )
-def test_lengths_that_cannot_be_are_told_before_anything_is_read_for_them(content: Content, message: str) -> None:
+def test_impossible_lengths_are_an_error_before_anything_is_allocated(content: Content, message: str) -> None:
     schema = avro_text({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]})
     with pytest.raises(CorruptFile, match=message):
         list(read_avro_parts(content, schema, ["a"], 6))
 
 
-def test_a_file_that_has_become_shorter_is_an_error() -> None:
+def test_a_file_that_was_truncated_since_its_scan_is_an_error() -> None:
     log = encode_avro_block(rows(100), instant="1", schema=AVRO)
     (block,) = scan_blocks(log)
     with pytest.raises(CorruptFile, match="block at byte 0: the file ends inside its content"):
         list(read_row_parts(log[:-1_000], block, read_schema=AVRO, part_bytes=1_000))
 
 
-def test_a_large_parquet_block_that_holds_something_else_is_an_error_with_its_place() -> None:
+def test_a_large_parquet_block_with_another_content_is_an_error_with_its_place() -> None:
     log = encode_parquet_block(rows(100), instant="1", schema=AVRO)
     (block,) = scan_blocks(log)
     assert block.type is BlockType.PARQUET_DATA
