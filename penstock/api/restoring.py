@@ -119,7 +119,7 @@ class RestoreMethods(TableHandle):
         """
         delete_savepoint(self._state({}), instant)
 
-    def read_savepoints(self) -> Savepoints:
+    def savepoints(self) -> Savepoints:
         """Return the savepoints of the table, oldest first.
 
         Example:

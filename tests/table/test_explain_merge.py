@@ -144,7 +144,7 @@ def test_the_program_explains_the_merge_of_files(
     (tmp_path / "batch.json").write_text("not one\n")
     for words, message in (
         (("--batch", "nowhere.parquet"), "OptionError --batch nowhere.parquet cannot be read"),
-        (("--batch", "batch.json"), "/batch.json has lines that are no JSON"),
+        (("--batch", "batch.json"), "/batch.json has lines that are not JSON"),
         (("--batch", "batch.json", "--import", "no_such_rules"), "OptionError --import no_such_rules cannot be imported"),
         (("--batch", "batch.json", "-o", "x"), "OptionError --option 'x' is not key=value"),
     ):
