@@ -281,6 +281,31 @@ def test_a_tree_is_deleted_while_others_delete_in_it(place: Place) -> None:
     assert storage.stat(f"{base}/tree") is None
 
 
+def test_deleting_a_tree_at_a_file_does_nothing(place: Place) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/file", b"x")
+    storage.delete_tree(f"{base}/file")
+    assert storage.read(f"{base}/file") == b"x"
+
+
+def test_only_an_empty_folder_is_removed(place: Place) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/folder/file", b"x")
+    assert storage.remove_empty(f"{base}/folder") is False
+    storage.delete(f"{base}/folder/file")
+    assert storage.remove_empty(f"{base}/folder") is True
+    assert storage.remove_empty(f"{base}/folder") is True
+    assert storage.stat(f"{base}/folder") is None
+
+
+def test_making_a_folder_that_exists_does_nothing(place: Place) -> None:
+    storage, base = place
+    storage.make_dirs(f"{base}/a/b")
+    storage.write_new(f"{base}/a/b/file", b"x")
+    storage.make_dirs(f"{base}/a/b")
+    assert names(storage, f"{base}/a/b") == ["file"]
+
+
 def test_a_moved_tree_is_at_its_new_place_only(place: Place) -> None:
     storage, base = place
     storage.write_new(f"{base}/old/a/file", b"x")
