@@ -14,7 +14,7 @@ from penstock.errors import PenstockError, WriteConflict
 from penstock.read.frame_cache import find_frame, keep_frame
 from penstock.read.incremental import plan_incremental
 from penstock.read.log_headers import read_log_headers
-from penstock.read.plan import QueryPlan, plan_query
+from penstock.read.plan import plan_query
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.read.scan import scan
@@ -38,20 +38,15 @@ def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFram
     kept = find_frame(spark, query, table)
     if kept is not None:
         return kept
-    plan, frame = _plan_and_scan(spark, query, table)
-    keep_frame(spark, plan, query, frame)
-    return frame
-
-
-def _plan_and_scan(spark: SparkSession, query: Query, table: TableState) -> tuple[QueryPlan, DataFrame]:
-    """Plan the query until no concurrent change has invalidated the plan, and return the plan with its DataFrame."""
     missing: FileNotFoundError | None = None
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            plan = _plan(query, table)
+            plan = plan_incremental(query, table) if query.kind == "incremental" else plan_query(query, table)
             if still_holds(plan):
                 plan = read_log_headers(plan)
-                return plan, scan(spark, plan)
+                frame = scan(spark, plan)
+                keep_frame(spark, plan, query, frame)
+                return frame
         except PenstockError:
             # A missing file is an error of the table only if the timeline did not change: a clean may have removed the file.
             if attempt == _ATTEMPTS or load_timeline(table.storage, table.base_path) == table.timeline:
@@ -63,9 +58,3 @@ def _plan_and_scan(spark: SparkSession, query: Query, table: TableState) -> tupl
     raise WriteConflict(
         f"{table.base_path} was changed each of the {_ATTEMPTS} times that a query over it was planned{why}. Run the query again"
     ) from missing
-
-
-def _plan(query: Query, table: TableState) -> QueryPlan:
-    if query.kind == "incremental":
-        return plan_incremental(query, table)
-    return plan_query(query, table)

@@ -34,7 +34,6 @@ from penstock.merge.choice import Choice, is_changed
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
-from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.schema import avro_to_arrow
@@ -186,14 +185,9 @@ def fold_slice_log(
     part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
     log_columns = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
     settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
-    records = read_records(storage, scan.blocks, log_columns)
-    return fold_records(_count_records(records, counts), log_columns.arrow, settings)
-
-
-def _count_records(records: Iterator[LogRecords], counts: MergeCounts) -> Iterator[LogRecords]:
-    for part in records:
-        counts.log_records += int((~part.empty).sum())
-        yield part
+    log = fold_records(read_records(storage, scan.blocks, log_columns), log_columns.arrow, settings)
+    counts.log_records = log.record_count
+    return log
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:

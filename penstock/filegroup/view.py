@@ -64,6 +64,13 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
     return [FileGroup(partition_path, file_id, tuple(slices[file_id])) for file_id in sorted(slices)]
 
 
+def latest_slices(groups: Iterable[FileGroup], seen: Visibility, *, with_logs: bool) -> list[FileSlice]:
+    """Return the newest committed slice of each group as a query reads it: with log files, or as a base file alone."""
+    if with_logs:
+        return latest_merged_slices(groups, seen)
+    return [replace(file_slice, log_files=()) for file_slice in latest_base_slices(groups, seen)]
+
+
 def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
     """Return the newest committed slice with a base file of each group: what a read-optimized query reads."""
     latest: list[FileSlice] = []

@@ -19,7 +19,7 @@ from penstock.catalog.listing import group_by_partition, list_groups, load_visib
 from penstock.catalog.pending import load_clustering_plan
 from penstock.errors import ChangesLost, OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.view import Visibility, latest_base_slices, latest_merged_slices
+from penstock.filegroup.view import Visibility, latest_merged_slices, latest_slices
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.changed_groups import (
     ChangedFiles,
@@ -140,10 +140,7 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
     changed_groups = [group for group in groups if (group.partition_path, group.file_id) in changed]
     # Without replaced groups: find_changed_groups left out those that were replaced in the range.
     seen = Visibility(table.timeline, as_of=changes.end)
-    if table.is_merge_on_read:
-        slices = latest_merged_slices(changed_groups, seen)
-    else:
-        slices = [replace(file_slice, log_files=()) for file_slice in latest_base_slices(changed_groups, seen)]
+    slices = latest_slices(changed_groups, seen, with_logs=table.is_merge_on_read)
     _check_files_exist(changed, slices, table)
     return [file_slice for file_slice in slices if query.asks_for_file(file_slice.partition_path, file_name(file_slice))]
 

@@ -17,7 +17,7 @@ are literals, and Spark leaves out those that a filter excludes; and if the call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -32,15 +32,15 @@ from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.error_text import read_error
 from penstock.errors import PenstockError
-from penstock.filegroup.log.scan import LogScan, touched_positions
+from penstock.filegroup.log.scan import BlockInFile, LogScan
 from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged_rows, read_touched_rows
 from penstock.formats.cast import fit_to_schema
+from penstock.formats.log import HeaderKey
 from penstock.merge.kernels.gather import Positions
 from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import keep_changed_rows
-from penstock.read.log_headers import are_base_files_large
 from penstock.read.meta_columns import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
@@ -97,7 +97,7 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
     with_base = [file_slice for file_slice in plan.slices_with_logs if not plan.needs_only_log(file_slice)]
     # Spark tells the rows of a file apart by its column `_metadata`, which a column of the table may hide.
     hides_metadata = any(name.lower() == "_metadata" for name in scan.schema.names)
-    touched = {} if hides_metadata else _find_touched_rows(plan.log_scans, with_base, rules)
+    touched = {} if hides_metadata else _choose_skipped_rows(plan.touched, rules)
     merged = [file_slice for file_slice in with_base if file_slice not in touched]
     read_known_rows: RowReader = read_log_rows if rules.lets_logs_win else read_touched_rows
     return [
@@ -108,20 +108,14 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
     ]
 
 
-def _find_touched_rows(
-    log_scans: Mapping[FileSlice, LogScan], slices: Sequence[FileSlice], rules: MergeRules
-) -> dict[FileSlice, Positions]:
-    """Return the slices whose base files Spark reads itself, each with the positions of the rows that its log touches."""
-    if rules.skip_merge or not are_base_files_large(slices):
-        return {}
-    touched: dict[FileSlice, Positions] = {}
-    for file_slice in slices:
-        log_scan = log_scans.get(file_slice)
-        positions = None if log_scan is None else touched_positions(file_slice, log_scan)
-        if positions is not None and _is_worth_skipping(positions, rules):
-            touched[file_slice] = positions
-    rows = sum(int(positions.max(initial=0)) for positions in touched.values())
-    return touched if rows <= _MOST_SKIPPABLE_ROWS else {}
+def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:
+    """Return the slices whose base files Spark reads itself, each with the positions of the rows that Spark skips."""
+    chosen: dict[FileSlice, Positions] = {}
+    for file_slice, positions in touched.items():
+        if _is_worth_skipping(positions, rules):
+            chosen[file_slice] = positions
+    rows = sum(int(positions.max(initial=0)) for positions in chosen.values())
+    return chosen if rows <= _MOST_SKIPPABLE_ROWS else {}
 
 
 def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
@@ -210,8 +204,17 @@ def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: 
     for file_slice in slices:
         log_scan = plan.log_scans.get(file_slice)
         if log_scan is not None:
-            scans[file_slice] = log_scan if read_rows is read_touched_rows else log_scan.without_positions()
+            scans[file_slice] = log_scan if read_rows is read_touched_rows else _without_positions(log_scan)
     return scans
+
+
+def _without_positions(log_scan: LogScan) -> LogScan:
+    """Return a scan without record positions, which are most of its size."""
+    blocks: list[BlockInFile] = []
+    for file, block in log_scan.blocks:
+        header = {key: text for key, text in block.header.items() if key != HeaderKey.RECORD_POSITIONS}
+        blocks.append(BlockInFile(file, replace(block, header=header)))
+    return replace(log_scan, blocks=tuple(blocks))
 
 
 def _cast_back(wanted: StructField, sent: StructField, column: Column | str) -> Column | str:

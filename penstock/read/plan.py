@@ -8,14 +8,15 @@ into a DataFrame.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from penstock.catalog.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.log.scan import LogScan
-from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import latest_base_slices, latest_merged_slices
+from penstock.filegroup.model import FileSlice
+from penstock.filegroup.view import latest_slices
+from penstock.merge.kernels.gather import Positions
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
@@ -39,6 +40,8 @@ class QueryPlan:
     written_at: tuple[str, ...] = ()
     #: What the block headers of a slice's log files say. A slice may be missing: then workers read its headers.
     log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
+    #: The positions of the base file's rows that a slice's log touches. Only of slices whose base file Spark may read itself.
+    touched: Mapping[FileSlice, Positions] = field(default_factory=dict)
 
     @property
     def all_slices(self) -> list[FileSlice]:
@@ -77,25 +80,15 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     if not table.timeline.writes:
         return QueryPlan(table, query, schema, {})
     partitions = None if query.within is None else _list_wanted_partitions(query, table)
+    seen = load_visibility(table, query.as_of)
     groups = list_groups(table, partitions)
+    latest = latest_slices(groups, seen, with_logs=table.is_merge_on_read and query.kind != "read_optimized")
     if query.as_of is not None:
         check_slices(table, query, groups)
-    slices = [
-        file_slice
-        for file_slice in _latest_slices(groups, query, table)
-        if query.asks_for_file(file_slice.partition_path, file_name(file_slice))
-    ]
+    slices = [file_slice for file_slice in latest if query.asks_for_file(file_slice.partition_path, file_name(file_slice))]
     if query.equals:
         slices = keep_wanted_buckets(slices, dict(query.equals), table, schema)
     return QueryPlan(table, query, schema, group_by_partition(slices))
-
-
-def _latest_slices(groups: list[FileGroup], query: Query, table: TableState) -> list[FileSlice]:
-    """Return the newest slice of each group; with log files only if the query merges them."""
-    seen = load_visibility(table, query.as_of)
-    if table.is_merge_on_read and query.kind != "read_optimized":
-        return latest_merged_slices(groups, seen)
-    return [replace(file_slice, log_files=()) for file_slice in latest_base_slices(groups, seen)]
 
 
 def file_name(file_slice: FileSlice) -> str:

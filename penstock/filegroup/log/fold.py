@@ -60,6 +60,8 @@ class FoldedLog:
     fresh: Flags | None
     #: The rows, in memory or mapped.
     _tables: tuple[pa.Table, ...]
+    #: Rows that were folded, of all keys; deletes are not rows.
+    record_count: int = 0
 
     @property
     def row_bytes(self) -> int:
@@ -79,15 +81,29 @@ def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: Fol
         records: oldest first.
         schema: of the rows.
     """
+    counted = _CountedRecords(records)
     with ExitStack() as files:
-        folded, rest = _fold_in_memory(iter(records), settings)
+        folded, rest = _fold_in_memory(iter(counted), settings)
         if rest is None:
             whole = folded or _no_records(schema)
-            return FoldedLog(whole.keys, whole.empty, whole.fresh, (whole.rows,))
+            return FoldedLog(whole.keys, whole.empty, whole.fresh, (whole.rows,), counted.row_count)
         buckets = _Buckets(settings.spill_folder, files)
         for part in rest:
             buckets.add(part)
-        return _fold_buckets(buckets, schema, settings, files)
+        return replace(_fold_buckets(buckets, schema, settings, files), record_count=counted.row_count)
+
+
+class _CountedRecords:
+    """Records that are counted as they are read."""
+
+    def __init__(self, records: Iterable[LogRecords]) -> None:
+        self._records = records
+        self.row_count = 0
+
+    def __iter__(self) -> Iterator[LogRecords]:
+        for part in self._records:
+            self.row_count += int((~part.empty).sum())
+            yield part
 
 
 def _fold_in_memory(

@@ -110,22 +110,13 @@ class ScanCounts:
 
 @dataclass(frozen=True)
 class LogScan:
-    """What the block headers of a slice's log files say. A query plan carries it, so that headers are read only once."""
+    """What the block headers of a slice's log files say. A query plan carries it to the workers: headers are read once."""
 
     #: The blocks of rows and deletes that count, oldest first.
     blocks: tuple[BlockInFile, ...] = ()
     counts: ScanCounts = field(default_factory=ScanCounts)
     #: Instants that wrote a block of rows or deletes, or were rolled back, whether these blocks count or not.
     instants: frozenset[str] = frozenset()
-
-    def without_positions(self) -> LogScan:
-        """Return the scan without record positions, which are most of its size, for a reader that does not use them."""
-        return replace(self, blocks=tuple(_without_positions(found) for found in self.blocks))
-
-
-def _without_positions(found: BlockInFile) -> BlockInFile:
-    header = {key: text for key, text in found.block.header.items() if key != HeaderKey.RECORD_POSITIONS}
-    return BlockInFile(found.file, replace(found.block, header=header))
 
 
 def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -> LogScan:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.filegroup.log.scan import scan_slice
+from penstock.filegroup.log.scan import scan_slice, touched_positions
 from penstock.formats.log import encode_avro_block
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import EventTimeOrdering, OverwriteWithLatest
-from penstock.read.log_slices import _find_touched_rows
+from penstock.read.log_slices import _choose_skipped_rows
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, rows, rules_of
 
 
@@ -20,9 +20,9 @@ def slice_with(position: int) -> Slice:
 
 
 @pytest.mark.parametrize("merger", [OverwriteWithLatest(), EventTimeOrdering("ts")], ids=["logs win", "rows are compared"])
-def test_positions_beyond_all_bounds_take_no_memory_and_are_not_believed(merger: Merger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.read.log_headers._LARGE_BASE_BYTES", 0)
+def test_positions_beyond_all_bounds_take_no_memory_and_are_not_believed(merger: Merger) -> None:
     for position, is_believed in ((9, True), (1 << 60, False)):
         of = slice_with(position)
-        scans = {of.made: scan_slice(of.storage, of.made, ALL_TIMES)}
-        assert bool(_find_touched_rows(scans, [of.made], rules_of(merger))) == is_believed
+        positions = touched_positions(of.made, scan_slice(of.storage, of.made, ALL_TIMES))
+        assert positions is not None
+        assert bool(_choose_skipped_rows({of.made: positions}, rules_of(merger))) == is_believed
