@@ -1,12 +1,10 @@
-"""The table of key generators: their names, and which one the settings ask for.
+"""Makes the key generator that the settings ask for, from the table in `penstock/options/key_generators.py`.
 
-A new generator is a file with its class, and its name and entry here. The class has the name of the Java class. Its module
-imports pyspark, so it is imported when a generator is made; names can be looked up without Spark.
+The module of a generator imports pyspark, so it is imported when a generator is made; names can be looked up without Spark.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 
@@ -20,40 +18,7 @@ from penstock.keys.generator import (
     KeySettings,
 )
 from penstock.keys.partition_fields import split_typed_field
-
-_PACKAGE = "org.apache.hudi.keygen."
-SIMPLE = f"{_PACKAGE}SimpleKeyGenerator"
-COMPLEX = f"{_PACKAGE}ComplexKeyGenerator"
-TIMESTAMP = f"{_PACKAGE}TimestampBasedKeyGenerator"
-CUSTOM = f"{_PACKAGE}CustomKeyGenerator"
-NONPARTITIONED = f"{_PACKAGE}NonpartitionedKeyGenerator"
-GLOBAL_DELETE = f"{_PACKAGE}GlobalDeleteKeyGenerator"
-SQL = "org.apache.spark.sql.hudi.command.SqlKeyGenerator"
-
-
-@dataclass(frozen=True)
-class GeneratorEntry:
-    """A key generator under all its names."""
-
-    #: The class that Spark writers use; tables store its name.
-    java_class: str
-    #: The module of `penstock.keys` with the class.
-    module: str
-    #: The value of `hoodie.datasource.write.keygenerator.type`; each exists with the suffix `_AVRO` too. None: it has none.
-    type_name: str | None = None
-    #: The class that other Hudi writers use, which tables may store; None: there is none.
-    avro_class: str | None = None
-
-
-GENERATORS = (
-    GeneratorEntry(SIMPLE, "simple", "SIMPLE", f"{_PACKAGE}SimpleAvroKeyGenerator"),
-    GeneratorEntry(COMPLEX, "complex", "COMPLEX", f"{_PACKAGE}ComplexAvroKeyGenerator"),
-    GeneratorEntry(TIMESTAMP, "timestamp", "TIMESTAMP", f"{_PACKAGE}TimestampBasedAvroKeyGenerator"),
-    GeneratorEntry(CUSTOM, "custom", "CUSTOM", f"{_PACKAGE}CustomAvroKeyGenerator"),
-    GeneratorEntry(NONPARTITIONED, "nonpartitioned", "NON_PARTITION", f"{_PACKAGE}NonpartitionedAvroKeyGenerator"),
-    GeneratorEntry(GLOBAL_DELETE, "global_delete", "GLOBAL_DELETE", f"{_PACKAGE}GlobalAvroDeleteKeyGenerator"),
-    GeneratorEntry(SQL, "sql"),
-)
+from penstock.options.key_generators import COMPLEX, CUSTOM, GENERATORS, NONPARTITIONED, SIMPLE
 
 _BY_CLASS = {
     **{entry.java_class: entry for entry in GENERATORS},
@@ -72,7 +37,7 @@ def make_key_generator(settings: KeySettings) -> KeyGenerator:
     _check_named_once(RECORD_KEY_OPTION, settings.record_key_fields)
     _check_named_once(PARTITION_PATH_OPTION, settings.partition_path_fields)
     entry = _BY_CLASS[infer_generator_class(settings)]
-    # Names of modules come from the table above, never from an option or a table's files.
+    # Names of modules come from the table of generators, never from an option or a table's files.
     module = import_module(f"penstock.keys.{entry.module}")
     generator: KeyGenerator = getattr(module, entry.java_class.rpartition(".")[2])(settings)
     return generator

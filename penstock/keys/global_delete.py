@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.keys.generator import RECORD_KEY_OPTION, KeyColumns, KeySettings
-from penstock.keys.generator_table import GLOBAL_DELETE
 from penstock.keys.partition_path_column import make_key_columns
 from penstock.keys.record_key_column import key_of_all_fields
+from penstock.options.key_generators import GLOBAL_DELETE
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import ClassVar
 from pyspark.sql.types import StructType
 
 from penstock.keys.generator import KeyColumns, KeySettings
-from penstock.keys.generator_table import NONPARTITIONED
 from penstock.keys.partition_path_column import make_key_columns
 from penstock.keys.record_key_column import key_of_all_fields
+from penstock.options.key_generators import NONPARTITIONED
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from pyspark.sql.types import (
 from penstock.errors import OptionError, Unsupported
 from penstock.keys.field import Field, find_field
 from penstock.keys.generator import CONSISTENT_TIMESTAMP_OPTION, PARTITION_PATH_OPTION, TIMEBASED_PREFIX, KeyColumns, KeySettings
-from penstock.keys.generator_table import TIMESTAMP
 from penstock.keys.joda_parsing import TextReader
 from penstock.keys.joda_pattern import Reading, Token, parse_print_pattern, parse_read_pattern
 from penstock.keys.moment import MILLIS_MAX, moment_in, print_moment
@@ -41,6 +40,7 @@ from penstock.keys.partition_path_column import join_folders
 from penstock.keys.simple import check_single_field, key_of_single_field
 from penstock.keys.time_zone import UTC, Zone, parse_zone
 from penstock.keys.value_text import TEXT_TYPES, fail, micros_of, unsupported_type
+from penstock.options.key_generators import TIMESTAMP
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
 _FRACTION_TYPES = (FloatType, DoubleType, DecimalType)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.key_generators import GENERATOR_CLASSES, GENERATOR_TYPES
 from penstock.options.option import Option, boolean, comma_list, filled, text, word
 
 _KEYGEN: Final = "org.apache.hudi.keygen"
@@ -36,21 +37,7 @@ KEY_GENERATOR_CLASS: Final[Option[str | None]] = Option(
     None,
     "Key generator. If not set, `hoodie.datasource.write.keygenerator.type` decides; if neither is set, the number of key and "
     "partition columns.",
-    supported=(
-        f"{_KEYGEN}.SimpleKeyGenerator",
-        f"{_KEYGEN}.ComplexKeyGenerator",
-        f"{_KEYGEN}.NonpartitionedKeyGenerator",
-        f"{_KEYGEN}.TimestampBasedKeyGenerator",
-        f"{_KEYGEN}.CustomKeyGenerator",
-        f"{_KEYGEN}.GlobalDeleteKeyGenerator",
-        f"{_KEYGEN}.SimpleAvroKeyGenerator",
-        f"{_KEYGEN}.ComplexAvroKeyGenerator",
-        f"{_KEYGEN}.NonpartitionedAvroKeyGenerator",
-        f"{_KEYGEN}.TimestampBasedAvroKeyGenerator",
-        f"{_KEYGEN}.CustomAvroKeyGenerator",
-        f"{_KEYGEN}.GlobalAvroDeleteKeyGenerator",
-        "org.apache.spark.sql.hudi.command.SqlKeyGenerator",
-    ),
+    supported=GENERATOR_CLASSES,
     instead="choose one of these; for anything else compute a key column in the DataFrame",
     case_sensitive=True,
 )
@@ -59,7 +46,7 @@ KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
     word,
     None,
     "Short name of the key generator. The class has precedence.",
-    allowed=("SIMPLE", "COMPLEX", "TIMESTAMP", "CUSTOM", "NON_PARTITION", "GLOBAL_DELETE"),
+    allowed=GENERATOR_TYPES,
 )
 HIVE_STYLE_PARTITIONING: Final = Option(
     "hoodie.datasource.write.hive_style_partitioning",
