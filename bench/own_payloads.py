@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.merge.merger import Merger
-from penstock.merge.payloads import PayloadSettings, make_merger
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.payloads import make_merger
 
 PAIRS = 100_000
 ROUNDS = 3

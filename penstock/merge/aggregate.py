@@ -12,7 +12,9 @@ from penstock.errors import OptionError, SchemaError
 from penstock.merge.kernels.blend import blend, cast_column, fill_nulls
 from penstock.merge.kernels.gather import Flags
 from penstock.merge.kernels.lists import concat_lists
+from penstock.merge.merger import Merger
 from penstock.merge.ordered import JoiningMerger
+from penstock.merge.payload_settings import PAYLOAD_OPTION, PayloadSettings
 
 AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
@@ -27,6 +29,21 @@ class Aggregate(JoiningMerger):
     #: Pairs of a column and the name of its aggregate.
     columns: tuple[tuple[str, str], ...]
     ordering: str | None = None
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for `penstock.payload.aggregate`. Raise OptionError if that is missing or not a list of pairs."""
+        columns = []
+        for part in settings.own.get("aggregate", "").split(","):
+            if part.strip():
+                column, _, aggregate = part.strip().rpartition(":")
+                columns.append((column.strip(), aggregate.strip()))
+        if not columns or not all(column for column, _ in columns):
+            raise OptionError(
+                f"{PAYLOAD_OPTION}=penstock.aggregate needs penstock.payload.aggregate=<column>:<aggregate>,..., such as "
+                f"fare:sum,seen:max; it is {settings.own.get('aggregate')!r}"
+            )
+        return cls(tuple(columns), settings.ordering)
 
     def __post_init__(self) -> None:
         for column, aggregate in self.columns:

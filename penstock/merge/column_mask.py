@@ -21,7 +21,9 @@ from penstock.merge.kernels.gather import Flags, find_top_column, take_rows, to_
 from penstock.merge.kernels.lists import build_lists
 from penstock.merge.kernels.marks import drop_marks, is_fresh
 from penstock.merge.kernels.runs import Folded, Runs
+from penstock.merge.merger import Merger
 from penstock.merge.ordered import OrderedMerger
+from penstock.merge.payload_settings import PayloadSettings
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
 #: The name of the mask unless an option names another.
@@ -38,6 +40,11 @@ class MaskedUpdate(OrderedMerger):
     operation: str | None = None
     #: The values that the operation column may hold.
     operations: tuple[str, ...] = ()
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for the table's ordering column and `penstock.payload.mask.column`."""
+        return cls(settings.ordering, settings.own.get("mask.column", MASK))
 
     @property
     def reads(self) -> tuple[str, ...]:

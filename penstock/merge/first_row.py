@@ -11,7 +11,9 @@ from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.gather import take_rows
 from penstock.merge.kernels.runs import Folded, Runs
+from penstock.merge.merger import Merger
 from penstock.merge.ordered import OrderedMerger, drop_before_deletes
+from penstock.merge.payload_settings import PayloadSettings
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class FirstRow(OrderedMerger):
     """The first row of a key stays until it is deleted."""
 
     ordering: str | None = None
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for the table's ordering column."""
+        return cls(settings.ordering)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         return self.choose(old, new, Choice.KEEP_OLD)

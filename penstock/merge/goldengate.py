@@ -6,7 +6,10 @@ A change has an `op_type` of I, U or D, and a `pos` by which changes are ordered
 
 from __future__ import annotations
 
+from penstock.errors import OptionError
 from penstock.merge.column_mask import MASK, MaskedUpdate
+from penstock.merge.merger import Merger
+from penstock.merge.payload_settings import PAYLOAD_OPTION, PayloadSettings
 
 #: The column that says what was done to a row.
 OPERATION = "op_type"
@@ -17,6 +20,15 @@ POSITION_DIGITS = 20
 OPERATIONS = ("I", "U", "D")
 
 
-def make_goldengate_merger() -> MaskedUpdate:
-    """Return the merger of GoldenGate's changes: by position; columns that a change does not name keep their values."""
+def make_goldengate_merger(settings: PayloadSettings) -> Merger:
+    """Return the merger of GoldenGate's changes: by position; columns that a change does not name keep their values.
+
+    Raises:
+        OptionError: the ordering column of the table is not the position.
+    """
+    if settings.ordering != POSITION:
+        raise OptionError(
+            f"{PAYLOAD_OPTION}=penstock.ogg goes by the column {POSITION!r}: set "
+            f"hoodie.datasource.write.precombine.field={POSITION}; it is {settings.ordering!r}"
+        )
     return MaskedUpdate(POSITION, MASK, OPERATION, OPERATIONS)

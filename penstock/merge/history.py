@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from penstock.errors import OptionError, SchemaError
 from penstock.merge.kernels.blend import blend, cast_column
 from penstock.merge.kernels.gather import Flags, Positions, find_column, to_array
 from penstock.merge.kernels.lists import concat_lists
 from penstock.merge.kernels.ordering import rank_values
+from penstock.merge.merger import Merger
 from penstock.merge.ordered import JoiningMerger
+from penstock.merge.payload_settings import PayloadSettings
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class KeepHistory(JoiningMerger):
     ordering: str | None = None
     #: The most versions that are kept, the newest ones; None: all.
     limit: int | None = None
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for `penstock.payload.history.column` and `.limit`. Raise OptionError if the limit is wrong."""
+        limit = settings.own.get("history.limit")
+        if limit is not None and (not limit.isdigit() or int(limit) < 1):
+            raise OptionError(f"penstock.payload.history.limit={limit!r} has to be a number from 1 on; leave it out to keep all")
+        column = settings.own.get("history.column", "history")
+        return cls(column, settings.ordering, int(limit) if limit else None)
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
         kind = self._find_list_type(new.schema)

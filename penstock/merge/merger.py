@@ -19,6 +19,7 @@ from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
 from penstock.merge.kernels.marks import drop_marks
 from penstock.merge.kernels.runs import Folded, Runs, find_newest
+from penstock.merge.payload_settings import PayloadSettings
 
 
 class Merger:
@@ -28,6 +29,11 @@ class Merger:
     a row out of both answers `Choice.BUILD` for some pairs and overrides `build`. One that cannot decide before it has built
     the row overrides `merge` and `insert` (`penstock/merge/user/merger.py`).
     """
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for a payload's settings. By default a merger has none. Raise OptionError if one is wrong."""
+        return cls()
 
     # Which columns the merger reads.
 

@@ -16,6 +16,7 @@ from penstock.merge.kernels.gather import Flags, take_rows
 from penstock.merge.kernels.ordering import stored_is_as_new, stored_is_newer
 from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
+from penstock.merge.payload_settings import PayloadSettings
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ class EventTimeOrdering(Merger):
 
     ordering: str
     marker: DeleteMarker | None = None
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger; in a table without an ordering column the incoming row wins."""
+        if settings.ordering is None:
+            return OverwriteWithLatest(settings.marker)
+        return cls(settings.ordering, settings.marker)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -89,6 +97,11 @@ class EventTimeAvro(Merger):
     """EventTimeAvroPayload: the greater ordering value wins, the incoming row among equals; a delete always deletes."""
 
     ordering: str
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger; in a table without an ordering column the incoming row wins."""
+        return cls(settings.ordering) if settings.ordering else OverwriteWithLatest()
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from penstock.merge.kernels.gather import Flags, Positions, find_column, take_ro
 from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.kernels.runs import Folded, Runs, take_last_known
 from penstock.merge.merger import Merger
+from penstock.merge.payload_settings import PayloadSettings
 from penstock.schema import META_COLUMNS
 
 
@@ -33,6 +34,11 @@ class OverwriteNonDefaults(Merger):
 
     #: Pairs of a column and its default.
     defaults: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger with the defaults of the table's columns."""
+        return cls(settings.defaults)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         taken = np.where(self._supplies_all(new), Choice.TAKE_NEW, Choice.BUILD)
@@ -69,6 +75,11 @@ class PartialUpdate(Merger):
     """
 
     ordering: str | None
+
+    @classmethod
+    def from_settings(cls, settings: PayloadSettings) -> Merger:
+        """Return the merger for the table's ordering column."""
+        return cls(settings.ordering)
 
     @property
     def needs(self) -> tuple[str, ...]:

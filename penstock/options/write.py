@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
+from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from penstock.registry import is_registered
 
 _MODEL: Final = "org.apache.hudi.common.model"
@@ -108,24 +109,7 @@ PAYLOAD_CLASS: Final = Option(
     "How an incoming row is merged with the stored row of the same key. By default the incoming row wins whatever its ordering "
     "value is; `DefaultHoodieRecordPayload` keeps the row with the greater ordering value. A copy-on-write table does not "
     "store the payload class: set it on every write.",
-    supported=(
-        f"{_MODEL}.OverwriteWithLatestAvroPayload",
-        f"{_MODEL}.DefaultHoodieRecordPayload",
-        f"{_MODEL}.EventTimeAvroPayload",
-        f"{_MODEL}.FirstValueAvroPayload",
-        f"{_MODEL}.HoodieAvroPayload",
-        f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload",
-        f"{_MODEL}.PartialUpdateAvroPayload",
-        f"{_MODEL}.EmptyHoodieRecordPayload",
-        f"{_MODEL}.AWSDmsAvroPayload",
-        f"{_MODEL}.debezium.MySqlDebeziumAvroPayload",
-        f"{_MODEL}.debezium.PostgresDebeziumAvroPayload",
-        "penstock.aggregate",
-        "penstock.first_row",
-        "penstock.keep_history",
-        "penstock.masked",
-        "penstock.ogg",
-    ),
+    supported=(*HUDI_PAYLOADS, *PENSTOCK_PAYLOADS),
     instead="choose one of the supported payloads, or register one of your own under that name with @penstock.payload or "
     "@penstock.merger; no Java class is ever loaded",
     case_sensitive=True,

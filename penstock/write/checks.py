@@ -12,7 +12,8 @@ from penstock.catalog.pending import find_pending_groups
 from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
-from penstock.merge.payloads import PENSTOCK_PAYLOADS, is_known_payload
+from penstock.merge.payloads import is_known_payload
+from penstock.options.payloads import PENSTOCK_PAYLOADS
 from penstock.registry import find_registered
 from penstock.table import TableState
 from penstock.write.context import WriteContext

@@ -15,8 +15,8 @@ from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete
+from penstock.merge.payload_settings import PayloadSettings
 from penstock.merge.payloads import (
-    PayloadSettings,
     is_known_payload,
     make_delete_marker,
     make_merger,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.payloads import GOAL
-from penstock.merge.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from tests.docs.kernels import find_kernels
 from tests.docs.pages import ROOT, blocks_of, run
 

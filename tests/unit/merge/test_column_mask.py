@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from penstock.errors import SchemaError
 from penstock.merge.column_mask import MASK, MaskedUpdate
 from penstock.merge.deletes import DELETE_FLAG
-from penstock.merge.goldengate import make_goldengate_merger
+from penstock.merge.goldengate import POSITION, make_goldengate_merger
+from penstock.merge.payload_settings import PayloadSettings
 from tests.unit.merge.merging import Row, combine, fold_records, insert, merge_pair, merge_rows
 
 NAMES = pa.list_(pa.field("element", pa.string()))
@@ -175,16 +176,21 @@ def change(op: str, pos: int, *supplied: str, name: str | None = None, price: in
 def test_changes_of_goldengate_are_applied_in_the_order_of_their_positions(
     changes: list[Row], expected: tuple[str | None, int | None] | None
 ) -> None:
-    (stored,) = insert(make_goldengate_merger(), [change("I", 1, name="a", price=1)], OGG)
-    found = merge_pair(make_goldengate_merger(), stored, combine(make_goldengate_merger(), changes, OGG, "pos")["k"], OGG)
+    (stored,) = insert(make_goldengate_merger(PayloadSettings(POSITION)), [change("I", 1, name="a", price=1)], OGG)
+    found = merge_pair(
+        make_goldengate_merger(PayloadSettings(POSITION)),
+        stored,
+        combine(make_goldengate_merger(PayloadSettings(POSITION)), changes, OGG, "pos")["k"],
+        OGG,
+    )
     assert (found and (found["name"], found["price"], found[MASK])) == (expected and (*expected, None))
 
 
 def test_an_update_of_a_key_that_is_not_stored_is_filled_from_before() -> None:
-    (stored,) = insert(make_goldengate_merger(), [change("U", 2, "name", name="b", price=3)], OGG)
+    (stored,) = insert(make_goldengate_merger(PayloadSettings(POSITION)), [change("U", 2, "name", name="b", price=3)], OGG)
     assert (stored["name"], stored["price"], stored[MASK]) == ("b", 3, None)
 
 
 def test_an_unknown_operation_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"column 'op_type' holds \['T'\]; operations are I, U and D"):
-        insert(make_goldengate_merger(), [change("T", 1, name="b")], OGG)
+        insert(make_goldengate_merger(PayloadSettings(POSITION)), [change("T", 1, name="b")], OGG)

@@ -15,13 +15,15 @@ from penstock.merge.kernels.marks import FRESH
 from penstock.merge.kernels.runs import Runs
 from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation
-from penstock.merge.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS, PayloadSettings
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.payloads import make_merger
+from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 
 OLD = pa.table({"id": ["a", "b", "c"], "n": [1, 2, 3]})
 NEW = pa.table({"id": ["c", "a"], "n": [30, 10], DELETE_FLAG: [True, False]})
 AT = np.array([2, 0])
 SETTINGS = PayloadSettings("pos", own={"aggregate": "n:sum"})
-ALL = {name: make(SETTINGS) for name, make in {**HUDI_PAYLOADS, **PENSTOCK_PAYLOADS}.items()}
+ALL = {name: make_merger(name, settings=SETTINGS) for name in (*HUDI_PAYLOADS, *PENSTOCK_PAYLOADS)}
 
 
 def test_by_default_the_incoming_row_wins_and_a_delete_deletes() -> None:

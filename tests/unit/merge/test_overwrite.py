@@ -17,7 +17,8 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.payloads import HUDI_PAYLOADS, make_merger
+from penstock.merge.payloads import make_merger
+from penstock.options.payloads import HUDI_PAYLOADS
 
 MODEL = "org.apache.hudi.common.model."
 OVERWRITE = f"{MODEL}OverwriteWithLatestAvroPayload"

@@ -17,14 +17,9 @@ from penstock.merge.kernels.runs import Runs
 from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation, operation_deletes
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.payloads import (
-    HUDI_PAYLOADS,
-    PENSTOCK_PAYLOADS,
-    PayloadSettings,
-    make_delete_marker,
-    make_merger,
-    make_merger_of_mode,
-)
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.payloads import make_delete_marker, make_merger, make_merger_of_mode
+from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from tests.unit.merge.merging import Row, combine, combine_pair, fold_records, insert, make_log, merge_pair, rows_of
 
 MODEL = "org.apache.hudi.common.model."

@@ -18,7 +18,8 @@ from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.marks import FRESH, MADE
-from penstock.merge.payloads import PayloadSettings, make_merger
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.payloads import make_merger
 from penstock.merge.user.merger import UserMerger, make_user_merger
 from penstock.registry import Kind, Registered
 from penstock.schema import META_COLUMNS

@@ -1,0 +1,32 @@
+"""What the options and the table say about a payload. Mergers are made from it (`Merger.from_settings`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.merge.deletes import DeleteMarker
+
+#: The option that names the payload, for messages.
+PAYLOAD_OPTION = "hoodie.datasource.write.payload.class"
+
+
+@dataclass(frozen=True)
+class PayloadSettings:
+    """What the options and the table say about a payload."""
+
+    #: The ordering column; None if the table has none.
+    ordering: str | None = None
+    #: `hoodie.payload.delete.field` and `hoodie.payload.delete.marker`.
+    marker: DeleteMarker | None = None
+    #: Defaults of columns that are not null, from the table's Avro schema.
+    defaults: tuple[tuple[str, Any], ...] = ()
+    #: Whether `_hoodie_operation` counts (`hoodie.allow.operation.metadata.field`).
+    operation: bool = False
+    #: Options of Penstock's own payloads, without the prefix `penstock.payload.`.
+    own: Mapping[str, str] = field(default_factory=dict)
+    #: Columns of the record key and the partition path. A user's function must not change them.
+    fixed: tuple[str, ...] = ()
+    #: Seconds that one call of a user's function may take; 0: no limit.
+    timeout_s: float = 0.0
