@@ -369,13 +369,13 @@ def check_hook_may_run_twice(hook: Hook, context: HookContext, commit: Published
 
 
 def test_a_hook_that_remembers_the_instant_may_run_twice() -> None:
-    told: dict[str, str] = {}
+    announced: dict[str, str] = {}
 
     class Announcer(Hook):
         def after_commit(self, commit: PublishedCommit) -> None:
-            told[commit.instant] = commit.operation
+            announced[commit.instant] = commit.operation
 
     context = HookContext(History().commit(1, ["p/g-0"]).table())
     commit = PublishedCommit("20240101000000001", Action.COMMIT, CommitMetadata(operation="UPSERT"))
-    check_hook_may_run_twice(Announcer(), context, commit, lambda: dict(told))
-    assert told == {"20240101000000001": "UPSERT"}
+    check_hook_may_run_twice(Announcer(), context, commit, lambda: dict(announced))
+    assert announced == {"20240101000000001": "UPSERT"}

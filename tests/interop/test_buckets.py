@@ -145,8 +145,8 @@ def test_each_engine_runs_the_splits_that_the_other_planned(us: Penstock, hudi01
     join = {"hoodie.bucket.index.min.num.buckets": "1"}
     planned = table.schedule_clustering(options={**options, **join})
     assert planned is not None
-    told = ",".join(f"{key}={value}" for key, value in options.items() if "operation" not in key)
-    hudi015.sql(f"CALL run_clustering(op => 'execute', path => '{path}', options => '{told}')")
+    settings = ",".join(f"{key}={value}" for key, value in options.items() if "operation" not in key)
+    hudi015.sql(f"CALL run_clustering(op => 'execute', path => '{path}', options => '{settings}')")
     assert len(table.pending_clusterings()) == 0
     write(us, path, rows(0, 47, 3), options)
     found = assert_all_read(path, us, hudi015, hudi_rs=False)

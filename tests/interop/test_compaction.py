@@ -116,7 +116,7 @@ def test_our_compaction_and_hudis_write_the_same_rows_and_stats(hudi015: Oracle,
     penstock.Table.open(other, spark).compact()
     theirs, ours = (read_whole(hudi015, each) for each in (path, other))
     assert ours == theirs
-    assert told(other) == told(path)
+    assert read_commit_facts(other) == read_commit_facts(path)
 
 
 def read_whole(oracle: Oracle, path: str) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ def read_whole(oracle: Oracle, path: str) -> list[dict[str, Any]]:
     return sorted(found.to_pylist(), key=lambda row: str(row["id"]))
 
 
-def told(path: str) -> list[dict[str, Any]]:
+def read_commit_facts(path: str) -> list[dict[str, Any]]:
     """Return the metadata of a compaction's commit, without what depends on the engine and the time."""
     last = commits(path)[-1]
     assert last["compacted"] is True

@@ -53,7 +53,7 @@ def test_penstock_and_hudi_find_the_same_changes(
             side = us if who == "us" else hudi015
             side.write(table_path, trips(*rows), {**options, OPERATION: operation})
     times = [i.time for i in open_table(table_path).timeline.writes]
-    told = []
+    answers = []
     for begin, end in RANGES:
         until = {} if end is None else {"hoodie.datasource.read.end.instanttime": times[end]}
         since = {"hoodie.datasource.read.begin.instanttime": "000" if begin is None else times[begin]}
@@ -61,14 +61,14 @@ def test_penstock_and_hudi_find_the_same_changes(
         ours = spark.read.format("hudi").options(**query).load(table_path).toArrow()
         theirs = hudi015.read(table_path, query)
         assert normalise(ours, meta=True).to_pylist() == normalise(theirs, meta=True).to_pylist(), (begin, end)
-        told.append((query, trips_of(ours)))
-    assert [len(rows) for _, rows in told] == [3, 3, 2, 3, 1, 2, 3]
+        answers.append((query, trips_of(ours)))
+    assert [len(rows) for _, rows in answers] == [3, 3, 2, 3, 1, 2, 3]
 
     table = penstock.Table.open(table_path, spark)
     if kind == "MERGE_ON_READ":
         table.compact()  # what is not compacted is not archived
     hudi015.write(table_path, trips(("z", "oslo", 9, 9.5)), {**options, **ARCHIVE, OPERATION: "upsert"})
     assert open_table(table_path).timeline.start > times[3], "Hudi has archived the first writes"
-    for query, rows in told:
+    for query, rows in answers:
         if "hoodie.datasource.read.end.instanttime" in query:
             assert trips_of(spark.read.format("hudi").options(**query).load(table_path).toArrow()) == rows, query

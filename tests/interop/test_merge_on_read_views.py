@@ -120,13 +120,13 @@ def test_a_random_history_of_hudi_is_read_as_hudi_reads_it(
 
 
 def test_a_delete_with_the_long_zero_is_compared_like_any_other(hudi015: Oracle, table_path: str) -> None:
-    def one(ts: int, fare: float, deleted: bool = False) -> pa.Table:
+    def single_trip(ts: int, fare: float, deleted: bool = False) -> pa.Table:
         columns = {"id": ["k"], "city": ["berlin"], "ts": pa.array([ts], pa.int64()), "fare": [fare]}
         return pa.table({**columns, "_hoodie_is_deleted": [deleted]})
 
     options = {**MOR, "hoodie.datasource.write.payload.class": f"{PAYLOAD}DefaultHoodieRecordPayload"}
-    hudi015.write(table_path, one(1, 1.0), {**options, "hoodie.datasource.write.operation": "bulk_insert"})
-    for rows in (one(5, 5.0), one(0, 0.0, deleted=True)):
+    hudi015.write(table_path, single_trip(1, 1.0), {**options, "hoodie.datasource.write.operation": "bulk_insert"})
+    for rows in (single_trip(5, 5.0), single_trip(0, 0.0, deleted=True)):
         hudi015.write(table_path, rows, {**options, "hoodie.datasource.write.operation": "upsert"})
     kinds = [block.type.name for block in blocks_of(table_path)]
     assert kinds == ["AVRO_DATA", "DELETE"]

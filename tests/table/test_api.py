@@ -121,7 +121,7 @@ def test_creating_a_table_twice_is_an_error_and_changes_nothing(spark: Any, tabl
         ({"name": " "}, OptionError, "hoodie.table.name"),
         ({"table_type": "MERGE_ON_WRITE"}, OptionError, "MERGE_ON_WRITE"),
         ({"recordkey": "id"}, OptionError, "recordkey"),
-        ({"options": {"hoodie.datasource.write.operation": "insert"}}, OptionError, "decided by the verb"),
+        ({"options": {"hoodie.datasource.write.operation": "insert"}}, OptionError, "decided by the method"),
     ],
 )
 def test_settings_that_no_table_can_have_are_refused_before_anything_is_created(
@@ -196,10 +196,10 @@ def test_the_data_source_reads_and_writes_the_same_table(spark: Any, table: Tabl
     assert table.upsert(table.read()).rows_updated == 6
 
 
-def test_the_verb_decides_the_operation(spark: Any, table: Table) -> None:
+def test_the_method_decides_the_operation(spark: Any, table: Table) -> None:
     before = state_of(table.path)
     for key in ("hoodie.datasource.write.operation", "Hoodie.Datasource.Write.Operation"):
-        with pytest.raises(OptionError, match="decided by the verb"):
+        with pytest.raises(OptionError, match="decided by the method"):
             table.insert(trips(spark, SIX[0]), options={key: "delete"})
     assert state_of(table.path) == before
 

@@ -20,17 +20,17 @@ BUCKET = {INDEX: "BUCKET", COUNT: 4}
 NO_DUPLICATES = {"hoodie.datasource.write.insert.drop.duplicates": "true"}
 
 
-def some(spark: Any, first: int, last: int, ts: int = 1) -> Any:
+def make_trips(spark: Any, first: int, last: int, ts: int = 1) -> Any:
     return trips(spark, *((f"k{n}", "xy"[n % 2], ts, float(n)) for n in range(first, last)))
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_every_operation_keeps_to_one_file_group_per_bucket(spark: Any, table_path: str, kind: str) -> None:
     options = {**BUCKET, TYPE: kind}
-    write(some(spark, 0, 20), table_path, {**BULK, **options})
-    write(some(spark, 20, 40), table_path, {**INSERT, **options})
-    write(some(spark, 35, 45, ts=3), table_path, {**INSERT, **options, **NO_DUPLICATES})
-    write(some(spark, 44, 60, ts=4), table_path, {**UPSERT, **options})
+    write(make_trips(spark, 0, 20), table_path, {**BULK, **options})
+    write(make_trips(spark, 20, 40), table_path, {**INSERT, **options})
+    write(make_trips(spark, 35, 45, ts=3), table_path, {**INSERT, **options, **NO_DUPLICATES})
+    write(make_trips(spark, 44, 60, ts=4), table_path, {**UPSERT, **options})
     table = penstock.Table.open(table_path)
     files = table.files()
     assert len({f.file_group for f in files}) == len(files) == 8
@@ -39,7 +39,7 @@ def test_every_operation_keeps_to_one_file_group_per_bucket(spark: Any, table_pa
     assert found == {(f"k{n}", 1 if n < 40 else 3 if n < 44 else 4) for n in range(60)}
 
     # later writes need not say how the table is bucketed
-    write(some(spark, 0, 2, ts=5), table_path, {**TRIPS, "hoodie.datasource.write.operation": "upsert"})
+    write(make_trips(spark, 0, 2, ts=5), table_path, {**TRIPS, "hoodie.datasource.write.operation": "upsert"})
     assert (table.config.raw[COUNT], len(table.files())) == ("4", 8)
 
     # a query that names the key opens one bucket of each partition, and returns the rows of a filter
@@ -74,7 +74,7 @@ def test_a_key_of_several_columns_is_placed_by_the_hash_field_alone(spark: Any, 
 def test_options_that_would_duplicate_rows_are_refused_before_anything_is_written(
     spark: Any, table_path: str, tmp_path: Path
 ) -> None:
-    frame = some(spark, 0, 8)
+    frame = make_trips(spark, 0, 8)
     for more, message in (
         ({COUNT: 100_001}, "too many"),
         ({FIELDS: "fare"}, "must be columns of the record key"),

@@ -38,7 +38,7 @@ def add(old: Any, new: Any) -> Any:
     return new if old is None else {**new, "fare": old["fare"] + new["fare"]} if new["fare"] != 5.0 else None
 
 
-def told(plan: Any) -> dict[str, tuple[str, float | None]]:
+def outcomes_of(plan: Any) -> dict[str, tuple[str, float | None]]:
     return {one.key: (one.outcome.value, one.result["fare"] if one.result else None) for one in plan}
 
 
@@ -52,7 +52,7 @@ def test_a_write_does_what_its_merge_plan_said(spark: Any, table_path: str, kind
     before = state_of(table_path)
     plan = table.explain_merge(batch, options=options)
     assert state_of(table_path) == before
-    assert told(plan) == {
+    assert outcomes_of(plan) == {
         "a": ("update", 131.0),
         "b": ("delete", None),
         "c": ("delete", None),
@@ -103,7 +103,7 @@ def test_keys_that_are_in_logs_alone_are_found_there(spark: Any, table_path: str
     }
     write(rows(spark, *FIRST), table_path, {**UPSERT, **options})
     plan = penstock.Table.open(table_path, spark).explain_merge(rows(spark, ("a", "x", 6, None, False)), options=options)
-    assert told(plan) == {"a": ("update", 1.0)}
+    assert outcomes_of(plan) == {"a": ("update", 1.0)}
 
 
 def test_the_program_explains_the_merge_of_files(
@@ -114,7 +114,7 @@ def test_the_program_explains_the_merge_of_files(
     pytest.importorskip("typer")
     from penstock.cli.main import main
 
-    def said(*words: str) -> tuple[int, list[list[str]], str]:
+    def run_program(*words: str) -> tuple[int, list[list[str]], str]:
         monkeypatch.setattr(sys, "argv", ["penstock", "explain-merge", table_path, *words])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -125,7 +125,7 @@ def test_the_program_explains_the_merge_of_files(
     write(rows(spark, *FIRST), table_path, BULK)
     before = state_of(table_path)
     rows(spark, *BATCH).coalesce(1).write.parquet(str(tmp_path / "batch.parquet"))
-    code, lines, _ = said(
+    code, lines, _ = run_program(
         "--batch", str(tmp_path / "batch.parquet"), "--keys", "b, e", "-o", f"{PAYLOAD}=DefaultHoodieRecordPayload"
     )
     why = "ts of the stored row is greater: 5 > 4"
@@ -138,7 +138,7 @@ def test_the_program_explains_the_merge_of_files(
     (tmp_path / "batch.json").write_text('{"id": "a", "city": "x", "ts": 6, "fare": 1, "_hoodie_is_deleted": false}\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    code, lines, err = said("--batch", "batch.json", "--import", "rules_of_ours", "-o", f"{PAYLOAD}=ours")
+    code, lines, err = run_program("--batch", "batch.json", "--import", "rules_of_ours", "-o", f"{PAYLOAD}=ours")
     assert code == 0, err
     assert lines[3][5:] == (["delete", "the payload returns no row of the two", "ours"])
     (tmp_path / "batch.json").write_text("not one\n")
@@ -148,6 +148,6 @@ def test_the_program_explains_the_merge_of_files(
         (("--batch", "batch.json", "--import", "no_such_rules"), "OptionError --import no_such_rules cannot be imported"),
         (("--batch", "batch.json", "-o", "x"), "OptionError --option 'x' is not key=value"),
     ):
-        code, _, err = said(*words)
+        code, _, err = run_program(*words)
         assert (code, message in err) == (1, True), err
     assert state_of(table_path) == before

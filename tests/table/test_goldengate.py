@@ -104,15 +104,15 @@ def test_changes_are_applied_on_both_kinds_of_table(spark: Any, table_path: str)
         for texts in BATCHES:
             rows = penstock.ogg_rows(changes(spark, *texts), "value", "id long, name string, price decimal(10,2)")
             write(rows, path, {**PRICES, **kind})
-        assert left(spark, path) == LEFT
+        assert read_rows(spark, path) == LEFT
     table = penstock.Table.open(path)
     assert table.compact_logs({"hoodie.log.compaction.blocks.threshold": 1})  # what is absent stays so in joined blocks too
-    assert left(spark, path) == LEFT
+    assert read_rows(spark, path) == LEFT
     assert table.compact()
-    assert left(spark, path) == LEFT
+    assert read_rows(spark, path) == LEFT
 
 
-def left(spark: Any, path: str) -> list[tuple[Any, ...]]:
+def read_rows(spark: Any, path: str) -> list[tuple[Any, ...]]:
     rows = load(spark, path).orderBy("id").collect()
     assert all(row["_changed_columns"] is None for row in rows)
     return [(row["id"], row["name"], row["price"]) for row in rows]

@@ -377,4 +377,4 @@ def test_a_damaged_log_header_fails_the_load_and_damaged_log_content_fails_the_q
     with pytest.raises(Exception, match=rf"penstock\.errors\.CorruptFile: {place}"):
         frame.collect()
     made.log(1, "x", 1, whole[:-1])
-    assert snapshot(spark, str(made.path)) == [("a", "x", 1, 1.0)], "a torn block is passed over"
+    assert snapshot(spark, str(made.path)) == [("a", "x", 1, 1.0)], "a torn block is skipped"

@@ -61,7 +61,7 @@ def batch(spark: Any, changes: list[Change]) -> Any:
     return spark.createDataFrame(data, ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())).coalesce(1)
 
 
-def left(spark: Any, path: str) -> list[tuple[Any, ...]]:
+def read_rows(spark: Any, path: str) -> list[tuple[Any, ...]]:
     """Return the rows of a snapshot query, sorted."""
     names = ["id", "ts", "n", "s", "_changed_columns", "history"]
     return sorted(tuple(row) for row in load(spark, path).select(*names).collect())
@@ -75,15 +75,15 @@ def test_logs_keep_the_same_rows_as_base_files(spark: Any, table_path: str, name
         frame = batch(spark, changes)
         write(frame, ours, options)
         write(frame, logs, {**options, **MERGE_ON_READ} if number == 0 else {**UPSERT})  # the table remembers its payload
-    expected = left(spark, ours)
+    expected = read_rows(spark, ours)
     assert {row[0]: row[1:4] for row in expected} == LEFT[name]
     assert name != "penstock.masked" or all(row[4] is None for row in expected)
-    assert left(spark, logs) == expected
+    assert read_rows(spark, logs) == expected
     assert penstock.Table.open(logs).compact()
-    assert left(spark, logs) == expected
+    assert read_rows(spark, logs) == expected
     write(batch(spark, [("f", 2, None, None, ["s"])]), logs, UPSERT)
     write(batch(spark, [("f", 2, None, None, ["s"])]), ours, options)
-    assert left(spark, logs) == left(spark, ours)
+    assert read_rows(spark, logs) == read_rows(spark, ours)
 
 
 def test_a_field_inside_a_struct_orders_rows_of_a_log_too(spark: Any, table_path: str) -> None:
@@ -98,10 +98,10 @@ def test_a_field_inside_a_struct_orders_rows_of_a_log_too(spark: Any, table_path
 
 def test_rows_that_cannot_be_merged_are_not_written_to_a_log(spark: Any, table_path: str) -> None:
     write(batch(spark, BATCHES[0]), table_path, {**UPSERT, **MERGE_ON_READ, PAYLOAD: "penstock.masked"})
-    before = left(spark, table_path)
+    before = read_rows(spark, table_path)
     with pytest.raises(SchemaError, match="'_changed_columns' names 'nowhere'"):
         write(batch(spark, [("a", 2, 2, None, ["nowhere"])]), table_path, UPSERT)
-    assert left(spark, table_path) == before
+    assert read_rows(spark, table_path) == before
 
 
 def test_a_write_with_another_payload_than_that_of_the_logs_is_refused(spark: Any, table_path: str) -> None:

@@ -30,7 +30,7 @@ JOIN = {"hoodie.bucket.index.min.num.buckets": "1"}
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 
 
-def some(spark: Any, first: int, last: int, ts: int = 1) -> Any:
+def make_trips(spark: Any, first: int, last: int, ts: int = 1) -> Any:
     return trips(spark, *((f"k{n}", "xy"[n % 2], ts, float(n)) for n in range(first, last)))
 
 
@@ -52,8 +52,8 @@ def check(spark: Any, path: str, ts: dict[str, int]) -> None:
 
 
 def test_writes_continue_after_buckets_are_split_and_merged(spark: Any, table_path: str) -> None:
-    write(some(spark, 0, 40), table_path, RINGS)
-    write(some(spark, 0, 10, ts=2), table_path, RINGS)
+    write(make_trips(spark, 0, 40), table_path, RINGS)
+    write(make_trips(spark, 0, 10, ts=2), table_path, RINGS)
     table = penstock.Table.open(table_path, spark)
     expected = {f"k{n}": 2 if n < 10 else 1 for n in range(40)}
 
@@ -63,7 +63,7 @@ def test_writes_continue_after_buckets_are_split_and_merged(spark: Any, table_pa
     check(spark, table_path, expected)
     assert table.cluster(options=SPLIT) == [], "there may be no more"
 
-    write(some(spark, 30, 50, ts=3), table_path, RINGS)
+    write(make_trips(spark, 30, 50, ts=3), table_path, RINGS)
     expected |= {f"k{n}": 3 for n in range(30, 50)}
     write(trips(spark, ("k0", "x", 0, 0.0)), table_path, {**RINGS, **DELETE})
     del expected["k0"]
@@ -76,7 +76,7 @@ def test_writes_continue_after_buckets_are_split_and_merged(spark: Any, table_pa
     (joined,) = table.cluster(options=JOIN)
     assert joined.files_written == 2
     assert [len(ring_of(table_path, city).values) for city in "xy"] == [1, 1]
-    write(some(spark, 0, 4, ts=4), table_path, {**RINGS, OPERATION: "insert"})
+    write(make_trips(spark, 0, 4, ts=4), table_path, {**RINGS, OPERATION: "insert"})
     expected |= {f"k{n}": 4 for n in range(4)}
     check(spark, table_path, expected)
     assert ring_of(table_path).changes == 2
@@ -91,7 +91,7 @@ def test_writes_continue_after_buckets_are_split_and_merged(spark: Any, table_pa
 
 
 def test_a_write_during_a_pending_plan_is_refused_if_it_changes_a_bucket_of_the_plan(spark: Any, table_path: str) -> None:
-    write(some(spark, 0, 40), table_path, RINGS)
+    write(make_trips(spark, 0, 40), table_path, RINGS)
     table = penstock.Table.open(table_path, spark)
     plan = table.schedule_clustering(options={**SPLIT, "hoodie.clustering.plan.strategy.partition.selected": "x"})
     assert plan is not None
@@ -105,13 +105,13 @@ def test_a_write_during_a_pending_plan_is_refused_if_it_changes_a_bucket_of_the_
     assert done.files_written == 4
     check(spark, table_path, expected)
 
-    write(some(spark, 0, 2, ts=3), table_path, RINGS)
+    write(make_trips(spark, 0, 2, ts=3), table_path, RINGS)
     expected |= {"k0": 3, "k1": 3}
     given_up = table.schedule_clustering(options=JOIN)
     assert given_up is not None
     table.unschedule_clustering(given_up.instant)
     assert not list(Path(table_path, FOLDER).rglob(f"{given_up.instant}*"))
-    write(some(spark, 0, 2, ts=4), table_path, RINGS)
+    write(make_trips(spark, 0, 2, ts=4), table_path, RINGS)
     expected |= {"k0": 4, "k1": 4}
     check(spark, table_path, expected)
 
@@ -124,7 +124,7 @@ def test_a_write_during_a_pending_plan_is_refused_if_it_changes_a_bucket_of_the_
 def test_clustering_options_that_do_not_fit_buckets_are_refused(spark: Any, table_path: str, tmp_path: Path) -> None:
     plan, run = "hoodie.clustering.plan.strategy.class", "hoodie.clustering.execution.strategy.class"
     package = "org.apache.hudi.client.clustering"
-    write(some(spark, 0, 4), table_path, RINGS)
+    write(make_trips(spark, 0, 4), table_path, RINGS)
     rings = penstock.Table.open(table_path, spark)
     for option in (
         {plan: f"{package}.plan.strategy.SparkSizeBasedClusteringPlanStrategy"},
@@ -135,14 +135,14 @@ def test_clustering_options_that_do_not_fit_buckets_are_refused(spark: Any, tabl
 
     fixed = str(tmp_path / "fixed")
     simple = {**RINGS, "hoodie.index.bucket.engine": "SIMPLE"}
-    write(some(spark, 0, 4), fixed, simple)
+    write(make_trips(spark, 0, 4), fixed, simple)
     with pytest.raises(Unsupported, match="has buckets .* Leave clustering out"):
         penstock.Table.open(fixed, spark).cluster()
     with pytest.raises(Unsupported, match="has buckets .* Leave clustering out"):
-        write(some(spark, 0, 4), fixed, {**simple, "hoodie.clustering.inline": "true"})
+        write(make_trips(spark, 0, 4), fixed, {**simple, "hoodie.clustering.inline": "true"})
 
     plain = str(tmp_path / "plain")
-    write(some(spark, 0, 4), plain, UPSERT)
+    write(make_trips(spark, 0, 4), plain, UPSERT)
     with pytest.raises(OptionError, match="is for tables with hoodie.index.bucket.engine=CONSISTENT_HASHING"):
         penstock.Table.open(plain, spark).cluster(
             options={plan: f"{package}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"}

@@ -19,7 +19,7 @@ SECOND = (("a", "berlin", 9, 9.5), ("b", "berlin", 2, 2.5), ("c", "paris", 3, 3.
 QUIET = {"hoodie.clean.automatic": False, "hoodie.archive.automatic": False, "hoodie.compact.inline": False}
 
 
-def made(spark: Any, path: str, kind: str = "COPY_ON_WRITE") -> penstock.Table:
+def make_table(spark: Any, path: str, kind: str = "COPY_ON_WRITE") -> penstock.Table:
     """Write a table with two commits."""
     table = penstock.Table.create(
         path, COLUMNS, name="trips", record_key="id", partition_by="city", ordering="ts", table_type=kind, options=QUIET
@@ -37,7 +37,7 @@ def data_files(path: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_restore_returns_to_the_rows_of_the_savepoint(spark: Any, table_path: str, kind: str) -> None:
-    table = made(spark, table_path, kind)
+    table = make_table(spark, table_path, kind)
     saved = table.savepoint(user="anna", comment="before")
     assert (saved.user, saved.comment, saved.instant) == ("anna", "before", table.history()[1].instant)  # newest is the savepoint
     files = data_files(table_path)
@@ -77,7 +77,7 @@ def test_a_restore_returns_to_the_rows_of_the_savepoint(spark: Any, table_path: 
 
 
 def test_a_restore_that_cannot_succeed_is_refused_before_anything_is_changed(spark: Any, table_path: str) -> None:
-    table = made(spark, table_path)
+    table = make_table(spark, table_path)
     first, second = (entry.instant for entry in reversed(table.history()))
     with pytest.raises(OptionError, match="Could not savepoint non-existing commit 2020.*Choose one from"):
         table.savepoint("20200101000000000")

@@ -68,7 +68,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def found(spark: Any, path: str, **options: Any) -> list[tuple[Any, ...]]:
+def read_rows(spark: Any, path: str, **options: Any) -> list[tuple[Any, ...]]:
     return sorted_rows(load(spark, path, **options).select("id", "ts", "fare"))
 
 
@@ -84,22 +84,22 @@ def test_a_registered_payload_merges_a_history_of_rows_and_deletes(
     write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **kind, **chosen})
     for batch, after in zip(BATCHES, AFTER, strict=True):
         write(rows(spark, *batch).coalesce(1), table_path, {**UPSERT, **chosen, **where})
-        assert found(spark, table_path) == after
+        assert read_rows(spark, table_path) == after
     if kind:
         assert properties(table_path)["hoodie.compaction.payload.class"] in chosen.values()
         table = penstock.Table.open(table_path, spark)
         table.compact_logs({"hoodie.log.compaction.blocks.threshold": 1})
-        assert found(spark, table_path) == AFTER[-1]
+        assert read_rows(spark, table_path) == AFTER[-1]
         assert [commit.operation for commit in table.compact(options=where)] == ["compact"]
-        assert found(spark, table_path) == AFTER[-1]
-        assert found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"}) == AFTER[-1]
+        assert read_rows(spark, table_path) == AFTER[-1]
+        assert read_rows(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"}) == AFTER[-1]
 
 
 def test_an_insert_that_combines_calls_the_function(spark: Any, table_path: str) -> None:
     for operation in ("insert", "bulk_insert"):
         options = {**UPSERT, OPERATION: operation, PAYLOAD: "add_row", "hoodie.combine.before.insert": "true"}
         write(rows(spark, *BATCHES[0]).coalesce(1), f"{table_path}-{operation}", options)
-        left = found(spark, f"{table_path}-{operation}")
+        left = read_rows(spark, f"{table_path}-{operation}")
         assert left == [("a", 3, 30.0), ("b", 2, -2.0), ("c", 4, 7.0), ("e", 2, 2.5)], operation
     penstock.payload("add_row")(fails)
     with pytest.raises(PayloadError, match="payload 'add_row' raised KeyError for key id='a', city='x'.*(?s:.*)in fails"):
@@ -214,7 +214,7 @@ def test_a_failed_compaction_leaves_its_plan_and_is_run_again(spark: Any, table_
         table.compact()
     penstock.payload("ours")(add_row)
     assert [commit.rows_updated for commit in table.compact()] == [1]
-    assert found(spark, table_path)[0] == ("a", 2, 6.0)
+    assert read_rows(spark, table_path)[0] == ("a", 2, 6.0)
 
 
 def test_a_table_with_an_unregistered_payload_is_read_where_nothing_is_merged(
@@ -223,15 +223,15 @@ def test_a_table_with_an_unregistered_payload_is_read_where_nothing_is_merged(
     options = {**MOR, PAYLOAD: "add_row"}
     write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **options})
     monkeypatch.setattr(registry, "_registered", {})
-    assert len(found(spark, table_path)) == 4  # there is no log yet
+    assert len(read_rows(spark, table_path)) == 4  # there is no log yet
     penstock.payload("add_row")(add_row)
     write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, {**UPSERT, **options})
     monkeypatch.setattr(registry, "_registered", {})
     before = state_of(table_path)
-    assert len(found(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"})) == 4
+    assert len(read_rows(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"})) == 4
     unknown = r"hoodie.compaction.payload.class.*'add_row' is not known here: register.*@penstock.payload\('add_row'\)"
     with pytest.raises(OptionError, match=unknown):
-        found(spark, table_path)
+        read_rows(spark, table_path)
     with pytest.raises(OptionError, match=unknown):
         write(rows(spark, ("a", "x", 3, 5.0, False)), table_path, TRIPS)
     assert state_of(table_path) == before

@@ -170,8 +170,8 @@ def test_the_timeline_has_no_schema_for_an_archived_time(storage: MemoryStorage)
     storage.write_new("/t/.hoodie/1.savepoint", b"")
     commit(storage, "3.commit", schema="three")
     table = TableState(storage, "/t", read_config(storage, "/t"), Options({}), load_timeline(storage, "/t"))
-    told = {time: read_table_schema(table, as_of=time) for time in ("0", "1", "2", "3")}
-    assert told == {"0": None, "1": "one", "2": None, "3": "three"}
+    schemas = {time: read_table_schema(table, as_of=time) for time in ("0", "1", "2", "3")}
+    assert schemas == {"0": None, "1": "one", "2": None, "3": "three"}
 
 
 def test_a_table_without_a_commit_has_the_schema_it_was_created_with(storage: MemoryStorage) -> None:

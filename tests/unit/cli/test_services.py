@@ -36,40 +36,40 @@ def _heed_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def said(*words: str) -> tuple[int, str]:
+def run_penstock(*words: str) -> tuple[int, str]:
     process = penstock(*words)
     text, _ = process.communicate(timeout=300)
     return process.returncode, text
 
 
 def test_one_round_runs_what_is_due_and_the_reports_are_tables(path: str) -> None:
-    code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained=1")
+    code, text = run_penstock("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained=1")
     assert (code, [line.split(":")[0] for line in text.splitlines()]) == (0, ["clean", "archive"]), text
-    code, text = said("services", "health", path)
+    code, text = run_penstock("services", "health", path)
     assert (code, "small files" in text, "days since the last clean" in text) == (0, True, True), text
-    code, text = said("services", "check", path)
+    code, text = run_penstock("services", "check", path)
     assert (code, "every file is explained" in text) == (0, True), text
     min(Path(path).rglob("*_20240418172804498.parquet")).unlink()
-    code, text = said("services", "check", path)
+    code, text = run_penstock("services", "check", path)
     assert (code, "is missing" in text) == (1, True), text
-    code, text = said("services", "list", path)
+    code, text = run_penstock("services", "list", path)
     assert (code, bool(re.search("has no pending plans or writes", text))) == (0, True), text
 
 
 def test_pending_plans_are_printed_in_full_in_a_narrow_terminal(path: str) -> None:
     (Path(path) / ".hoodie" / "20300101000000000.commit.requested").touch()
-    code, text = said("services", "list", path)
+    code, text = run_penstock("services", "list", path)
     assert (code, len(text.splitlines())) == (0, 4), text
     assert re.search(r"20300101000000000 .*commit.* requested", text), text
 
 
 def test_an_error_is_one_line_and_exit_code_1(path: str, tmp_path: Path) -> None:
-    code, text = said("services", "run", str(tmp_path / "none"), "--once")
+    code, text = run_penstock("services", "run", str(tmp_path / "none"), "--once")
     assert (code, text.startswith("TableNotFound "), text.count("\n")) == (1, True, 1), text
-    code, text = said("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained")
+    code, text = run_penstock("services", "run", path, "--once", "-o", "hoodie.cleaner.commits.retained")
     assert (code, "is not key=value" in text) == (1, True), text
     two = ["-o", "hoodie.cleaner.commits.retained=1", "-o", "hoodie.cleaner.hours.retained=1"]
-    code, text = said("services", "run", path, "--once", *two)
+    code, text = run_penstock("services", "run", path, "--once", *two)
     assert (code, "ask for different policies" in text, text.count("\n")) == (1, True, 1), text
 
 

@@ -80,8 +80,8 @@ def test_a_write_conflicts_with_a_replace_commit_that_took_its_file_group_or_is_
     change = make_change("3.commit", action=Action.COMMIT)
     taken = write_commit(CommitMetadata(operation="DELETE_PARTITION", replaced={"p": ("f",)}))
     change.table.storage.write_new(f"/t/.hoodie/4.replacecommit{state}", taken)
-    told = r"4\.replacecommit.* takes file group f of partition 'p'.*Run it again"
-    with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=told):
+    message = r"4\.replacecommit.* takes file group f of partition 'p'.*Run it again"
+    with nullcontext() if stats is OTHERS else pytest.raises(WriteConflict, match=message):
         change.complete(stats, operation=Operation.UPSERT, schema="{}")
     assert ("5.commit" in timeline_files(change)) is (stats is OTHERS)
 

@@ -51,6 +51,6 @@ def test_an_error_of_another_library_does_not_hide_that_the_write_completed(monk
     ):
         follow_up(NOTHING, history.table())
     with pytest.warns(RuntimeWarning, match="failed: RuntimeError: Job aborted due to stage failure$"):
-        told = follow_up(NOTHING, history.table(fail_writes_on_inline_table_service_exception=False))
-    assert told == ("the clustering after it: RuntimeError: Job aborted due to stage failure",)
+        failures = follow_up(NOTHING, history.table(fail_writes_on_inline_table_service_exception=False))
+    assert failures == ("the clustering after it: RuntimeError: Job aborted due to stage failure",)
     assert ran == ["next"]

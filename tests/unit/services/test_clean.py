@@ -30,7 +30,7 @@ def run(table: TableState, *, due: bool = True) -> list[CleanResult]:
     return clean(None, table, Stages("", "off"), due=due)
 
 
-def left(history: History) -> list[str]:
+def list_versions(history: History) -> list[str]:
     """Return the versions that are there, as `file id@number`."""
     return [f"{n.split('_')[0]}@{int(n.split('_')[2][10:14]) // 100 * 60 + int(n.split('_')[2][12:14])}" for n in _names(history)]
 
@@ -42,7 +42,7 @@ def _names(history: History) -> list[str]:
 def test_files_of_retained_commits_stay_and_one_version_before_them() -> None:
     history = History().commits(range(1, 6), "p/f").commit(6, ["p/g"])
     done = run(history.table(**TWO))
-    assert left(history) == ["f@4", "f@5", "g@6"]  # 5 is the earliest retained; a reader of it may have begun at 4
+    assert list_versions(history) == ["f@4", "f@5", "g@6"]  # 5 is the earliest retained; a reader of it may have begun at 4
     assert [(one.earliest, one.last_commit, one.files_deleted) for one in done] == [(at(5), at(6), 3)]
     assert history.instants()[-3:] == [f"{done[0].instant}.clean{end}" for end in ("", ".inflight", ".requested")]
 
@@ -65,7 +65,7 @@ def test_nothing_is_deleted_while_there_are_few_commits() -> None:
     assert run(history.table(cleaner_commits_retained=3)) == []
     assert run(history.table(cleaner_commits_retained=0)) == []
     assert run(history.table()) == []
-    assert len(left(history)) == 3
+    assert len(list_versions(history)) == 3
 
 
 def test_a_pending_write_holds_the_earliest_retained_commit_back() -> None:
@@ -74,13 +74,13 @@ def test_a_pending_write_holds_the_earliest_retained_commit_back() -> None:
     history.commits(range(5, 9), "p/f")
     done = run(history.table(**TWO))
     assert done[0].earliest == at(3)
-    assert left(history) == ["f@2", "f@3", "f@5", "f@6", "f@7", "f@8"]
+    assert list_versions(history) == ["f@2", "f@3", "f@5", "f@6", "f@7", "f@8"]
 
 
 def test_so_many_newest_versions_stay() -> None:
     history = History().commits(range(1, 6), "p/f").commits(range(6, 8), "p/g")
     done = run(history.table(cleaner_fileversions_retained=2))
-    assert left(history) == ["f@4", "f@5", "g@6", "g@7"]
+    assert list_versions(history) == ["f@4", "f@5", "g@6", "g@7"]
     assert (done[0].earliest, done[0].policy) == ("", "KEEP_LATEST_FILE_VERSIONS")
 
 
@@ -90,7 +90,7 @@ def test_versions_of_the_last_hours_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(clock, "local_now", lambda: now)
     done = run(history.table(cleaner_hours_retained=10))
     assert done[0].earliest == at(4)
-    assert left(history) == ["f@3", "f@4", "f@5"]
+    assert list_versions(history) == ["f@3", "f@4", "f@5"]
     assert run(reload_timeline(history.table(cleaner_hours_retained=0))) == []  # no commit is so young
 
 
@@ -98,13 +98,13 @@ def test_files_of_a_savepoint_stay_until_the_savepoint_is_deleted() -> None:
     history = History().commits(range(1, 3), "p/f", "q/g").commits(range(3, 7), "q/g")
     history.savepoint(1, {"p": [base("f", 1)], "q": [base("g", 1)]})
     first = run(history.table(**TWO))
-    assert left(history) == ["f@1", "f@2", "g@1", "g@4", "g@5", "g@6"]  # f@1 is the version before, g@1 is held
+    assert list_versions(history) == ["f@1", "f@2", "g@1", "g@4", "g@5", "g@6"]  # f@1 is the version before, g@1 is held
     assert first[0].savepoints == (at(1),)
     for end in ("", ".inflight"):
         history.storage.delete(f"/t/.hoodie/{at(1)}.savepoint{end}")
     history.commit(7, ["r/h"])
     run(history.table(**TWO))
-    assert left(history) == ["f@2", "g@5", "g@6", "h@7"]
+    assert list_versions(history) == ["f@2", "g@5", "g@6", "h@7"]
 
 
 def test_files_of_a_deleted_savepoint_are_deleted_from_partitions_that_its_commit_did_not_write_to() -> None:
@@ -112,11 +112,11 @@ def test_files_of_a_deleted_savepoint_are_deleted_from_partitions_that_its_commi
     history.savepoint(3, {"p": [base("f", 2)], "q": [base("g", 3)]})
     history.commits((4, 5), "p/f").commits(range(6, 9), "q/g")
     run(history.table(**TWO))
-    assert left(history) == ["f@2", "f@5", "g@3", "g@6", "g@7", "g@8"]
+    assert list_versions(history) == ["f@2", "f@5", "g@3", "g@6", "g@7", "g@8"]
     for end in ("", ".inflight"):
         history.storage.delete(f"/t/.hoodie/{at(3)}.savepoint{end}")
     run(history.table(**TWO))
-    assert left(history) == ["f@5", "g@6", "g@7", "g@8"]
+    assert list_versions(history) == ["f@5", "g@6", "g@7", "g@8"]
 
 
 def test_after_a_savepoint_is_deleted_one_clean_lists_all_partitions() -> None:
@@ -137,7 +137,7 @@ def test_a_damaged_savepoint_stops_cleaning() -> None:
     history.instant(f"{at(2)}.savepoint", b"torn")
     with pytest.raises(CorruptFile, match=r"savepoint /t/.hoodie/.*restore it from a copy"):
         run(history.table(**TWO))
-    assert len(left(history)) == 5
+    assert len(list_versions(history)) == 5
 
 
 @pytest.mark.parametrize("action", ["compaction", "logcompaction"])
@@ -151,7 +151,7 @@ def test_slices_that_a_pending_plan_names_stay(action: str) -> None:
     for number in range(3, 8):  # as if others went on with the group
         history.commit(number, ["p/f"], action="deltacommit")
     run(history.table(cleaner_fileversions_retained=1))
-    assert len(left(history)) == 6
+    assert len(list_versions(history)) == 6
     assert f"p/{log}" in history.data_files()
 
 
@@ -161,7 +161,7 @@ def test_a_pending_clustering_keeps_the_slice_that_it_reads_and_none_before_it()
     history.instant(f"{at(4)}.replacecommit.requested", write_clustering_plan(plan, "/t"))
     history.commits((5, 6), "p/f")  # as writes may that are allowed to
     run(history.table(cleaner_fileversions_retained=1))
-    assert left(history) == ["f@3", "f@5", "f@6"]
+    assert list_versions(history) == ["f@3", "f@5", "f@6"]
 
 
 def test_after_a_compaction_the_logs_before_it_are_deleted_with_their_base_file() -> None:
@@ -186,7 +186,7 @@ def test_replaced_file_groups_and_empty_partitions_are_deleted_when_no_query_may
     assert run(history.table(**TWO)) == []  # 2 is the earliest retained: a reader of 2 may have begun before it
     history.commit(4, ["r/h"])
     done = run(history.table(**TWO))
-    assert left(history) == ["n@2", "n@3", "h@4"]
+    assert list_versions(history) == ["n@2", "n@3", "h@4"]
     assert done[0].partitions["p"].is_gone
     assert not done[0].partitions["q"].is_gone
     assert history.data_files("/t/p") == []
@@ -243,11 +243,11 @@ def test_partitions_with_files_that_could_not_be_deleted_are_listed_again(monkey
     history = History().commits(range(1, 6), "p/f", "q/g")
     monkeypatch.setattr(running, "delete_files", lambda task: [[], list(task.names)])
     run(history.table(**TWO))
-    assert len(left(history)) == 10
+    assert len(list_versions(history)) == 10
     monkeypatch.undo()
     history.commit(6, ["r/h"])
     run(history.table(**TWO))
-    assert left(history) == ["f@4", "f@5", "g@4", "g@5", "h@6"]
+    assert list_versions(history) == ["f@4", "f@5", "g@4", "g@5", "h@6"]
 
 
 def test_a_clean_of_ten_thousand_file_groups_deletes_its_files_and_lists_each_partition_once() -> None:

@@ -30,7 +30,7 @@ PARTITIONS = 5
 Plan = Callable[[TableState], object]
 
 
-def grown(groups: int, kind: str = "MERGE_ON_READ") -> History:
+def make_history(groups: int, kind: str = "MERGE_ON_READ") -> History:
     """Return a table with the given number of file groups over the partitions: two versions of each, a log on top of the second."""
     history = History(kind)
     names = [f"p{number % PARTITIONS}/f{number}-0" for number in range(groups)]
@@ -74,7 +74,7 @@ LISTED |= {"clean": PARTITIONS, "archive": 0}
 @pytest.mark.parametrize("name", PLANS)
 def test_every_folder_is_listed_once_however_many_file_groups_there_are(name: str) -> None:
     for groups in (20, 60):
-        history = grown(groups)
+        history = make_history(groups)
         table = opened(history)
         CALLS.pop(history.storage.name, None)
         result = PLANS[name](table)
@@ -90,7 +90,7 @@ def test_every_folder_is_listed_once_however_many_file_groups_there_are(name: st
 @pytest.mark.parametrize("name", PLANS)
 def test_planning_cost_grows_in_proportion_to_file_groups(name: str) -> None:
     """Twice as many file groups are at most about twice as many calls of functions."""
-    small, large = (calls_of(PLANS[name], opened(grown(groups))) for groups in (150, 300))
+    small, large = (calls_of(PLANS[name], opened(make_history(groups))) for groups in (150, 300))
     assert large < 2.3 * small, (small, large)
 
 

@@ -126,13 +126,13 @@ def test_a_plan_without_ranges_or_for_a_ring_that_changed_since_is_refused() -> 
 def test_limits_are_shares_of_the_largest_file_and_the_first_number_of_buckets_is_always_allowed() -> None:
     size = {"hoodie.parquet.max.file.size": "1000"}
     assert limits_of(read_options(size), 4) == BucketLimits(2_000, 200, 4, 4)
-    told = {
+    limits = {
         **size,
         "hoodie.bucket.index.split.threshold": "1.5",
         "hoodie.bucket.index.merge.threshold": "0.5",
         "hoodie.bucket.index.max.num.buckets": "16",
         "hoodie.bucket.index.min.num.buckets": "2",
     }
-    assert limits_of(read_options(told), 4) == BucketLimits(1_500, 500, 16, 2)
-    contrary = {**told, "hoodie.bucket.index.max.num.buckets": "3", "hoodie.bucket.index.min.num.buckets": "9"}
+    assert limits_of(read_options(limits), 4) == BucketLimits(1_500, 500, 16, 2)
+    contrary = {**limits, "hoodie.bucket.index.max.num.buckets": "3", "hoodie.bucket.index.min.num.buckets": "9"}
     assert limits_of(read_options(contrary), 4) == BucketLimits(1_500, 500, 4, 4)

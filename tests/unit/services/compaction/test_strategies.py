@@ -23,11 +23,11 @@ def operation(file_id: str, path: str = "", *, size: int = 1, files: int = 1, io
     return CompactionOperation(path, file_id, "1", None, (), metrics)
 
 
-def chosen(name: str, operations: list[CompactionOperation], limits: CompactionLimits = LIMITS) -> list[str]:
+def choose(name: str, operations: list[CompactionOperation], limits: CompactionLimits = LIMITS) -> list[str]:
     return [one.file_id for one in STRATEGIES[PACKAGE + name].choose(operations, limits)]
 
 
-def looked_at(name: str, paths: list[str], limits: CompactionLimits = LIMITS) -> list[str]:
+def filter_paths(name: str, paths: list[str], limits: CompactionLimits = LIMITS) -> list[str]:
     return STRATEGIES[PACKAGE + name].choose_partitions(paths, limits)
 
 
@@ -40,29 +40,29 @@ def test_the_default_takes_the_largest_logs_first() -> None:
 def test_logs_below_the_threshold_are_left() -> None:
     limits = CompactionLimits(100, log_bytes=2, log_files=3, day_partitions=1, today=TODAY)
     operations = [operation("a", size=1, files=9), operation("b", size=2, files=2), operation("c", size=3, files=3)]
-    assert chosen("LogFileSizeBasedCompactionStrategy", operations, limits) == ["c", "b"]
-    assert chosen("LogFileNumBasedCompactionStrategy", operations, limits) == ["a", "c"]
+    assert choose("LogFileSizeBasedCompactionStrategy", operations, limits) == ["c", "b"]
+    assert choose("LogFileNumBasedCompactionStrategy", operations, limits) == ["a", "c"]
 
 
 @pytest.mark.parametrize(("target", "expected"), [(0, "a"), (10, "a"), (11, "ab"), (20, "ab"), (21, "abc"), (999, "abc")])
 def test_the_operation_that_exceeds_the_target_is_the_last_one_planned(target: int, expected: str) -> None:
     limits = CompactionLimits(target, 0, 0, 1, TODAY)
     operations = [operation(name, io=10) for name in "abc"]
-    assert chosen("BoundedIOCompactionStrategy", operations, limits) == list(expected)
-    assert chosen("LogFileSizeBasedCompactionStrategy", operations, limits) == list(expected)
-    assert chosen("UnBoundedCompactionStrategy", operations, limits) == ["a", "b", "c"]
+    assert choose("BoundedIOCompactionStrategy", operations, limits) == list(expected)
+    assert choose("LogFileSizeBasedCompactionStrategy", operations, limits) == list(expected)
+    assert choose("UnBoundedCompactionStrategy", operations, limits) == ["a", "b", "c"]
 
 
 PATHS = ["2026/03/07", "2026/03/12", "2026/03/08", "2025/12/31", "2026/03/10"]
 
 
 def test_days_are_taken_from_the_newest_back() -> None:
-    assert looked_at("DayBasedCompactionStrategy", PATHS) == ["2026/03/12", "2026/03/10"]
+    assert filter_paths("DayBasedCompactionStrategy", PATHS) == ["2026/03/12", "2026/03/10"]
 
 
 def test_the_last_days_and_those_before_share_all_partitions() -> None:
-    recent = looked_at("BoundedPartitionAwareCompactionStrategy", PATHS)
-    earlier = looked_at("UnBoundedPartitionAwareCompactionStrategy", PATHS)
+    recent = filter_paths("BoundedPartitionAwareCompactionStrategy", PATHS)
+    earlier = filter_paths("UnBoundedPartitionAwareCompactionStrategy", PATHS)
     assert recent == ["2026/03/12", "2026/03/10", "2026/03/08"]
     assert earlier == ["2026/03/07", "2025/12/31"]
 
@@ -75,16 +75,16 @@ def test_a_day_is_read_from_the_usual_spellings(path: str) -> None:
 @pytest.mark.parametrize("path", ["", "berlin", "2026/13/01", "2026/03"])
 def test_a_partition_that_is_no_day_is_refused_by_strategies_that_go_by_days(path: str) -> None:
     with pytest.raises(OptionError, match="Invalid Partition Date Format"):
-        looked_at("DayBasedCompactionStrategy", [path])
+        filter_paths("DayBasedCompactionStrategy", [path])
 
 
 def test_operations_of_the_newest_day_come_first() -> None:
     operations = [operation("a", "2026/03/08"), operation("b", "2026/03/10")]
-    assert chosen("DayBasedCompactionStrategy", operations) == ["b", "a"]
+    assert choose("DayBasedCompactionStrategy", operations) == ["b", "a"]
 
 
 def test_other_strategies_consider_all_partitions() -> None:
-    assert looked_at("LogFileSizeBasedCompactionStrategy", ["x", "y"]) == ["x", "y"]
+    assert filter_paths("LogFileSizeBasedCompactionStrategy", ["x", "y"]) == ["x", "y"]
 
 
 def test_the_package_of_a_strategy_may_be_left_out() -> None:
