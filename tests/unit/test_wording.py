@@ -38,10 +38,6 @@ LONGEST_FIRST_SENTENCE = 40
 
 #: Folders that are not clean yet. The list only gets shorter.
 TO_DO: tuple[str, ...] = (
-    "penstock/write/locate/plan.py",
-    "penstock/write/locate/entries.py",
-    "penstock/write/locate/buckets.py",
-    "penstock/write/locate/choose_index.py",
     "tests/unit/index",
     "tests/unit/timeline",
 )

@@ -1,10 +1,10 @@
-"""`penstock.index=auto`: which index looks for the keys of a batch, and why. Decides from names, sizes and a few footers.
+"""`penstock.index=auto`: which index locates the keys of a batch, and why. Decides by names, sizes and a few footers of files.
 
-The choice is between the indexes that look into files, which may follow one another freely, and keeps to the reach that was asked
-for: one partition, or all. `SIMPLE` reads the key column of every file. `BLOOM` first asks the footers, which pays where these
-rule out many files: where keys are ordered, so that files have ranges of their own, or where a batch has few rows for many files.
-Four things count: how large the files are, whether their keys are ordered, over how many partitions and files the batch fans out,
-and how many rows it has. An index that is for a table's life, or keeps what it knows elsewhere, stays what it is.
+The choice is between the simple and the bloom index. Both read base files, so they may follow one another freely. The choice
+keeps to the reach of the index in the options: one partition, or all. The simple index reads the key column of each file. The
+bloom index reads the footers first, which pays if these rule out many files: if keys are ordered, so that the key ranges of files
+differ, or if a batch has few rows for many files. Four things decide: the size of the files, the order of their keys, the number
+of partitions and files that a batch goes to, and the number of its rows.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 import numpy as np
 
-from penstock.filegroup.model import FileSlice
+from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index import Index
 from penstock.index.bloom import BloomIndex
 from penstock.index.lookup import read_key_range
@@ -23,75 +24,98 @@ from penstock.index.simple import SimpleIndex
 from penstock.progress import format_bytes
 from penstock.storage import Storage
 
-#: Files whose footers are looked at.
-_SAMPLED = 8
-#: Files that overlap with more than this share of the others say that keys come in no order.
-_OVERLAP = 0.5
-#: Filters are worth asking if they can rule out at least this share of the files.
-_RULED_OUT = 0.2
-#: Key columns of tables up to this size are read sooner than footers are weighed.
+#: Files whose footers are read.
+_SAMPLED_FILES = 8
+#: If a key range overlaps with more than this share of the others, keys are in no order.
+_MOST_OVERLAP = 0.5
+#: Filters are worth reading if they can rule out at least this share of the files.
+_LEAST_RULED_OUT = 0.2
+#: Reading the key columns of files up to this size in all costs less than deciding by footers.
 _SMALL_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An index, and what speaks for it."""
+class ChosenIndex:
+    """An index, and the reason for it."""
 
     index: Index
     why: str
 
 
-def choose_index(storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]) -> Choice:
-    """The index for a batch whose keys may be in these file slices.
+def choose_index(
+    storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
+) -> ChosenIndex:
+    """Choose the index for a batch whose keys may be in these file slices.
 
     Args:
-        index: says how far keys are looked for.
-        rows: how many rows the batch has for each partition.
+        index: the index in the options, whose reach the choice keeps.
+        rows: how many rows the batch has for each partition path.
     """
-    files = {path: [s.base_file for s in its if s.base_file] for path, its in slices.items()}
-    count, size = sum(map(len, files.values())), sum(f.size_bytes for its in files.values() for f in its)
+    files = {path: _list_base_files(slices_of_path) for path, slices_of_path in slices.items()}
+    count = sum(len(files_of_path) for files_of_path in files.values())
+    size = sum(file.size_bytes for file in chain.from_iterable(files.values()))
     if not index.is_global and max(map(len, slices.values()), default=0) <= 1:
         return _simple(index, "no partition of the batch has more than one file group, so each file is read once anyway")
     if size <= _SMALL_BYTES:
         return _simple(index, f"the files are small ({format_bytes(size)} in all), and reading their keys costs little")
-    overlap = _overlap(storage, max(slices.values(), key=len))
+    overlap = _measure_overlap(storage, _list_base_files(max(slices.values(), key=len)))
     if overlap is None:
         return _simple(index, "the files carry no key ranges")
-    if overlap <= _OVERLAP:
+    if overlap <= _MOST_OVERLAP:
         return _bloom(index, f"keys are ordered: the key range of a file overlaps with {overlap:.0%} of the others")
-    left_out = _left_out(rows, {path: len(its) for path, its in files.items()}, everywhere=index.is_global)
-    load = f"{sum(rows.values()):,} rows for {count:,} files of {_partitions(len(slices))}"
-    if left_out < _RULED_OUT:
-        return _simple(index, f"keys are in no order, and {load} leave {left_out:.0%} without a row, too few to ask filters")
-    return _bloom(index, f"keys are in no order, but {load} leave {left_out:.0%} of them without any, which filters can tell")
+    files_by_path = {path: len(files_of_path) for path, files_of_path in files.items()}
+    ruled_out = _estimate_ruled_out(rows, files_by_path, is_global=index.is_global)
+    load = f"{sum(rows.values()):,} rows for {count:,} files of {_format_partitions(len(slices))}"
+    if ruled_out < _LEAST_RULED_OUT:
+        return _simple(index, f"keys are in no order, and {load} leave {ruled_out:.0%} without a row, too few to ask filters")
+    return _bloom(index, f"keys are in no order, but {load} leave {ruled_out:.0%} of them without any, which filters can tell")
 
 
-def _left_out(rows: Mapping[str, int], files: Mapping[str, int], *, everywhere: bool) -> float:
-    """The share of files that no row is in, if rows fall into files at random: of their partition, or of all."""
+def _list_base_files(slices: Sequence[FileSlice]) -> list[BaseFile]:
+    return [file_slice.base_file for file_slice in slices if file_slice.base_file]
+
+
+def _estimate_ruled_out(rows: Mapping[str, int], files: Mapping[str, int], *, is_global: bool) -> float:
+    """Return the share of files that no row is in, if rows fall into files at random: of their partition, or of all.
+
+    If n rows fall into m files at random, a file stays without a row with the probability (1 - 1/m)^n, about exp(-n/m).
+
+    Args:
+        rows: how many rows there are for each partition path.
+        files: how many files there are in each partition path.
+    """
     count = sum(files.values())
-    if everywhere:
+    if is_global:
         return math.exp(-sum(rows.values()) / count)
-    return sum(its * math.exp(-rows.get(path, 0) / its) for path, its in files.items() if its) / count
+    ruled_out = 0.0
+    for path, files_of_path in files.items():
+        if files_of_path:
+            ruled_out += files_of_path * math.exp(-rows.get(path, 0) / files_of_path)
+    return ruled_out / count
 
 
-def _partitions(count: int) -> str:
+def _format_partitions(count: int) -> str:
     return "1 partition" if count == 1 else f"{count:,} partitions"
 
 
-def _simple(index: Index, why: str) -> Choice:
-    return Choice(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
+def _simple(index: Index, why: str) -> ChosenIndex:
+    return ChosenIndex(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
-def _bloom(index: Index, why: str) -> Choice:
-    return Choice(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
+def _bloom(index: Index, why: str) -> ChosenIndex:
+    return ChosenIndex(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
-def _overlap(storage: Storage, slices: Sequence[FileSlice]) -> float | None:
-    """With what share of the other files the key range of a file overlaps, by a few of them; None if they have no ranges."""
-    files = [s.base_file for s in slices if s.base_file]
-    chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, _SAMPLED, dtype=np.int64))] if files else []
-    ranges = [found for file in chosen if (found := read_key_range(storage, file)) is not None]
+def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
+    """Return with what share of the others the key range of a file overlaps, by a sample; None if files have no key ranges."""
+    if not files:
+        return None
+    ranges = []
+    for number in np.unique(np.linspace(0, len(files) - 1, _SAMPLED_FILES, dtype=np.int64)):
+        key_range = read_key_range(storage, files[number])
+        if key_range is not None:
+            ranges.append(key_range)
     if len(ranges) < 2:
         return None
-    pairs = [(one, other) for i, one in enumerate(ranges) for other in ranges[i + 1 :]]
-    return sum(one[0] <= other[1] and other[0] <= one[1] for one, other in pairs) / len(pairs)
+    overlaps = [first[0] <= second[1] and second[0] <= first[1] for first, second in combinations(ranges, 2)]
+    return sum(overlaps) / len(overlaps)

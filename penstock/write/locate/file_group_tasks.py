@@ -16,7 +16,7 @@ from penstock.options.operation import Operation
 from penstock.spread.runner import Runner
 from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
 from penstock.write.locate.assign import assign_new_rows
-from penstock.write.locate.entries import Asked
+from penstock.write.locate.entries import EntryAnswers
 from penstock.write.locate.locate_keys import LocatedPieces, locate_keys
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
@@ -56,7 +56,7 @@ def plan_file_group_tasks(
     runner: Runner,
     *,
     locates_all: bool = False,
-    answers: Asked | None = None,
+    answers: EntryAnswers | None = None,
 ) -> TaskPlan:
     """Plan one task per partition or per file group. Keys are located first where that is needed.
 

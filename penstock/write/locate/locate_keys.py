@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from penstock.filegroup.model import FileSlice
 from penstock.spread.runner import Runner
 from penstock.storage import join
-from penstock.write.locate.entries import Asked, SortTask, sort_answers, sort_task, sorts_here
+from penstock.write.locate.entries import EntryAnswers, SortTask, make_sort_task, sort_answers, sorts_on_driver
 from penstock.write.locate.new_rows import NewRowsResult, NewRowsTask, find_new_rows
 from penstock.write.locate.tag import TagResult, TagTask, plan_tag_tasks, tag_slices
 from penstock.write.rows.staging import Piece
@@ -57,7 +57,7 @@ def locate_keys(
     piece_sets: Sequence[tuple[Piece, ...]],
     slices: Mapping[str, Sequence[FileSlice]],
     runner: Runner,
-    answers: Asked | None = None,
+    answers: EntryAnswers | None = None,
 ) -> LocatedKeys:
     """Locate the keys of each set of pieces. Two jobs, however many sets there are.
 
@@ -96,11 +96,11 @@ def _sort_answers(
     piece_sets: Sequence[tuple[Piece, ...]],
     slices: Mapping[str, Sequence[FileSlice]],
     runner: Runner,
-    answers: Asked,
+    answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
     """Make hits of the answers of an index, one task for each set of pieces."""
-    tasks = [sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
-    sorter = runner.at_driver() if sorts_here(answers) else runner
+    tasks = [make_sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
+    sorter = runner.at_driver() if sorts_on_driver(answers) else runner
     results = sorter.run(sort_answers, tasks, TagResult)
     return [[task] for task in tasks], [[result] for result in results]
 

@@ -20,7 +20,7 @@ from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces
 from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.choose_index import choose_index
-from penstock.write.locate.entries import ask_index, check_not_clustered
+from penstock.write.locate.entries import check_not_clustered, look_up_entries
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
 from penstock.write.locate.file_slices import list_write_slices
 from penstock.write.locate.moves import relocate_rows
@@ -101,31 +101,33 @@ class Planner:
 
     def ask_entries(self, store: EntryStore) -> TaskPlan:
         """Ask for the entry of each key. Only partitions of incoming rows, and partitions that entries name, are listed."""
-        rules, table = self.rules, self.write.table
+        rules = self.rules
+        table = self.write.table
         moves = rules.index.moves_rows and not rules.drops_known
-        ask = partial(
-            ask_index, store, table.timeline, loading=rules.loading, merger=rules.merger, runner=self.runner, moves=moves
+        look_up = partial(
+            look_up_entries, store, table.timeline, loading=rules.loading, merger=rules.merger, runner=self.runner, moves=moves
         )
         pieces = self.pieces
-        asked = ask(pieces)
-        partitions = sorted({piece.path for piece in pieces} | asked.partitions)
+        answers = look_up(pieces)
+        partitions = sorted({piece.path for piece in pieces} | answers.partitions)
         logs_alone = rules.index.finds_rows_in_logs
         slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
         rules.index.check_slices(table, slices)
-        check_not_clustered(table, rules.index, asked, slices)
+        check_not_clustered(table, rules.index, answers, slices)
         if moves and not self.locates_all:
-            relocated = relocate_rows(rules, pieces, asked.among(slices), self.write.partition_columns, self.runner)
+            relocated = relocate_rows(rules, pieces, answers.select_slices(slices), self.write.partition_columns, self.runner)
             if relocated != list(pieces):
                 # Rows have other numbers in the relocated pieces, and answers name rows by number.
                 pieces = relocated
-                asked = ask(relocated, time=1)
+                answers = look_up(relocated, attempt=1)
         return plan_file_group_tasks(
-            rules, pieces, slices, self.write.settings.operation, self.runner, locates_all=self.locates_all, answers=asked
+            rules, pieces, slices, self.write.settings.operation, self.runner, locates_all=self.locates_all, answers=answers
         )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
         """Return the file slices that incoming keys may be in: of all partitions if the index is global."""
-        rules, table = self.rules, self.write.table
+        rules = self.rules
+        table = self.write.table
         partitions = None if rules.index.is_global else sorted({piece.path for piece in self.pieces})
         slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=True)
         rules.index.check_slices(table, slices)

@@ -12,7 +12,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
-from penstock.write.locate.choose_index import Choice, choose_index
+from penstock.write.locate.choose_index import ChosenIndex, choose_index
 from tests.unit.write.engine import settings_at, trips, write_base
 
 LARGE = 64 * 1024 * 1024
@@ -29,7 +29,7 @@ def files(folder: Path, ranges: list[tuple[str, str]], *, size: int = LARGE, pat
     return slices
 
 
-def chosen(slices: dict[str, list[FileSlice]], rows: dict[str, int], index: str = "SIMPLE") -> Choice:
+def chosen(slices: dict[str, list[FileSlice]], rows: dict[str, int], index: str = "SIMPLE") -> ChosenIndex:
     return choose_index(LocalStorage(), make_index(Options({o.INDEX_TYPE.key: index})), rows, slices)
 
 
