@@ -1,6 +1,6 @@
 """Chooses the columns of a Parquet file that are written with a dictionary: those whose values repeat.
 
-On columns without repetition a dictionary only costs time. A sample tells how many distinct values a row group has: of 50,000
+On columns without repetition a dictionary only costs time. A sample shows how many distinct values a row group has: of 50,000
 drivers nearly every one is new among 4,096 rows, but only every third among 125,000. Strings gain from a dictionary at less
 repetition than numbers, which are short. Nulls are not counted. Columns inside lists, maps and structs are treated in the same
 way, by their Parquet names.

@@ -136,7 +136,7 @@ def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
             value_end = value_at + value_size
             # One byte follows the value: HBase's memstore version, which is 0 in every file that Hudi writes.
             if key_size < _ROW.size + row_size or value_size < 0 or value_end >= end or data[value_end] != 0:
-                raise CorruptFile(f"not an HFile: a cell at byte {at} of its blocks makes no sense")
+                raise CorruptFile(f"not an HFile: a cell at byte {at} of its blocks is malformed")
             bounds.append((row_at, row_at + row_size, value_at, value_end))
             at = value_end + 1
     columns = np.array(bounds, np.int64).reshape(-1, 4).T

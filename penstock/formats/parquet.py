@@ -138,7 +138,7 @@ class KeyFooter:
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """Return the number of keys that a stored filter was sized for. A simple filter does not hold it, but its size tells it."""
+    """Return the number of keys that a stored filter was sized for. For a simple filter it follows from the size."""
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)

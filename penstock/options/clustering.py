@@ -80,7 +80,7 @@ CLUSTERING_UPDATES_STRATEGY: Final = Option(
     "What happens to updates of file groups with a pending clustering. SparkRejectUpdateStrategy: the write fails. "
     "SparkAllowUpdateStrategy: the write succeeds, and the clustering plan becomes void.",
     supported=tuple(f"{_CLIENT}.update.strategy.{name}" for name in ("SparkRejectUpdateStrategy", "SparkAllowUpdateStrategy")),
-    instead="leave it out, which refuses such updates",
+    instead="leave it out, so that updates of file groups with a pending clustering are refused",
 )
 CLUSTERING_ROLLBACK_ON_CONFLICT: Final = Option(
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict",

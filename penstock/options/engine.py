@@ -145,5 +145,5 @@ ERROR_TABLE_ENABLE: Final = Option(
     False,
     "Write rows that fail to another table.",
     supported=("false",),
-    instead="filter such rows before the write",
+    instead="filter out rows that cannot be written before the write",
 )

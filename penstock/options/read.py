@@ -107,7 +107,7 @@ TIMELINE_HOLES_POLICY: Final = Option(
     "BLOCK: end the range before the pending write.",
     allowed=("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
     supported=("FAIL", "BLOCK"),
-    instead="use BLOCK, which leaves what comes after such a write to a later query",
+    instead="use BLOCK, which leaves the instants after a pending write to a later query",
 )
 QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
     "hoodie.query.as.ro.table",

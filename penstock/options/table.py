@@ -153,7 +153,7 @@ STORED_MERGER_STRATEGY: Final = Option(
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     "Id of the merge strategy of a merge-on-read table.",
     supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
-    instead="leave it out; the payload class decides how rows meet",
+    instead="leave it out; the payload class decides how rows are merged",
 )
 CREATE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.table.create.schema",
