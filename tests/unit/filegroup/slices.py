@@ -69,7 +69,8 @@ class Slice:
 
     def log(self, *blocks: bytes, of: str | None = None) -> Slice:
         """Add a log file with these blocks; one with a token of Penstock, if `of` names the instant that writes it."""
-        content, version = b"".join(blocks), len(self.made.log_files) + 1
+        content = b"".join(blocks)
+        version = len(self.made.log_files) + 1
         token = log_token("0-0-0", of) if of else "0-0-0"
         path = f"/t/{log_file_name('f-0', '01', version, token)}"
         self.storage.write_new(path, content)

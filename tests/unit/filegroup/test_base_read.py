@@ -23,7 +23,7 @@ def test_tables_come_in_their_order(count: int) -> None:
     assert [t["i"][0].as_py() for t in read_ahead(tables(count, []))] == list(range(count))
 
 
-def test_one_is_read_while_another_is_worked_on_and_no_more() -> None:
+def test_only_the_next_table_is_read_while_one_is_worked_on() -> None:
     began = threading.Event()
 
     def two() -> Iterator[pa.Table]:
@@ -42,7 +42,7 @@ def test_one_is_read_while_another_is_worked_on_and_no_more() -> None:
     assert read == [0, 1, 2]
 
 
-def test_an_error_comes_where_its_table_would_have_come() -> None:
+def test_an_error_is_raised_at_the_place_of_its_table() -> None:
     def bad() -> Iterator[pa.Table]:
         yield pa.table({"i": [0]})
         raise CorruptFile("row group 1 is damaged")

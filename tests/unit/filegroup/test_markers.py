@@ -23,7 +23,8 @@ from penstock.filegroup.markers import (
 )
 from penstock.storage import MemoryStorage, walk
 
-BASE, TIME = "/t", "20240101000000000"
+BASE = "/t"
+TIME = "20240101000000000"
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def make(
         storage.write_new(f"{BASE}/{path}", b"data")
 
 
-def test_a_marker_lies_where_hudi_looks_for_it(storage: MemoryStorage) -> None:
+def test_a_marker_is_where_hudi_looks_for_it(storage: MemoryStorage) -> None:
     make(storage, "a/b/f_1.parquet", MarkerType.MERGE)
     assert storage.read(f"{BASE}/.hoodie/.temp/{TIME}/a/b/f_1.parquet.marker.MERGE") == b""
 
@@ -75,7 +76,7 @@ def test_markers_of_a_timeline_server_are_read_too(storage: MemoryStorage) -> No
     assert sorted(m.file_path for m in read_markers(storage, BASE, TIME)) == ["p/f.parquet", "p/g.parquet", "q/h.parquet"]
 
 
-def test_many_files_are_announced_by_one(storage: MemoryStorage) -> None:
+def test_one_marker_file_announces_many_files(storage: MemoryStorage) -> None:
     other = "20240101000000001"
     open_write(storage, BASE, other, MarkerStyle.COLLECTED)
     for task in (0, 0, 1):
@@ -114,7 +115,7 @@ def test_a_file_is_announced_once(storage: MemoryStorage) -> None:
 
 
 @STYLE
-def test_files_nobody_counted_are_removed_and_others_stay(storage: MemoryStorage, style: MarkerStyle) -> None:
+def test_announced_files_without_a_write_stat_are_removed_and_others_stay(storage: MemoryStorage, style: MarkerStyle) -> None:
     make(storage, "p/kept.parquet", style=style)
     make(storage, "p/lost.parquet", style=style)
     make(storage, "p/never-written.parquet", write=False, style=style)
@@ -152,7 +153,7 @@ def test_a_partition_may_have_any_name_a_folder_may_have(storage: MemoryStorage)
         check_open(storage, BASE, TIME)
 
 
-def test_a_write_is_sealed_by_one_only(storage: MemoryStorage) -> None:
+def test_only_the_first_seal_of_a_write_returns_true(storage: MemoryStorage) -> None:
     """A writer about to publish and another that rolls it back: the second of them knows."""
     assert seal(storage, BASE, TIME)
     assert not seal(storage, BASE, TIME)
@@ -167,7 +168,7 @@ def test_nothing_but_markers_lies_where_hudi_looks_for_markers(storage: MemorySt
     ]
 
 
-def test_markers_of_one_write_are_forgotten_and_others_stay(storage: MemoryStorage) -> None:
+def test_markers_of_one_write_are_deleted_and_others_stay(storage: MemoryStorage) -> None:
     other = "20240101000000001"
     make(storage, "p/f.parquet")
     open_write(storage, BASE, other)
@@ -176,7 +177,7 @@ def test_markers_of_one_write_are_forgotten_and_others_stay(storage: MemoryStora
     assert [f.name for f in storage.list(f"{BASE}/.hoodie/.temp")] == [other, f"penstock-{other}"]
 
 
-def test_a_task_that_comes_when_all_is_forgotten_is_refused(storage: MemoryStorage) -> None:
+def test_a_task_that_comes_after_the_markers_were_deleted_is_refused(storage: MemoryStorage) -> None:
     """Nothing opens a write again: an executor that was cut off may come back hours later."""
     delete_markers(storage, BASE, TIME)
     with pytest.raises(StorageError, match="closed"):

@@ -31,19 +31,19 @@ TIMES = st.from_regex(r"[0-9]{14}([0-9]{3})?", fullmatch=True)
 
 
 @given(FILE_IDS, TOKENS, TIMES)
-def test_a_base_file_name_gives_back_its_parts(file_id: str, token: str, instant: str) -> None:
+def test_a_base_file_name_is_parsed_into_its_parts(file_id: str, token: str, instant: str) -> None:
     assert parse_base_name(base_file_name(file_id, token, instant)) == BaseName(file_id, token, instant, ".parquet")
 
 
 @given(FILE_IDS, TIMES, st.integers(1, 10**6), TOKENS, st.booleans())
-def test_a_log_file_name_gives_back_its_parts(file_id: str, base: str, version: int, token: str, cdc: bool) -> None:
+def test_a_log_file_name_is_parsed_into_its_parts(file_id: str, base: str, version: int, token: str, cdc: bool) -> None:
     name = f".{file_id}_{base}.log.{version}_{token}{'.cdc' if cdc else ''}"
     assert parse_log_name(name) == LogName(file_id, base, version, token, cdc)
     assert parse_base_name(name) is None
 
 
 @given(FILE_IDS, TIMES, st.integers(1, 10**6), TOKENS)
-def test_a_made_log_file_name_gives_back_its_parts(file_id: str, base: str, version: int, token: str) -> None:
+def test_a_built_log_file_name_is_parsed_into_its_parts(file_id: str, base: str, version: int, token: str) -> None:
     assert parse_log_name(log_file_name(file_id, base, version, token)) == LogName(file_id, base, version, token)
 
 
@@ -57,7 +57,7 @@ def test_a_log_file_tells_by_its_token_which_instant_wrote_it(token: str, instan
 
 
 @pytest.mark.parametrize("token", ["", "1-0-1", "0-0-0"])
-def test_a_log_file_of_somebody_else_is_of_no_instant(token: str) -> None:
+def test_a_log_file_of_another_writer_names_no_instant(token: str) -> None:
     assert not is_log_token_of(token, "20240101000000002")
 
 
@@ -98,7 +98,7 @@ def test_a_log_file_of_an_old_writer_has_no_token() -> None:
         "",
     ],
 )
-def test_what_is_no_data_file_is_left_alone(name: str) -> None:
+def test_a_name_that_is_no_data_file_is_not_parsed(name: str) -> None:
     assert parse_base_name(name) is None
     assert parse_log_name(name) is None
 
@@ -118,6 +118,6 @@ def test_every_data_file_of_the_tables_of_hudi_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "depth"), [("", "0"), ("a", "1"), ("a/b=c/d", "3")])
-def test_the_partition_metafile_tells_instant_and_depth(path: str, depth: str) -> None:
+def test_the_partition_metafile_names_instant_and_depth(path: str, depth: str) -> None:
     content = read_properties(partition_metafile("20240101000000000", path, "Mon Jan 01 00:00:00 UTC 2024"))
     assert content == {"commitTime": "20240101000000000", "partitionDepth": depth}

@@ -25,17 +25,18 @@ from penstock.schema import META_COLUMNS, arrow_to_avro, with_meta_columns
 from penstock.storage import LocalStorage
 from tests.unit.filegroup.slices import AVRO, COLUMNS, Slice, data, deletes, rows, rules_of
 
-LATEST, ORDERED = OverwriteWithLatest(), EventTimeOrdering("ts")
+LATEST = OverwriteWithLatest()
+ORDERED = EventTimeOrdering("ts")
 
 
 def events(*given: Any) -> list[bytes]:
     """Blocks about key `a`, one commit each: (v, ts), (v, ts, True) for a row that is a delete, or the ordering of a delete."""
     blocks = []
-    for number, one in enumerate(given, start=2):
-        if isinstance(one, tuple):
-            blocks.append(data(f"{number:02}", ("a", *one)))
+    for number, built in enumerate(given, start=2):
+        if isinstance(built, tuple):
+            blocks.append(data(f"{number:02}", ("a", *built)))
         else:
-            blocks.append(deletes(f"{number:02}", ["a"], None if one is None else one))
+            blocks.append(deletes(f"{number:02}", ["a"], None if built is None else built))
     return blocks
 
 
@@ -70,12 +71,12 @@ IN_THE_LOG = [
 @pytest.mark.parametrize("merger", [LATEST, ORDERED], ids=["latest", "ordered"])
 @pytest.mark.parametrize(("given", "left"), [case[1:] for case in IN_THE_LOG], ids=[case[0] for case in IN_THE_LOG])
 def test_records_of_a_log_are_merged_with_one_another(merger: Merger, given: list[Any], left: int | None) -> None:
-    one = Slice().base().log(*events(*given))
-    assert one.values(rules_of(merger)) == ({} if left is None else {"a": left})
+    built = Slice().base().log(*events(*given))
+    assert built.values(rules_of(merger)) == ({} if left is None else {"a": left})
     apart = Slice().base()
     for block in events(*given):
         apart.log(block)
-    assert apart.values(rules_of(merger)) == one.values(rules_of(merger))
+    assert apart.values(rules_of(merger)) == built.values(rules_of(merger))
 
 
 # What becomes of a base row (v 10, ts 5) that the folded log meets.
@@ -106,51 +107,51 @@ WITH_THE_BASE = [
     [(case[0], *case[2:]) for case in WITH_THE_BASE],
     ids=[f"{type(case[0]).__name__}: {case[1]}" for case in WITH_THE_BASE],
 )
-def test_a_base_row_meets_what_the_log_says(merger: Merger, given: list[Any], left: int | None) -> None:
-    one = Slice().base(("x", 0, 0), ("a", 10, 5), ("y", 0, 0)).log(*events(*given))
+def test_a_base_row_is_merged_with_the_log(merger: Merger, given: list[Any], left: int | None) -> None:
+    built = Slice().base(("x", 0, 0), ("a", 10, 5), ("y", 0, 0)).log(*events(*given))
     expected = {"x": 0, "a": left, "y": 0}
-    assert one.values(rules_of(merger)) == {k: v for k, v in expected.items() if v is not None}
+    assert built.values(rules_of(merger)) == {k: v for k, v in expected.items() if v is not None}
 
 
 # the slice as a whole
 
 
 def test_base_rows_keep_their_place_and_new_rows_follow_them() -> None:
-    one = Slice().base(("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("d", 4, 1), ("e", 5, 1))
-    one.log(data("02", ("z", 26, 2), ("d", 40, 2), ("a", 10, 2)), deletes("02", ["b", "q"])).log(data("03", ("y", 25, 3)))
+    built = Slice().base(("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("d", 4, 1), ("e", 5, 1))
+    built.log(data("02", ("z", 26, 2), ("d", 40, 2), ("a", 10, 2)), deletes("02", ["b", "q"])).log(data("03", ("y", 25, 3)))
     counts = MergeCounts()
-    assert list(one.values().items()) == [("a", 10), ("c", 3), ("d", 40), ("e", 5), ("z", 26), ("y", 25)]
-    one.merged(counts=counts)
+    assert list(built.values().items()) == [("a", 10), ("c", 3), ("d", 40), ("e", 5), ("z", 26), ("y", 25)]
+    built.merged(counts=counts)
     assert (counts.updates, counts.deletes, counts.inserts, counts.base_rows) == (2, 1, 2, 5)
     assert (counts.scan.files, counts.scan.blocks, counts.log_records) == (2, 3, 4)
-    assert counts.scan.size_bytes == sum(file.size_bytes for file in one.made.log_files)
+    assert counts.scan.size_bytes == sum(file.size_bytes for file in built.made.log_files)
 
 
 def test_a_kept_base_row_is_no_update() -> None:
     counts = MergeCounts()
-    one = Slice().base(("a", 1, 5)).log(data("02", ("a", 2, 4)))
-    assert one.merged(rules_of(ORDERED), counts=counts)["v"].to_pylist() == [1]
+    built = Slice().base(("a", 1, 5)).log(data("02", ("a", 2, 4)))
+    assert built.merged(rules_of(ORDERED), counts=counts)["v"].to_pylist() == [1]
     assert counts.updates == 0
 
 
-def test_meta_columns_come_along_with_each_row() -> None:
-    one = Slice().base(("a", 1, 1), ("b", 2, 1)).log(data("02", ("b", 3, 2), ("c", 4, 2)))
-    found = one.merged()
+def test_each_row_keeps_its_meta_columns() -> None:
+    built = Slice().base(("a", 1, 1), ("b", 2, 1)).log(data("02", ("b", 3, 2), ("c", 4, 2)))
+    found = built.merged()
     assert found.column_names == [*META_COLUMNS, *COLUMNS.names]
     assert found["_hoodie_commit_time"].to_pylist() == ["01", "02", "02"]
 
 
 @pytest.mark.parametrize("parquet", [False, True])
-def test_only_the_columns_asked_for_come_out_in_that_order(parquet: bool) -> None:
-    one = Slice().base(("a", 1, 5), ("b", 2, 5)).log(data("02", ("a", 3, 4), ("b", 4, 6), parquet=parquet))
-    found = one.merged(rules_of(ORDERED), ["v", "_hoodie_commit_time"])
+def test_only_the_wanted_columns_are_read_in_their_order(parquet: bool) -> None:
+    built = Slice().base(("a", 1, 5), ("b", 2, 5)).log(data("02", ("a", 3, 4), ("b", 4, 6), parquet=parquet))
+    found = built.merged(rules_of(ORDERED), ["v", "_hoodie_commit_time"])
     assert found.column_names == ["v", "_hoodie_commit_time"]
     assert found.to_pylist() == [{"v": 1, "_hoodie_commit_time": "01"}, {"v": 4, "_hoodie_commit_time": "02"}]
 
 
 def test_no_columns_at_all_still_count_the_rows() -> None:
-    one = Slice().base(("a", 1, 5)).log(data("02", ("b", 3, 4)))
-    assert sum(t.num_rows for t in [one.merged(columns=["id"])]) == 2
+    built = Slice().base(("a", 1, 5)).log(data("02", ("b", 3, 4)))
+    assert sum(t.num_rows for t in [built.merged(columns=["id"])]) == 2
 
 
 def test_a_slice_of_logs_alone_has_its_rows() -> None:
@@ -166,70 +167,70 @@ def test_a_slice_of_which_nothing_is_left_has_no_rows() -> None:
 
 
 def test_rolled_back_and_pending_blocks_leave_no_trace() -> None:
-    one = Slice().base(("a", 1, 1), ("b", 2, 1))
-    one.log(data("02", ("a", 5, 5), ("c", 6, 6))).log(deletes("03", ["b"])).log(
+    built = Slice().base(("a", 1, 1), ("b", 2, 1))
+    built.log(data("02", ("a", 5, 5), ("c", 6, 6))).log(deletes("03", ["b"])).log(
         encode_rollback_block(instant="04", target_instant="02")
     )
-    assert one.values(rules_of(times=CommittedTimes(frozenset({"01", "02"}), frozenset({"03"}), "01"))) == {"a": 1, "b": 2}
+    assert built.values(rules_of(times=CommittedTimes(frozenset({"01", "02"}), frozenset({"03"}), "01"))) == {"a": 1, "b": 2}
 
 
 def test_as_of_a_time_later_blocks_do_not_count() -> None:
-    one = Slice().base(("a", 1, 1)).log(data("02", ("a", 2, 2))).log(data("03", ("a", 3, 3)), deletes("04", ["a"]))
+    built = Slice().base(("a", 1, 1)).log(data("02", ("a", 2, 2))).log(data("03", ("a", 3, 3)), deletes("04", ["a"]))
     times = frozenset({"01", "02", "03", "04"})
-    seen = [one.values(rules_of(times=CommittedTimes(times, as_of=f"{at:02}"))) for at in range(1, 5)]
+    seen = [built.values(rules_of(times=CommittedTimes(times, as_of=f"{at:02}"))) for at in range(1, 5)]
     assert seen == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
 
 
-def test_without_merging_base_rows_and_folded_log_rows_stand_beside_one_another() -> None:
-    one = Slice().base(("a", 1, 9), ("b", 2, 9))
-    one.log(data("02", ("a", 3, 1), ("c", 4, 1), ("d", 0, 1, True)), deletes("02", ["b"])).log(data("03", ("a", 5, 2)))
-    found = one.merged(rules_of(ORDERED, skip_merge=True), ["id", "v"])
+def test_without_merging_base_rows_and_folded_log_rows_are_both_returned() -> None:
+    built = Slice().base(("a", 1, 9), ("b", 2, 9))
+    built.log(data("02", ("a", 3, 1), ("c", 4, 1), ("d", 0, 1, True)), deletes("02", ["b"])).log(data("03", ("a", 5, 2)))
+    found = built.merged(rules_of(ORDERED, skip_merge=True), ["id", "v"])
     assert found.to_pylist() == [{"id": i, "v": v} for i, v in [("a", 1), ("b", 2), ("c", 4), ("a", 5)]]
 
 
 def test_without_an_ordering_column_the_last_record_wins() -> None:
-    one = Slice().base(("a", 1, 9)).log(data("02", ("a", 2, 9)), data("03", ("a", 3, 1)), deletes("04", ["b"], long(3)))
-    assert one.values(rules_of(ordering=None)) == {"a": 3}
+    built = Slice().base(("a", 1, 9)).log(data("02", ("a", 2, 9)), data("03", ("a", 3, 1)), deletes("04", ["b"], long(3)))
+    assert built.values(rules_of(ordering=None)) == {"a": 3}
 
 
 def test_a_delete_with_the_int_zero_always_deletes_where_the_ordering_column_is_an_int() -> None:
     columns = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int32())])
     rules = rules_of(schema=with_meta_columns(arrow_to_avro(columns, "t")))
     for value, left in ((0, {}), (1, {"a": 1}), (5, {})):
-        one = Slice().base().log(data("02", ("a", 1, 5), columns=columns), deletes("03", ["a"], pa.array([value], pa.int32())))
-        assert one.values(rules) == left
+        built = Slice().base().log(data("02", ("a", 1, 5), columns=columns), deletes("03", ["a"], pa.array([value], pa.int32())))
+        assert built.values(rules) == left
 
 
 def test_older_files_are_read_in_the_schema_of_the_table() -> None:
     old = pa.schema([("id", pa.string()), ("v", pa.int32())])
-    one = Slice().base(("a", 1), ("b", 2), columns=old).log(data("02", ("b", 3), columns=old), data("03", ("c", 4, 7)))
-    found = one.merged(columns=["v", "ts"])
+    built = Slice().base(("a", 1), ("b", 2), columns=old).log(data("02", ("b", 3), columns=old), data("03", ("c", 4, 7)))
+    found = built.merged(columns=["v", "ts"])
     assert found.schema.field("v").type == pa.int64()
     assert found.to_pylist() == [{"v": 1, "ts": None}, {"v": 3, "ts": None}, {"v": 4, "ts": 7}]
 
 
 def test_partial_rows_fill_the_base_row_and_one_another() -> None:
-    one = Slice().base(("a", 1, 1), ("b", 2, 2)).log(data("02", ("a", None, 5)), data("03", ("a", 7, 3), ("b", None, 9)))
-    found = one.merged(rules_of(PartialUpdate("ts")), ["id", "v", "ts"]).to_pylist()
+    built = Slice().base(("a", 1, 1), ("b", 2, 2)).log(data("02", ("a", None, 5)), data("03", ("a", 7, 3), ("b", None, 9)))
+    found = built.merged(rules_of(PartialUpdate("ts")), ["id", "v", "ts"]).to_pylist()
     assert found == [{"id": "a", "v": 7, "ts": 5}, {"id": "b", "v": 2, "ts": 9}]
 
 
-def test_aggregates_start_anew_after_a_delete_in_the_log() -> None:
+def test_aggregates_start_again_after_a_delete_in_the_log() -> None:
     merger = Aggregate((("v", "sum"),), "ts")
-    one = Slice().base(("a", 100, 1), ("b", 100, 1))
-    one.log(data("02", ("a", 1, 2), ("b", 1, 2)), deletes("03", ["b"]), data("04", ("a", 2, 3), ("b", 5, 3)))
-    assert one.values(rules_of(merger)) == {"a": 103, "b": 5}
-    assert one.merged(rules_of(merger), ["id"])["id"].to_pylist() == ["a", "b"]
+    built = Slice().base(("a", 100, 1), ("b", 100, 1))
+    built.log(data("02", ("a", 1, 2), ("b", 1, 2)), deletes("03", ["b"]), data("04", ("a", 2, 3), ("b", 5, 3)))
+    assert built.values(rules_of(merger)) == {"a": 103, "b": 5}
+    assert built.merged(rules_of(merger), ["id"])["id"].to_pylist() == ["a", "b"]
 
 
 def test_a_missing_base_file_is_named() -> None:
-    one = Slice().base(("a", 1, 1)).log(data("02", ("a", 2, 2)))
-    one.storage.delete(one.made.base_file.path)  # type: ignore[union-attr]
+    built = Slice().base(("a", 1, 1)).log(data("02", ("a", 2, 2)))
+    built.storage.delete(built.made.base_file.path)  # type: ignore[union-attr]
     with pytest.raises(CorruptFile, match=r"f-0_0-0-0_01\.parquet is missing"):
-        one.values()
+        built.values()
 
 
-def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is() -> None:
+def test_a_log_whose_base_file_is_missing_is_an_error() -> None:
     with pytest.raises(
         CorruptFile, match=r"base file of /t/\.f-0_01\.log\.1_0-0-0 is missing: nothing in the log was written by 01"
     ):
@@ -237,24 +238,25 @@ def test_a_log_on_top_of_a_base_file_that_is_gone_is_not_taken_for_all_there_is(
     assert Slice().log(data("02", ("a", 2, 2))).values(rules_of(times=CommittedTimes(frozenset()))) == {}
 
 
-def test_a_group_whose_first_write_was_taken_back_began_with_log_files() -> None:
+def test_a_group_whose_first_write_was_rolled_back_began_with_log_files() -> None:
     torn = data("01", ("x", 1, 1))[:-20]
     rollback = encode_rollback_block(instant="02", target_instant="01")
     assert Slice().log(torn).log(rollback).values() == {}
     assert Slice().log(torn).log(rollback).log(data("03", ("a", 2, 2))).values() == {"a": 2}
 
 
-def test_without_meta_columns_rows_meet_by_the_column_that_keys_are_made_of() -> None:
+def test_without_meta_columns_rows_are_merged_by_the_key_column() -> None:
     def bare(table: pa.Table) -> pa.Table:
         """Rows as a table without filled meta columns keeps them."""
         return pa.table([pa.nulls(table.num_rows, pa.string())] * 5 + table.columns[5:], schema=table.schema)
 
-    one, sink = Slice(), io.BytesIO()
+    built = Slice()
+    sink = io.BytesIO()
     pq.write_table(bare(rows("01", ("a", 1, 1), ("b", 1, 1), ("c", 1, 1))), sink)
-    one.storage.write_new("/t/f-0_0-0-0_01.parquet", sink.getvalue())
-    one.made = replace(one.made, base_file=BaseFile("/t/f-0_0-0-0_01.parquet", "f-0", "01", len(sink.getvalue())))
-    one.log(encode_avro_block(bare(rows("02", ("a", 2, 2), ("n", 2, 2))), instant="02", schema=AVRO), deletes("02", ["b"]))
-    assert one.values(rules_of(key="id")) == {"a": 2, "c": 1, "n": 2}
+    built.storage.write_new("/t/f-0_0-0-0_01.parquet", sink.getvalue())
+    built.made = replace(built.made, base_file=BaseFile("/t/f-0_0-0-0_01.parquet", "f-0", "01", len(sink.getvalue())))
+    built.log(encode_avro_block(bare(rows("02", ("a", 2, 2), ("n", 2, 2))), instant="02", schema=AVRO), deletes("02", ["b"]))
+    assert built.values(rules_of(key="id")) == {"a": 2, "c": 1, "n": 2}
 
 
 # memory
@@ -266,36 +268,37 @@ WIDE_AVRO = with_meta_columns(arrow_to_avro(WIDE, "t"))
 
 @pytest.mark.parametrize("merger", [LATEST, ORDERED, PartialUpdate("ts"), Aggregate((("v", "sum"),), "ts")], ids=repr)
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 200_000])
-def test_a_log_larger_than_its_memory_gives_the_same_rows_and_leaves_no_file(
+def test_a_log_larger_than_the_limit_of_memory_has_the_same_rows_and_leaves_no_file(
     tmp_path: Any, merger: Merger, memory_bytes: int
 ) -> None:
     chance = random.Random(7)
-    one = Slice().base(*((f"k{n:04}", n, 5, "b") for n in range(0, 600, 2)), columns=WIDE, row_group=100)
+    built = Slice().base(*((f"k{n:04}", n, 5, "b") for n in range(0, 600, 2)), columns=WIDE, row_group=100)
     for number in range(2, 12):
         some = chance.sample(range(600), 150)
         blocks = [data(f"{number:02}", *((f"k{n:04}", n * number, chance.randrange(9), "x" * 50) for n in some), columns=WIDE)]
         blocks.append(deletes(f"{number:02}", [f"k{n:04}" for n in chance.sample(range(600), 20)], None))
-        one.log(*blocks)
+        built.log(*blocks)
     rules = rules_of(merger, schema=WIDE_AVRO)
     tight = rules_of(merger, schema=WIDE_AVRO, memory_bytes=memory_bytes, spill_folder=str(tmp_path))
-    whole, spilled = (one.merged(r).sort_by("id") for r in (rules, tight))
+    whole, spilled = (built.merged(r).sort_by("id") for r in (rules, tight))
     assert spilled.equals(whole)
     assert whole.num_rows > 300
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_log_of_many_versions_of_few_keys_is_folded_without_spilling() -> None:
-    one = Slice().base()
+    built = Slice().base()
     for number in range(2, 60):
-        one.log(data(f"{number:02}", *((f"k{n}", number, number, "x" * 500) for n in range(20)), columns=WIDE))
-    found = one.merged(rules_of(LATEST, schema=WIDE_AVRO, memory_bytes=100_000, spill_folder="/nowhere/at/all"))
+        built.log(data(f"{number:02}", *((f"k{n}", number, number, "x" * 500) for n in range(20)), columns=WIDE))
+    found = built.merged(rules_of(LATEST, schema=WIDE_AVRO, memory_bytes=100_000, spill_folder="/nowhere/at/all"))
     assert found.num_rows == 20
     assert set(found["v"].to_pylist()) == {59}
 
 
 @pytest.mark.parametrize(("parquet", "blocks"), [(False, 1), (True, 1), (True, 60)], ids=["Avro", "Parquet", "many blocks"])
 def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any, parquet: bool, blocks: int) -> None:
-    limit, size = 4 << 20, 60_000 // blocks
+    limit = 4 << 20
+    size = 60_000 // blocks
     name = log_file_name("f-0", "01", 1, "0-0-0")
     with (tmp_path / name).open("wb") as file:
         for number in range(blocks):
@@ -318,14 +321,15 @@ def test_memory_follows_the_limit_and_not_the_log(tmp_path: Any, parquet: bool, 
 
 def test_memory_follows_the_limit_where_keys_are_deleted_from_a_wide_table(tmp_path: Any) -> None:
     wide = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), *((f"c{n}", pa.int64()) for n in range(40))])
-    limit, avro = 1 << 20, with_meta_columns(arrow_to_avro(wide, "t"))
-    one = Slice().base(columns=wide).log(deletes("02", [f"{n:06}" for n in range(30_000)]))
+    limit = 1 << 20
+    avro = with_meta_columns(arrow_to_avro(wide, "t"))
+    built = Slice().base(columns=wide).log(deletes("02", [f"{n:06}" for n in range(30_000)]))
     rules = rules_of(LATEST, schema=avro, memory_bytes=limit, spill_folder=str(tmp_path))
     before = pa.default_memory_pool()
     pool = pa.proxy_memory_pool(before)
     pa.set_memory_pool(pool)
     try:
-        assert list(read_merged_rows(one.storage, one.made, rules)) == []
+        assert list(read_merged_rows(built.storage, built.made, rules)) == []
     finally:
         pa.set_memory_pool(before)
     assert pool.max_memory() < 3 * limit  # nulls for all columns of all keys would take more than ten times the limit

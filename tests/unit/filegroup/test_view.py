@@ -34,7 +34,7 @@ def test_a_group_has_its_slices_newest_first() -> None:
     assert groups[2].slices[0].base_file is None
 
 
-def test_log_files_stand_by_number_of_version_then_token() -> None:
+def test_log_files_are_ordered_by_version_as_a_number_then_by_token() -> None:
     files = [log("a-0", "1", 10), log("a-0", "1", 9), log("a-0", "1", 2, "1-0-1"), log("a-0", "1", 2, "0-9-9")]
     (group,) = group_files("p", files)
     assert [(f.version, f.write_token) for f in group.slices[0].log_files] == [
@@ -45,7 +45,7 @@ def test_log_files_stand_by_number_of_version_then_token() -> None:
     ]
 
 
-def test_change_data_logs_and_foreign_files_are_no_part_of_a_slice() -> None:
+def test_change_data_logs_and_foreign_files_are_not_part_of_a_slice() -> None:
     cdc = FileInfo("/t/p/.a-0_1.log.1_0-1-2.cdc", 1, 0)
     others = [FileInfo(f"/t/p/{name}", 1, 0) for name in (".hoodie_partition_metadata", "notes.txt", ".a.parquet.crc")]
     (group,) = group_files("p", [base("a-0", "1"), cdc, *others])
@@ -144,7 +144,7 @@ def test_a_base_file_of_a_write_that_failed_does_not_hide_the_slice_before_it() 
 COMPACTING = [base("a-0", "1"), log("a-0", "1", 1), log("a-0", "1", 2), log("a-0", "3", 1), log("a-0", "3", 2)]
 
 
-def test_log_files_of_a_pending_compaction_go_on_where_the_slice_before_it_ends() -> None:
+def test_log_files_of_a_pending_compaction_are_added_to_the_slice_before() -> None:
     for state in ("requested", "inflight"):
         names = f"1.deltacommit 2.deltacommit 3.compaction.{state} 4.deltacommit"
         assert merged(COMPACTING, names) == [("a-0", "1", ["1.1", "1.2", "3.1", "3.2"])]
@@ -167,7 +167,7 @@ def test_log_files_of_a_pending_compaction_without_an_older_slice_are_merged_alo
     assert merged([base("a-0", "3")], "2.deltacommit 3.compaction.inflight 4.deltacommit") == []
 
 
-def test_a_pending_compaction_later_than_the_readers_time_is_not_looked_at() -> None:
+def test_a_pending_compaction_later_than_the_time_of_the_query_is_ignored() -> None:
     names = "1.deltacommit 2.deltacommit 3.compaction.requested 4.deltacommit"
     assert merged(COMPACTING, names, as_of="2") == [("a-0", "1", ["1.1", "1.2"])]
     assert merged(COMPACTING, names, as_of="3") == [("a-0", "1", ["1.1", "1.2", "3.1", "3.2"])]
@@ -184,7 +184,8 @@ def test_slices_of_archived_commits_are_merged() -> None:
     ]
 
 
-def test_a_replaced_group_is_not_merged_but_as_of_a_time_before() -> None:
-    files, names = [base("a-0", "1"), log("a-0", "1", 1)], "1.deltacommit 2.deltacommit 3.replacecommit"
+def test_a_replaced_group_is_merged_only_as_of_a_time_before() -> None:
+    files = [base("a-0", "1"), log("a-0", "1", 1)]
+    names = "1.deltacommit 2.deltacommit 3.replacecommit"
     assert merged(files, names, replaced={("p", "a-0"): "3"}) == []
     assert merged(files, names, replaced={("p", "a-0"): "3"}, as_of="2") == [("a-0", "1", ["1.1"])]

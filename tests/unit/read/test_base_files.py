@@ -1,4 +1,4 @@
-"""What Spark's reader is given: the names of files."""
+"""How files are named to Spark's reader."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ def test_many_files_are_a_few_patterns_and_never_one_alone(count: int, patterns:
     files = [f"/t/p/f{number}_0-0-0_1.parquet" for number in range(count)]
     found = _name_by_patterns(files, "/t")
     assert len(found) == patterns
-    assert [name for one in found for name in one.partition("{")[2].rstrip("}").split(",")] == [f[3:] for f in files]
+    names: list[str] = []
+    for pattern in found:
+        names += pattern.partition("{")[2].rstrip("}").split(",")
+    assert names == [file[3:] for file in files]
 
 
-def test_names_that_mean_something_in_a_pattern_stand_alone() -> None:
+def test_a_path_with_pattern_characters_is_named_by_itself() -> None:
     assert _name_by_patterns(["/t/p/a.parquet", "/t/q{1}/b.parquet"], "/t") == [
         "file:/t/{p/a.parquet}",
         r"file:/t/q\{1\}/b.parquet",
     ]
 
 
-def test_a_connect_session_is_given_every_name_for_a_file_that_is_gone_does_not_fail_a_pattern() -> None:
+def test_a_connect_session_gets_every_name_because_a_pattern_hides_a_missing_file() -> None:
     class Classic:
         pass
 

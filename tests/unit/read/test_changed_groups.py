@@ -32,7 +32,7 @@ def name(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def test_the_last_version_of_a_file_group_is_what_is_read() -> None:
+def test_the_last_version_of_a_file_group_is_read() -> None:
     found = find_changed_groups([write("1", base("a", "1"), base("b", "1")), write("2", base("a", "2"))])
     assert found == {
         ("p", "a"): ChangedFiles("2", {name(base("a", "2")): "2"}),
@@ -41,7 +41,9 @@ def test_the_last_version_of_a_file_group_is_what_is_read() -> None:
 
 
 def test_logs_of_the_newest_slice_count_and_a_compaction_takes_their_place() -> None:
-    first, second, later = log("a", "1", 1), log("a", "1", 2), log("a", "4", 1)
+    first = log("a", "1", 1)
+    second = log("a", "1", 2)
+    later = log("a", "4", 1)
     writes = [write("2", first), write("3", second)]
     assert find_changed_groups(writes)["p", "a"] == ChangedFiles("1", {name(first): "2", name(second): "3"})
     compacted = find_changed_groups([*writes, write("4", base("a", "4")), write("5", later)])
@@ -55,7 +57,7 @@ def test_groups_that_were_replaced_in_the_range_are_left_out_in_their_partition_
     assert [group for _, group in find_changed_groups(writes)] == ["b", "c"]
 
 
-def test_what_holds_no_rows_is_nothing() -> None:
+def test_files_without_rows_change_no_group() -> None:
     cdc = log("a", "1", 1) + ".cdc"
     assert find_changed_groups([write("1", cdc, "p/a/notes.txt")]) == {}
     nothing = CommitMetadata((WriteStat("a", "p", None),))
@@ -82,15 +84,13 @@ def test_a_file_that_is_gone_is_named_with_its_write() -> None:
 
 def test_log_files_that_a_repair_has_put_on_top_of_a_planned_compaction_are_not_lost() -> None:
     changed = find_changed_groups([write("2", log("b", "1", 1)), write("3", log("b", "1", 2))])
-    kept, moved = (
-        LogFile(name(log("b", "1", 1)), "b", "1", 1, "0-0-0", 1),
-        LogFile(name(log("b", "4", 1)), "b", "4", 1, "0-0-0", 1),
-    )
+    kept = LogFile(name(log("b", "1", 1)), "b", "1", 1, "0-0-0", 1)
+    moved = LogFile(name(log("b", "4", 1)), "b", "4", 1, "0-0-0", 1)
     assert find_missing_file(changed, [FileSlice("p", "b", "1", None, (kept, moved))]) is None
     assert find_missing_file(changed, [FileSlice("p", "b", "1", None, (kept,))]) == (f"p/{name(log('b', '1', 2))}", "3")
 
 
-def test_log_files_on_top_of_a_compaction_that_was_unscheduled_are_looked_for_by_no_name() -> None:
+def test_log_files_of_an_unscheduled_compaction_are_not_searched_by_their_names() -> None:
     late = log("b", "4", 1)
     changed = find_changed_groups(
         [write("2", log("b", "1", 1)), write("5", late), write("6", log("c", "4", 1))], lambda base: base == "4"
@@ -115,7 +115,7 @@ def test_log_files_on_top_of_a_compaction_that_was_unscheduled_are_looked_for_by
         ("/?/*", True),
     ],
 )
-def test_a_pattern_is_of_the_end_of_a_path_and_crosses_slashes(pattern: str, fits: bool) -> None:
+def test_a_pattern_matches_the_end_of_a_path_and_crosses_slashes(pattern: str, fits: bool) -> None:
     assert FilePattern(pattern).matches("/t/p/a_0-0-0_1.parquet") is fits
     changed = {("p", "a"): ChangedFiles("1", {"a_0-0-0_1.parquet": "1"})}
     assert bool(keep_matching(changed, "/t", FilePattern(pattern))) is fits

@@ -29,7 +29,7 @@ def planned(history: History, begin: str, end: str | None = None, **options: str
 
 
 def files(plan: QueryPlan) -> list[tuple[str, str]]:
-    return sorted((one.file_id, one.base_instant) for its in plan.slices.values() for one in its)
+    return sorted((file_slice.file_id, file_slice.base_instant) for file_slice in plan.all_slices)
 
 
 def test_only_partitions_of_the_range_are_listed() -> None:
@@ -42,7 +42,7 @@ def test_only_partitions_of_the_range_are_listed() -> None:
     assert planned(history, at(3)).slices == {}
 
 
-def test_archived_writes_are_told_and_read_only_where_the_range_reaches_back() -> None:
+def test_archived_writes_are_read_only_if_the_range_reaches_the_archive() -> None:
     history = History().commits(range(1, 7), "p/a-0").commit(7, ["q/b-0"])
     assert archive(history.table(**FEW))
     table = history.table()
@@ -61,7 +61,7 @@ def test_archived_writes_are_told_and_read_only_where_the_range_reaches_back() -
         assert any("archived" in path for _, path in CALLS[history.storage.name]) is is_read
 
 
-def test_files_of_writes_that_nobody_knows_are_an_error() -> None:
+def test_files_of_unknown_writes_are_an_error() -> None:
     history = History().commits(range(1, 6), "p/a-0")
     history.file(f"q/c-0_0-0-0_{at(0)}.parquet")
     with pytest.raises(ChangesLost, match=f"files of {at(0)}, of which neither its timeline, which begins at {at(1)}"):
@@ -101,7 +101,7 @@ def test_the_kernel_keeps_rows_of_the_range() -> None:
         ('f(g(a, b), c) = 1,`odd,name` = "("', ["f(g(a, b), c) = 1", '`odd,name` = "("']),
     ],
 )
-def test_conditions_are_parted_at_commas_that_are_not_inside_something(text: str, parts: list[str]) -> None:
+def test_conditions_are_split_at_commas_outside_parentheses_and_quotes(text: str, parts: list[str]) -> None:
     assert split_conditions(text) == parts
 
 

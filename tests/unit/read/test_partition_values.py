@@ -25,7 +25,7 @@ ROWS = pa.table({"id": ["a", "b", "c", "d"], "city": ["oslo", "", None, NULLS], 
     ],
     ids=["plain", "hive", "encoded", "all folders", "null text", "null number", "none"],
 )
-def test_rows_get_what_their_folder_says(
+def test_partition_columns_get_the_texts_of_their_folders(
     rows: pa.Table, columns: PartitionColumns, path: str, city: list[str], n: list[object]
 ) -> None:
     found = columns.with_texts(rows, path)

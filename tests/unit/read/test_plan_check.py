@@ -40,7 +40,7 @@ from penstock.timeline.store import load_timeline
         (["1.commit", "3.commit"], ["1.commit", "3.commit", "9.clean.requested"], "1", False),
     ],
 )
-def test_a_plan_holds_unless_a_clean_may_have_taken_what_it_reads(
+def test_a_plan_holds_unless_a_clean_may_have_deleted_what_it_reads(
     before: Sequence[str], now: Sequence[str], as_of: str | None, holds: bool
 ) -> None:
     """A name `9.clean.requested=3` is of a clean that keeps all files since 3; without a time it goes by versions."""

@@ -7,7 +7,8 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapTyp
 
 from penstock.read.widened_types import _read_each, differs, has_all_types
 
-INT, LONG = IntegerType(), LongType()
+INT = IntegerType()
+LONG = LongType()
 
 
 def struct(**fields: DataType) -> StructType:
@@ -15,7 +16,7 @@ def struct(**fields: DataType) -> StructType:
 
 
 @pytest.mark.parametrize("nested", [lambda kind: kind, ArrayType, lambda kind: MapType(StringType(), kind)])
-def test_a_field_that_is_not_there_has_no_other_type_but_does_not_tell_of_later_files(nested: type[ArrayType]) -> None:
+def test_a_missing_field_does_not_differ_but_says_nothing_about_later_files(nested: type[ArrayType]) -> None:
     asked = struct(a=INT, b=nested(struct(x=INT, y=LONG)))
     assert has_all_types(asked, asked)
     assert has_all_types(struct(b=asked["b"].dataType, a=INT, more=INT), asked)
@@ -28,18 +29,18 @@ def test_a_field_that_is_not_there_has_no_other_type_but_does_not_tell_of_later_
 
 
 @pytest.mark.parametrize("changes", [[], [1], [500], [999], [3, 4, 700]])
-def test_of_many_instants_only_those_around_a_change_are_looked_at(changes: list[int]) -> None:
+def test_of_many_instants_only_those_around_a_change_are_read(changes: list[int]) -> None:
     instants = [f"{n:03}" for n in range(1_000)]
-    looked: list[str] = []
+    read_instants: list[str] = []
 
-    def look(instant: str) -> StructType:
-        looked.append(instant)
+    def read_types(instant: str) -> StructType:
+        read_instants.append(instant)
         return struct(**{f"c{n}": INT for n in changes if int(instant) >= n})
 
-    found = _read_each(instants, look)
-    assert len(looked) <= 2 + 10 * len(changes)
-    assert found == {instant: look(instant) for instant in instants}
+    found = _read_each(instants, read_types)
+    assert len(read_instants) <= 2 + 10 * len(changes)
+    assert found == {instant: read_types(instant) for instant in instants}
 
 
-def test_a_single_instant_is_looked_at() -> None:
+def test_a_single_instant_is_read() -> None:
     assert _read_each(["1"], lambda _: struct(a=INT)) == {"1": struct(a=INT)}

@@ -26,7 +26,10 @@ from penstock.schema import avro_text, with_meta_columns
 from penstock.storage import MemoryStorage
 from penstock.timeline.commit_file import WriteStat
 
-BASE, TIME, OLD, FILE_ID = "/t", "20240101000000002", "20240101000000001", "0f1e-0"
+BASE = "/t"
+TIME = "20240101000000002"
+OLD = "20240101000000001"
+FILE_ID = "0f1e-0"
 AVRO = avro_text(
     with_meta_columns(
         json.dumps(
@@ -96,7 +99,9 @@ def blocks(storage: MemoryStorage, stat: WriteStat) -> list[LogBlock]:
 def by_fastavro(log: bytes, block: LogBlock) -> list[dict[str, Any]]:
     """Return the records of an Avro block, read one by one by fastavro."""
     data = read_content(log, block).to_pybytes()
-    schema, at, found = fastavro.parse_schema(json.loads(block.schema)), 8, []
+    schema = fastavro.parse_schema(json.loads(block.schema))
+    at = 8
+    found = []
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
         found.append(fastavro.schemaless_reader(io.BytesIO(data[at + 4 : at + 4 + size]), schema, None))
@@ -239,7 +244,8 @@ def test_an_attempt_that_comes_too_late_leaves_nothing(storage: MemoryStorage) -
 
 def test_numbers_of_a_task_are_its_own_whatever_it_writes(storage: MemoryStorage) -> None:
     out = output(storage)
-    (first,), (second,) = append(out, rows(2)), append(out, rows(2), target=replace(SLICE, file_id="other-0"))
+    (first,) = append(out, rows(2))
+    (second,) = append(out, rows(2), target=replace(SLICE, file_id="other-0"))
     taken = [read_rows(content(storage, s), blocks(storage, s)[0])["_hoodie_commit_seqno"].to_pylist() for s in (first, second)]
     assert len(set(np.concatenate(taken))) == 4
     assert taken[0] == [f"{TIME}_3_1", f"{TIME}_3_2"]

@@ -13,7 +13,8 @@ from penstock.filegroup.markers import MarkerType, open_write, reconcile, seal
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.storage import MemoryStorage
 
-BASE, TIME = "/t", "20240101000000000"
+BASE = "/t"
+TIME = "20240101000000000"
 FILE = "p/f_0-0-0_20240101000000000.parquet"
 METAFILE = f"{BASE}/p/.hoodie_partition_metadata"
 
@@ -41,20 +42,20 @@ class SealedBeforeCreating(MemoryStorage):
         return super().create(path)
 
 
-def test_a_file_is_announced_before_it_is_there_and_lies_in_a_partition(storage: MemoryStorage) -> None:
+def test_a_marker_and_the_partition_exist_before_the_file(storage: MemoryStorage) -> None:
     output(storage).create(FILE, MarkerType.CREATE).close()
     assert storage.stat(f"{BASE}/.hoodie/.temp/{TIME}/{FILE}.marker.CREATE") is not None
     assert storage.stat(f"{BASE}/{FILE}") is not None
     assert storage.read(METAFILE).endswith(f"commitTime={TIME}\npartitionDepth=1\n".encode())
 
 
-def test_a_file_made_while_the_write_was_sealed_is_taken_back_by_its_task(storage: MemoryStorage) -> None:
+def test_a_task_removes_a_file_that_it_created_after_the_write_was_sealed(storage: MemoryStorage) -> None:
     with pytest.raises(StorageError, match="closed"):
         output(SealedBeforeCreating(storage.name)).create(FILE, MarkerType.CREATE)
     assert storage.stat(f"{BASE}/{FILE}") is None
 
 
-def test_a_task_that_finishes_after_the_write_takes_its_files_back(storage: MemoryStorage) -> None:
+def test_a_task_that_finishes_after_the_write_was_sealed_removes_its_files(storage: MemoryStorage) -> None:
     task = output(storage)
     task.create(FILE, MarkerType.CREATE).close()
     seal(storage, BASE, TIME)
@@ -63,7 +64,7 @@ def test_a_task_that_finishes_after_the_write_takes_its_files_back(storage: Memo
     assert storage.stat(f"{BASE}/{FILE}") is None
 
 
-def test_a_task_of_a_sealed_write_does_not_even_make_a_partition(storage: MemoryStorage) -> None:
+def test_a_task_of_a_sealed_write_creates_no_partition(storage: MemoryStorage) -> None:
     seal(storage, BASE, TIME)
     with pytest.raises(StorageError, match="closed"):
         output(storage).create(FILE, MarkerType.CREATE)
@@ -71,13 +72,13 @@ def test_a_task_of_a_sealed_write_does_not_even_make_a_partition(storage: Memory
 
 
 @pytest.mark.parametrize("torn", [b"", b"#partition metadata\n#Mon", b"commitTime=20240101000000000\npartitionDepth="])
-def test_a_metafile_that_a_dead_writer_left_in_part_is_made_whole(storage: MemoryStorage, torn: bytes) -> None:
+def test_a_torn_metafile_of_a_dead_writer_is_replaced(storage: MemoryStorage, torn: bytes) -> None:
     storage.write_new(METAFILE, torn)
     output(storage).create(FILE, MarkerType.CREATE).close()
     assert storage.read(METAFILE).endswith(b"\npartitionDepth=1\n")
 
 
-def test_a_metafile_of_hudi_stays_as_it_is(storage: MemoryStorage) -> None:
+def test_a_metafile_of_hudi_is_not_changed(storage: MemoryStorage) -> None:
     hudi = b"#partition metadata\n#Thu Apr 18 17:32:14 CDT 2024\npartitionDepth=1\r\ncommitTime=20240418173200000\n"
     storage.write_new(METAFILE, hudi)
     output(storage).create(FILE, MarkerType.CREATE).close()
@@ -102,7 +103,7 @@ def test_a_metafile_that_another_task_began_and_never_finished_is_finished(stora
     assert storage.read(METAFILE).endswith(b"\npartitionDepth=1\n")
 
 
-def test_a_file_of_another_attempt_is_not_written_over(storage: MemoryStorage) -> None:
+def test_a_file_of_another_attempt_is_not_overwritten(storage: MemoryStorage) -> None:
     task = output(storage)
     task.create(FILE, MarkerType.CREATE).close()
     with pytest.raises(AlreadyExists):
