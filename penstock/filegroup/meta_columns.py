@@ -16,8 +16,8 @@ from penstock.schema import META_COLUMNS
 
 KEY_COLUMN = "_hoodie_record_key"
 _FILE_COLUMNS = META_COLUMNS[3:]
-#: Endings of columns that stand for a meta column on its way to Spark (`read/meta_columns.py`): its number, and whether it equals
-#: the key column.
+#: Endings of columns that stand for a meta column on its way to Spark (`read/meta_encoding.py`): its number, and whether it
+#: equals the key column.
 NUMBER = "_number"
 SAME = "_is_key"
 #: The names of those columns. Writes refuse a column of these names.

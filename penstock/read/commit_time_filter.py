@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.read.meta_columns import COMMIT_TIME
+from penstock.read.meta_encoding import COMMIT_TIME
 from penstock.read.plan import QueryPlan
 from penstock.timeline.history import InstantRange
 

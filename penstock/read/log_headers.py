@@ -93,6 +93,6 @@ def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:
 
 def _read_headers(storage: Storage, file_slice: FileSlice, times: CommittedTimes, needs_positions: bool) -> _Headers:
     scan = scan_slice(storage, file_slice, times)
-    for found in scan.blocks:
-        check_block_type(found.block)
+    for _, block in scan.blocks:
+        check_block_type(block)
     return _Headers(scan, touched_positions(file_slice, scan) if needs_positions else None)

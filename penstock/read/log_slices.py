@@ -41,7 +41,7 @@ from penstock.formats.log import HeaderKey
 from penstock.merge.kernels.gather import Positions
 from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import keep_changed_rows
-from penstock.read.meta_columns import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
+from penstock.read.meta_encoding import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, spark_to_arrow

@@ -70,8 +70,8 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
             all_paths.append(path.strip())
     if not all_paths:
         raise OptionError("'path' or 'hoodie.datasource.read.paths' or both must be specified.")
-    found = [_find_table(path) for path in all_paths]
-    base_paths = sorted({base_path for base_path, _ in found})
+    tables = [_find_table(path) for path in all_paths]
+    base_paths = sorted({base_path for base_path, _ in tables})
     if len(base_paths) > 1:
         raise OptionError(f"the paths belong to different tables: {', '.join(base_paths)}; read them one by one and union them")
     _check_options(options)
@@ -81,7 +81,7 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
         options[o.QUERY_TYPE],
         options,
         parse_query_time(as_of) if as_of else None,
-        _parse_patterns([rest for _, rest in found]),
+        _parse_patterns([rest for _, rest in tables]),
         equals=options[o.READ_EQUALS],
         since=_parse_bound(options, o.BEGIN_INSTANT),
         until=_parse_bound(options, o.END_INSTANT),

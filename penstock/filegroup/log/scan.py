@@ -190,7 +190,7 @@ class _BlockQueue:
 
     def _roll_back(self, target: str) -> None:
         self.instants.add(target)
-        self.committed = [found for found in self.committed if found.block.instant != target]
+        self.committed = [entry for entry in self.committed if entry.block.instant != target]
         self._damaged = [(instant, block) for instant, block in self._damaged if instant != target]
 
     def check_damaged(self) -> None:
@@ -218,24 +218,24 @@ def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) ->
 
 def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
     """Return the blocks with those of a log compaction in place of the blocks they were made of."""
-    if not any(found.block.compacted_instants for found in queue):
+    if not any(entry.block.compacted_instants for entry in queue):
         return queue
     # Instant → the log compaction that contains its blocks; the last one, if log compactions were compacted again.
     compacted_by: dict[str, str] = {}
-    for found in reversed(queue):
-        last = compacted_by.get(found.block.instant, found.block.instant)
-        for instant in found.block.compacted_instants:
+    for entry in reversed(queue):
+        last = compacted_by.get(entry.block.instant, entry.block.instant)
+        for instant in entry.block.compacted_instants:
             compacted_by.setdefault(instant, last)
     place: dict[str, int] = {}  # of the last plain block that an instant stands for
-    for number, found in enumerate(queue):
-        if not found.block.compacted_instants:
-            place[compacted_by.get(found.block.instant, found.block.instant)] = number
+    for number, entry in enumerate(queue):
+        if not entry.block.compacted_instants:
+            place[compacted_by.get(entry.block.instant, entry.block.instant)] = number
     kept: list[tuple[int, BlockInFile]] = []
-    for number, found in enumerate(queue):
-        if found.block.instant not in compacted_by:
-            kept.append((place.get(found.block.instant, number), found))
+    for number, entry in enumerate(queue):
+        if entry.block.instant not in compacted_by:
+            kept.append((place.get(entry.block.instant, number), entry))
     kept.sort(key=lambda numbered: numbered[0])
-    return [found for _, found in kept]
+    return [entry for _, entry in kept]
 
 
 def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
@@ -268,8 +268,8 @@ def read_records(storage: Storage, blocks: Iterable[BlockInFile], columns: LogCo
     arrow = columns.arrow
     for file, blocks_of_file in groupby(blocks, attrgetter("file")):
         with open_log_file(storage, file) as log:
-            for found in blocks_of_file:
-                yield from _records_of_block(log, found.block, columns, arrow)
+            for entry in blocks_of_file:
+                yield from _records_of_block(log, entry.block, columns, arrow)
 
 
 def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.filegroup.model import BaseFile, FileSlice
-from penstock.read.meta_columns import choose_encoding, encode_rows, encoded_schema
+from penstock.read.meta_encoding import choose_encoding, encode_rows, encoded_schema
 from penstock.schema import META_COLUMNS
 
 TIME, SEQNO, KEY, PATH, NAME = META_COLUMNS
