@@ -1,11 +1,11 @@
 """One history for every index, on both kinds of table: every index must leave the same rows.
 
 The history has updates, late rows, moves between partitions, deletes by operation and by flag, keys that come back, duplicates in
-a batch and several partitions; small batches, which the driver writes, and ones that go through Spark's tasks. At the end every
-index that looks into one partition has given the same table, and every global one another.
+a batch and several partitions; small batches, which the driver writes, and batches that Spark tasks write. At the end all
+indexes of one partition have left one set of rows, and all global indexes another.
 
-A new index joins by a line in `INDEXES`; one that needs a server, as HBASE does, by a test where that server is running
-(`tests/services/test_hbase.py`).
+A new index joins by a line in `INDEXES`. An index that needs a server, such as HBASE, joins where that server runs
+(`tests/services/test_hbase.py`); one that keeps entries in SQLite joins in `tests/table/test_entry_index.py`.
 """
 
 from __future__ import annotations

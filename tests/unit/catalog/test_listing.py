@@ -46,7 +46,7 @@ def test_a_folder_with_the_metafile_is_a_partition_and_others_are_not() -> None:
     assert list_partitions(state) == ["a", "b/c"]
 
 
-def test_a_metafile_in_the_base_files_format_counts() -> None:
+def test_a_metafile_in_the_format_of_base_files_makes_a_partition() -> None:
     assert list_partitions(table(f"a/{PARTITION_METAFILE}.parquet")) == ["a"]
 
 
@@ -54,7 +54,7 @@ def test_a_table_without_partitions_is_one_partition_with_an_empty_path() -> Non
     assert list_partitions(table(PARTITION_METAFILE, data("", "f-0", "1"))) == [""]
 
 
-def test_the_tables_own_folder_is_not_looked_into() -> None:
+def test_the_folder_of_the_timeline_is_not_listed() -> None:
     state = table(f".hoodie/metadata/files/{PARTITION_METAFILE}", f"a/{PARTITION_METAFILE}")
     assert list_partitions(state) == ["a"]
     assert not any(".hoodie/metadata" in path for path in LISTED)
@@ -83,7 +83,7 @@ def test_slices_come_by_partition_and_newest_first() -> None:
     assert {p: [(s.file_id, s.base_instant) for s in its] for p, its in found.items()} == {"a": [("f-0", "2")]}
 
 
-def test_groups_that_a_replace_commit_took_out_are_not_read() -> None:
+def test_replaced_groups_are_not_read() -> None:
     state = table(f"a/{PARTITION_METAFILE}", data("a", "f-0", "1"), data("a", "g-0", "3"))
     replaced = CommitMetadata(operation="INSERT_OVERWRITE", replaced={"a": ("f-0",)})
     state.storage.write_new("/t/.hoodie/3.replacecommit", write_commit(replaced))

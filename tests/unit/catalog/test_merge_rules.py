@@ -36,7 +36,7 @@ def rules(options: dict[str, str] | None = None, schema: str = SCHEMA, **propert
     return build_merge_rules(TableState(MemoryStorage("m"), "/t", TableConfig(raw), Options(options or {}), timeline), schema)
 
 
-def test_the_payload_is_the_tables_and_overwrites_where_it_names_none() -> None:
+def test_the_payload_is_that_of_the_table_and_overwrites_by_default() -> None:
     assert rules().merger == OverwriteWithLatest()
     named = {"hoodie__compaction__payload__class": f"{MODEL}DefaultHoodieRecordPayload", "hoodie__table__precombine__field": "ts"}
     assert rules(**named).merger == EventTimeOrdering("ts")
@@ -61,7 +61,7 @@ def test_log_records_are_ordered_by_a_column_of_the_table_and_only_with_our_payl
     assert rules(hoodie__table__precombine__field="s.no", hoodie__compaction__payload__class="penstock.masked").ordering is None
 
 
-def test_the_call_names_the_ordering_column_only_where_the_table_has_none() -> None:
+def test_the_options_name_the_ordering_column_only_if_the_table_has_none() -> None:
     given = {"hoodie.datasource.write.precombine.field": "ts"}
     assert rules(given).ordering == "ts"
     assert rules(given, hoodie__table__precombine__field="id").ordering == "id"
@@ -80,7 +80,7 @@ def test_rows_have_the_meta_columns_and_the_sixth_one_where_the_table_has_it() -
     assert found.merger == WithOperation(OverwriteWithLatest())
 
 
-def test_defaults_of_columns_are_told_to_the_payload_that_asks_for_them() -> None:
+def test_a_payload_that_needs_defaults_of_columns_gets_them() -> None:
     schema = '{"type":"record","name":"r","fields":[{"name":"a","type":"int","default":7},{"name":"b","type":["null","int"],"default":null}]}'
     payload = f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload"
     assert rules(schema=schema, hoodie__compaction__payload__class=payload).merger == OverwriteNonDefaults((("a", 7),))

@@ -36,7 +36,7 @@ def plan(*groups: tuple[str, str]) -> bytes:
     )
 
 
-def test_groups_of_requested_and_running_compactions_wait_and_those_of_done_ones_do_not() -> None:
+def test_groups_of_requested_and_inflight_compactions_are_pending() -> None:
     state = table(
         _2_compaction_requested=plan(("a", "f")),
         _2_commit=b"",
@@ -53,20 +53,20 @@ def test_a_writer_counts_only_plans_before_its_own_instant() -> None:
     assert find_pending_compactions(state, before="4") == {("a", "f"): "3"}
 
 
-def test_log_compactions_are_apart_from_compactions() -> None:
+def test_log_compactions_and_compactions_are_listed_separately() -> None:
     state = table(_3_logcompaction_requested=plan(("a", "f")), _4_compaction_requested=plan(("a", "g")))
     assert find_pending_log_compactions(state) == {("a", "f"): "3"}
     assert find_pending_compactions(state) == {("a", "g"): "4"}
     assert len(list_compaction_plans(state, Action.LOG_COMPACTION)) == 1
 
 
-def test_a_plan_that_was_taken_off_the_timeline_meanwhile_does_not_count() -> None:
+def test_a_plan_that_was_unscheduled_after_the_timeline_was_loaded_is_ignored() -> None:
     state = table(_3_compaction_requested=plan(("a", "f")))
     state.storage.delete("/t/.hoodie/3.compaction.requested")
     assert find_pending_compactions(state) == {}
 
 
-def test_a_run_without_its_plan_is_an_error() -> None:
+def test_an_inflight_compaction_without_a_plan_is_an_error() -> None:
     with pytest.raises(CorruptFile, match=r"3\.compaction\.inflight of /t has no plan: 3\.compaction\.requested is missing"):
         find_pending_compactions(table(_3_compaction_inflight=b""))
 
@@ -76,7 +76,7 @@ def test_a_plan_that_cannot_be_read_is_an_error_that_names_it() -> None:
         find_pending_compactions(table(_3_compaction_requested=b""))
 
 
-def test_groups_of_a_clustering_wait_and_those_of_other_replacing_writes_do_not() -> None:
+def test_groups_of_a_clustering_are_pending_and_those_of_a_replacing_write_are_not() -> None:
     slices = [{"fileId": "f", "partitionPath": "a"}, {"fileId": "g", "partitionPath": ""}]
     clustering = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": slices}]}}
     state = table(

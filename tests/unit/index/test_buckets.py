@@ -45,7 +45,7 @@ def test_a_file_id_begins_with_the_bucket() -> None:
     assert buckets.number_of(slice_of(file_id)) == 255
 
 
-def test_what_cannot_be_a_bucket_of_the_table_is_refused() -> None:
+def test_a_file_group_that_cannot_be_a_bucket_of_the_table_is_refused() -> None:
     buckets = FixedBuckets(4, ("id",))
     with pytest.raises(OptionError, match=r"not a bucket.*hoodie.index.type=BUCKET would make duplicates"):
         buckets.number_of(slice_of("1f2e3d4c-0000-4000-8000-000000000000-0"))
@@ -56,7 +56,7 @@ def test_what_cannot_be_a_bucket_of_the_table_is_refused() -> None:
         buckets.by_number(twice)
 
 
-def test_keys_of_other_buckets_tell_that_the_number_of_buckets_was_another() -> None:
+def test_a_file_with_keys_of_other_buckets_is_refused_as_written_with_another_number_of_buckets() -> None:
     keys = pa.array([f"k{i}" for i in range(40)])
     eight = FixedBuckets(8, ("id",))
     number = int(eight.numbers(keys)[0])
@@ -67,7 +67,7 @@ def test_keys_of_other_buckets_tell_that_the_number_of_buckets_was_another() -> 
         FixedBuckets(7 if number < 7 else 9, ("id",)).check_keys(slice_, own)
 
 
-def test_numbered_file_groups_are_told_from_random_ones() -> None:
+def test_file_ids_with_bucket_numbers_differ_from_random_ones() -> None:
     assert have_bucket_ids(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
     assert not have_bucket_ids(["00000012-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "12345678-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0"])
 

@@ -52,7 +52,7 @@ def test_the_default_ring_of_a_partition_is_hudis() -> None:
     ]
 
 
-def test_every_key_has_a_part_and_values_of_other_columns_do_not_count() -> None:
+def test_every_key_has_a_bucket_and_only_hash_columns_choose_it() -> None:
     rings = HashRings(4, ("id",))
     numbers = rings.numbers(pa.array([f"k{n}" for n in range(200)]), "x")
     assert set(numbers.tolist()) == {0, 1, 2, 3}
@@ -60,7 +60,7 @@ def test_every_key_has_a_part_and_values_of_other_columns_do_not_count() -> None
     assert one == other == plain
 
 
-def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_path: Path) -> None:
+def test_rings_are_stored_with_the_table_and_the_newest_one_in_effect_is_used(tmp_path: Path) -> None:
     table, rings = state(tmp_path), HashRings(4, ("id",))
     assert not has_rings(table)
     rings.save_partitions(table, ["x", "a/b", "x"])
@@ -77,7 +77,7 @@ def test_rings_are_kept_with_the_table_and_the_newest_that_counts_is_used(tmp_pa
     assert len(rings.load(table).ring("x").values) == 8
 
 
-def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path: Path) -> None:
+def test_a_ring_of_an_archived_clustering_is_in_effect_if_its_file_groups_exist(tmp_path: Path) -> None:
     rings = HashRings(4, ("id",))
     rings.save_partitions(state(tmp_path), ["x"])
     first = rings.ring("x")
@@ -98,7 +98,7 @@ def test_of_a_clustering_that_the_timeline_forgot_the_file_groups_tell(tmp_path:
     assert [p.name for p in (tmp_path / FOLDER / "x").iterdir()] == ["00000000000000.hashing_meta"]
 
 
-def test_what_does_not_fit_a_ring_is_refused(tmp_path: Path) -> None:
+def test_a_file_group_outside_its_ring_and_a_damaged_ring_are_refused(tmp_path: Path) -> None:
     table, rings = state(tmp_path), HashRings(4, ("id",))
     with pytest.raises(OptionError, match="in no part of its ring"):
         rings.number_of(FileSlice("x", "00000000-aaaa-4aaa-8aaa-aaaaaaaaaaaa-0", "001"))

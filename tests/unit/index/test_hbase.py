@@ -32,7 +32,7 @@ def test_an_entry_has_the_cells_of_hudi() -> None:
     assert json.loads(entry_cells(moved)[b"_s:penstock_before"]) == ["2", "1", "f-0", "a"]
 
 
-def test_an_entry_counts_if_its_commit_came_to_pass() -> None:
+def test_an_entry_counts_if_its_commit_is_completed_or_archived() -> None:
     timeline = Timeline.from_names(
         ["20240102000000000.commit", "20240103000000000.deltacommit.inflight", "20240104000000000.commit"]
     )
@@ -57,7 +57,7 @@ def test_the_gateway_is_on_the_first_host_of_the_quorum_unless_said_otherwise() 
             make_index(read_options(options))
 
 
-def test_the_index_looks_everywhere_and_sees_logs() -> None:
+def test_the_index_is_global_and_finds_rows_in_logs() -> None:
     index = make_index(read_options({**NEEDED, o.HBASE_UPDATE_PARTITION_PATH.key: "true"}))
     assert (index.is_global, index.finds_rows_in_logs, index.moves_rows, index.moves_option) == (
         True,
@@ -68,14 +68,14 @@ def test_the_index_looks_everywhere_and_sees_logs() -> None:
     assert isinstance(index, EntryIndex)
 
 
-def test_the_put_batch_is_a_share_of_what_region_servers_bear() -> None:
+def test_the_put_batch_follows_from_the_rate_of_region_servers() -> None:
     auto = make_store(read_options({**NEEDED, o.HBASE_PUT_BATCH_AUTO.key: "true", o.HBASE_QPS_FRACTION.key: "0.25"}))
     assert auto.rows_per_server == 250
     assert compute_put_batch(250.0, servers=3, tasks=4) == 187
     assert compute_put_batch(0.1, servers=1, tasks=8) == 1
 
 
-def test_rows_pass_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_wait_so_that_rows_keep_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now, slept = [0.0], []
 
     def sleep(seconds: float) -> None:
@@ -97,12 +97,12 @@ def test_rows_pass_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port at which somebody listens and says nothing."""
+    """A port of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_a_quorum_that_does_not_answer_is_an_error_in_time_that_names_it(silent_port: int) -> None:
+def test_a_gateway_that_does_not_answer_is_an_error_within_the_timeout(silent_port: int) -> None:
     pytest.importorskip("happybase", reason="needs the client of HBase (make setup)")
     hurry = {o.HBASE_SESSION_TIMEOUT.key: "300", o.HBASE_CONNECTION_TIMEOUT.key: "300"}
     told = {**NEEDED, **hurry, o.HBASE_QUORUM.key: "127.0.0.1,zk2", o.HBASE_THRIFT_PORT.key: str(silent_port)}

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import options as o
-from penstock.errors import CorruptFile, Unsupported
+from penstock.errors import CorruptFile
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile
-from penstock.index import lookup, make_index
+from penstock.index import lookup
 from penstock.index.lookup import Pruning, WantedKeys, holds_any_key, look_up
-from penstock.options import Options, read_options
 from penstock.storage import LocalStorage
 from tests.unit.write.engine import settings_at, trips, write_base
 
@@ -100,7 +98,7 @@ def test_only_keys_inside_the_range_are_candidates(tmp_path: Path) -> None:
     assert look_up(STORAGE, [base], keys("a", "m1", "m3", "m5", "z"), RANGES)[0].candidates == 3
 
 
-def test_more_keys_than_the_filter_is_first_asked_for_are_all_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_beyond_the_sample_are_tried_in_the_filter_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "_SAMPLE", 3)
     base = base_of(tmp_path, "m1", "m5", "m9")
     found = look_up(STORAGE, [base], keys("m2", "m3", "m4", "a", "m9", "m6"), BOTH)[0]
@@ -158,7 +156,7 @@ def test_ranges_are_looked_up_in_keys_that_are_sorted_once(monkeypatch: pytest.M
     assert wanted.between("x", "z").tolist() == []  # type: ignore[union-attr]
 
 
-def test_looking_whether_a_file_holds_any_key_stops_at_the_first(tmp_path: Path, groups_read: list[str]) -> None:
+def test_checking_whether_a_file_holds_any_key_stops_at_the_first(tmp_path: Path, groups_read: list[str]) -> None:
     base = base_of(tmp_path, "a", "b", "c", "d", "e")
     assert holds_any_key(STORAGE, base, keys("c", "e"), NOTHING)
     assert len(groups_read) == 2
@@ -172,35 +170,6 @@ def test_a_damaged_or_missing_file_is_an_error_that_names_it(tmp_path: Path) -> 
     Path(base.path).unlink()
     with pytest.raises(CorruptFile, match="missing"):
         look_up(STORAGE, [base], keys("a"), BOTH)[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "is_global", "pruning"),
-    [("SIMPLE", False, NOTHING), ("BLOOM", False, BOTH), ("GLOBAL_SIMPLE", True, NOTHING), ("GLOBAL_BLOOM", True, BOTH)],
-)
-def test_an_index_is_what_its_name_says(name: str, is_global: bool, pruning: Pruning) -> None:
-    index = make_index(Options({o.INDEX_TYPE.key: name}))
-    assert (index.name, index.is_global, index.pruning, index.moves_rows) == (name, is_global, pruning, is_global)
-
-
-def test_the_options_of_an_index_are_its_own() -> None:
-    def made(name: str, **more: str) -> Any:
-        return make_index(Options({o.INDEX_TYPE.key: name, **more}))
-
-    simple, bloom = o.SIMPLE_UPDATE_PARTITION_PATH.key, o.BLOOM_UPDATE_PARTITION_PATH.key
-    assert not made("GLOBAL_SIMPLE", **{simple: "false"}).moves_rows
-    assert made("GLOBAL_SIMPLE", **{bloom: "false"}).moves_rows
-    assert not made("GLOBAL_BLOOM", **{bloom: "false"}).moves_rows
-    assert made("GLOBAL_BLOOM", **{o.BLOOM_PRUNE_BY_RANGES.key: "false"}).pruning == BLOOMS
-    with pytest.raises(Unsupported, match=r"hoodie\.index\.type=FLINK_STATE"):
-        made("FLINK_STATE")
-
-
-def test_the_record_index_is_refused_with_what_to_use_instead() -> None:
-    with pytest.raises(Unsupported, match="instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays"):
-        read_options({o.INDEX_TYPE.key: "RECORD_INDEX"})
-    with pytest.raises(Unsupported, match=r"hoodie\.metadata\.record\.index\.enable.*GLOBAL_BLOOM"):
-        read_options({"hoodie.metadata.record.index.enable": "true"})
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])

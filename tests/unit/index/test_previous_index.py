@@ -25,7 +25,7 @@ def logged(city: str, version: int, *, inserts: int) -> WriteStat:
     return WriteStat(f"{city}-0", city, f"{city}/{name}", num_update_writes=1, num_inserts=inserts, log=fields)
 
 
-def test_rows_in_logs_alone_are_refused_to_an_index_that_does_not_look_there(tmp_path: Path) -> None:
+def test_an_index_that_reads_base_files_refuses_rows_that_are_only_in_logs(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "table")
     for city in ("berlin", "rome"):
         made.base(1, city, ("a", city, 1, 1.0)).log(1, city, 1, made.rows(2, city, ("a", city, 2, 2.0)))
@@ -52,7 +52,7 @@ def check(made: HandMade, *partitions: str) -> None:
     SimpleIndex().check_slices(table, list_merged_slices(table, partitions or None))
 
 
-def test_a_commit_that_somebody_archives_meanwhile_is_passed_over(tmp_path: Path) -> None:
+def test_a_commit_that_is_archived_while_commits_are_read_is_passed_over(tmp_path: Path) -> None:
     made = HandMade(tmp_path / "table").instant(2, stats=(logged("rome", 1, inserts=1),))
     made.instant(3, stats=(logged("rome", 2, inserts=1),))
     table = open_table(str(made.path))

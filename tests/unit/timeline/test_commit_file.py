@@ -30,7 +30,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(v) for v in value] if isinstance(value, list) else value
 
 
-def test_real_commits_come_back_with_every_field(tmp_path: Path) -> None:
+def test_commits_of_hudi_are_written_again_with_every_field(tmp_path: Path) -> None:
     commits = real_commits(tmp_path)
     assert len(commits) == 14
     for name, data in commits.items():
@@ -38,7 +38,7 @@ def test_real_commits_come_back_with_every_field(tmp_path: Path) -> None:
         assert without_nulls(again) == without_nulls(json.loads(data)), name
 
 
-def test_a_real_commit_tells_its_schema_and_counts(tmp_path: Path) -> None:
+def test_a_commit_of_hudi_is_read_with_its_schema_and_counts(tmp_path: Path) -> None:
     base = unpack_golden("cow_v6_nonpartitioned", tmp_path)
     commit = read_commit((base / ".hoodie" / "20240418173551906.commit").read_bytes(), "x")
     assert commit.schema is not None
@@ -47,7 +47,7 @@ def test_a_real_commit_tells_its_schema_and_counts(tmp_path: Path) -> None:
     assert list(commit.by_partition()) == [""]
 
 
-def test_the_real_overwrite_names_the_groups_it_replaced(tmp_path: Path) -> None:
+def test_an_overwrite_of_hudi_names_the_groups_it_replaced(tmp_path: Path) -> None:
     base = unpack_golden("mor_parquet_v6_simplekeygen_nonhivestyle_overwritetable", tmp_path)
     commit = read_commit((base / ".hoodie" / "20250121000702475.replacecommit").read_bytes(), "x")
     assert commit.replaced is not None

@@ -105,6 +105,6 @@ def test_an_operation_without_its_file_group_is_an_error(name: str) -> None:
         read_compaction_plan(write_container("HoodieCompactionPlan", {"operations": [operation]}), "x")
 
 
-def test_another_kind_of_file_is_no_plan() -> None:
+def test_a_file_of_another_kind_is_not_a_plan() -> None:
     with pytest.raises(CorruptFile, match="is not a compaction plan"):
         read_compaction_plan(write_container("HoodieRollbackPlan", {}), "x")

@@ -34,7 +34,7 @@ def table() -> MemoryStorage:
 
 
 @pytest.mark.parametrize("is_archived", [True, False])
-def test_what_is_archived_after_the_timeline_was_read_is_found_in_the_archive(is_archived: bool) -> None:
+def test_a_write_that_is_archived_after_the_timeline_was_read_is_found_in_the_archive(is_archived: bool) -> None:
     storage = table()
     timeline = load_timeline(storage, "/t")
     if is_archived:
@@ -50,7 +50,7 @@ def test_what_is_archived_after_the_timeline_was_read_is_found_in_the_archive(is
     assert [(write.time, write.metadata.stats[0].path) for write in found] == [(t, f"p/f_0-0-0_{t}.parquet") for t in TIMES]
 
 
-def test_files_of_the_archive_that_are_merged_while_it_is_read_are_looked_for_again() -> None:
+def test_an_archive_whose_files_are_merged_while_it_is_read_is_read_again() -> None:
     storage, folder = table(), archive_path("/t")
     names = [f"{folder}/.commits_.archive.{n}_1-0-1" for n in (1, 2, 3)]
     for name, time in zip(names, TIMES, strict=False):

@@ -18,7 +18,7 @@ MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2999, 
 
 
 @given(TIMES, st.sampled_from(Action), st.sampled_from(State))
-def test_a_file_name_gives_back_the_instant_it_was_made_from(time: str, action: Action, state: State) -> None:
+def test_an_instant_is_parsed_from_its_file_name(time: str, action: Action, state: State) -> None:
     found = parse_instant(Instant(time, action, state).file_name)
     expected = action.family if state is State.COMPLETED else action
     assert found == Instant(time, expected, state)
@@ -62,12 +62,12 @@ def test_names_are_those_of_hudi(action: Action, state: State, name: str) -> Non
         "",
     ],
 )
-def test_what_does_not_look_like_an_instant_is_none(name: str) -> None:
+def test_a_file_name_of_another_form_is_not_an_instant(name: str) -> None:
     assert parse_instant(name) is None
 
 
 @given(MOMENTS)
-def test_a_time_gives_back_the_moment_it_was_made_from(at: datetime) -> None:
+def test_a_moment_is_parsed_from_its_time(at: datetime) -> None:
     text = format_time(at)
     assert len(text) == 17
     assert parse_time(text) == at
@@ -86,7 +86,7 @@ def test_the_next_time_is_greater_than_the_last_and_not_before_now(last: datetim
     assert len(taken) == 17
 
 
-def test_a_clock_that_goes_back_an_hour_does_not_take_times_back() -> None:
+def test_times_grow_although_the_clock_goes_back_an_hour() -> None:
     before = datetime(2024, 10, 27, 2, 59, 59, 999000)
     after_the_change = before - timedelta(minutes=59)
     assert next_time(format_time(before), format_time(after_the_change)) == "20241027030000000"
@@ -96,7 +96,7 @@ def test_the_next_time_after_14_digits_is_later_than_all_of_that_second() -> Non
     assert next_time("20240101000000", "20230101000000000") == "20240101000001000"
 
 
-def test_a_clock_that_has_passed_the_last_time_is_taken_as_it_is() -> None:
+def test_a_clock_past_the_last_time_is_the_next_time() -> None:
     assert next_time("20240101000000000", "20240101000000001") == "20240101000000001"
 
 

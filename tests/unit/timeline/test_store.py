@@ -1,4 +1,4 @@
-"""Taking instants: later than every other, shared with nobody, whoever asks at the same moment."""
+"""Taking instants: each is later than all others and belongs to one process, however many ask at the same moment."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_instant_is_later_than_a_time_that_is_no_longer_on_the_timeline(place
     assert request_instant(*place, Action.COMMIT, utc=True, after="29990101000000000").time == "29990101000000001"
 
 
-def test_a_writer_whose_clock_is_behind_one_that_came_in_between_steps_back(tmp_path: Path) -> None:
+def test_a_writer_tries_again_if_a_writer_with_a_faster_clock_came_in_between(tmp_path: Path) -> None:
     """Its listing was taken before the other's instant appeared; the other's is later and must stay the last."""
 
     class Behind(LocalStorage):
@@ -96,18 +96,18 @@ class Repeating(LocalStorage):
         super().write_new(path, data)
 
 
-def test_a_plan_that_the_storage_has_put_there_twice_is_one(tmp_path: Path) -> None:
+def test_a_plan_that_the_storage_wrote_twice_is_one_plan(tmp_path: Path) -> None:
     taken = request_instant(Repeating(), str(tmp_path), Action.ROLLBACK, utc=True, content=b"plan", is_plan=True)
     assert load_timeline(LocalStorage(), str(tmp_path)).instants == (taken,)
 
 
-def test_a_write_never_takes_an_instant_that_may_be_anothers(tmp_path: Path) -> None:
+def test_a_write_never_takes_an_instant_that_another_process_may_have(tmp_path: Path) -> None:
     """Another write's file says just the same; two that share an instant would delete each other's rows."""
     for name, content, is_plan in (("same", b"replace", False), ("other plan", b"plan", True)):
         path = str(tmp_path / name)
 
         class Late(LocalStorage):
-            """Somebody takes every first time just before we do."""
+            """Another process takes the first time just before the test does."""
 
             taken = 0
 
@@ -121,7 +121,7 @@ def test_a_write_never_takes_an_instant_that_may_be_anothers(tmp_path: Path) -> 
         assert [i.time for i in load_timeline(LocalStorage(), path).instants][1:] == [ours.time], name
 
 
-def test_a_state_is_entered_once(place: tuple[Storage, str]) -> None:
+def test_a_state_is_entered_only_once(place: tuple[Storage, str]) -> None:
     instant = request_instant(*place, Action.COMMIT, utc=True)
     transition(*place, instant, State.INFLIGHT)
     with pytest.raises(AlreadyExists):
@@ -130,7 +130,7 @@ def test_a_state_is_entered_once(place: tuple[Storage, str]) -> None:
     assert load_timeline(*place).last_write == instant.in_state(State.COMPLETED)
 
 
-def test_an_instant_that_somebody_rolled_back_cannot_go_on(place: tuple[Storage, str]) -> None:
+def test_an_instant_that_was_rolled_back_cannot_complete(place: tuple[Storage, str]) -> None:
     """Its data files are gone by then; completing it would publish rows that are not there."""
     storage, base = place
     instant = request_instant(storage, base, Action.COMMIT, utc=True)

@@ -35,7 +35,7 @@ def test_the_timeline_of_a_table_of_hudi_is_its_completed_writes(name: str, tmp_
     assert timeline.pending == ()
 
 
-def test_an_instant_is_in_the_furthest_state_that_has_a_file() -> None:
+def test_an_instant_is_in_the_latest_state_that_has_a_file() -> None:
     timeline = Timeline.from_names(["1.commit", "1.inflight", "1.commit.requested", "2.inflight", "2.commit.requested"])
     assert timeline.instants == (
         Instant("1", Action.COMMIT, State.COMPLETED),
@@ -59,7 +59,7 @@ def test_a_savepoint_does_not_hide_the_commit_of_the_same_time() -> None:
     assert timeline.is_visible("5")
 
 
-def test_files_of_other_people_are_not_instants() -> None:
+def test_other_files_are_not_instants() -> None:
     names = ["hoodie.properties", ".1.commit.crc", "1.commit.0f8308df", "archived", "1.commit"]
     assert [i.file_name for i in Timeline.from_names(names).instants] == ["1.commit"]
 
@@ -102,6 +102,6 @@ def test_the_last_time_counts_every_instant_whatever_its_state() -> None:
     assert Timeline().last_time is None
 
 
-def test_times_of_14_and_17_digits_stand_in_order_of_text() -> None:
+def test_times_of_14_and_17_digits_are_ordered_as_text() -> None:
     timeline = Timeline.from_names(["20240101000000500.commit", "20240101000000.commit", "20231231235959.commit"])
     assert [i.time for i in timeline.writes] == ["20231231235959", "20240101000000", "20240101000000500"]
