@@ -1,6 +1,7 @@
-"""A table at one moment: its path, configuration and timeline, as a frozen value without verbs.
+"""`TableState`, a table at one moment: its path, configuration, options and timeline, as a frozen value.
 
-This module reads and writes `hoodie.properties`. Which properties a new table gets is decided in `write/create_table.py`.
+This module reads and writes `hoodie.properties`. `write/create_table.py` decides which properties a new table gets. The class
+`penstock.Table`, which users call, is in `api/table.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MERGE_ON_READ = "MERGE_ON_READ"
 
 @dataclass(frozen=True)
 class TableConfig:
-    """`hoodie.properties`, typed. `raw` keeps every property, known or not."""
+    """The properties in `hoodie.properties`, with types. `raw` has all of them as strings, also those that Penstock ignores."""
 
     raw: Mapping[str, str]
 
@@ -39,42 +40,42 @@ class TableConfig:
 
     @property
     def table_type(self) -> str:
-        """COPY_ON_WRITE or MERGE_ON_READ."""
+        """The table type: COPY_ON_WRITE or MERGE_ON_READ."""
         return self.raw.get("hoodie.table.type", COPY_ON_WRITE)
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
-        """Columns of the record key; empty when keys are generated."""
+        """The columns of the record key; empty if record keys are generated, not taken from columns."""
         return _split(self.raw.get("hoodie.table.recordkey.fields"))
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """Columns of the partition path; empty when the table is not partitioned."""
+        """The columns of the partition path; empty if the table is nonpartitioned."""
         return _split(self.raw.get("hoodie.table.partition.fields"))
 
     @property
     def precombine_field(self) -> str | None:
-        """The ordering field, if the table has one."""
+        """The ordering field; None if the table has none."""
         return self.raw.get("hoodie.table.precombine.field") or None
 
     @property
     def key_generator_class(self) -> str | None:
-        """The Java name of the key generator."""
+        """The Java class name of the key generator; None if the table does not name one."""
         return self.raw.get("hoodie.table.keygenerator.class") or None
 
     @property
     def hive_style(self) -> bool:
-        """Whether partition folders are `column=value`."""
+        """Whether partition folders are named `column=value`."""
         return _flag(self.raw, "hoodie.datasource.write.hive_style_partitioning", False)
 
     @property
     def url_encode(self) -> bool:
-        """Whether partition values are escaped."""
+        """Whether partition values are URL-encoded in the names of folders."""
         return _flag(self.raw, "hoodie.datasource.write.partitionpath.urlencode", False)
 
     @property
     def populate_meta_fields(self) -> bool:
-        """Whether rows carry the five meta columns."""
+        """Whether the five meta columns of the rows are filled."""
         return _flag(self.raw, "hoodie.populate.meta.fields", True)
 
     @property
@@ -84,27 +85,27 @@ class TableConfig:
 
     @property
     def timeline_utc(self) -> bool:
-        """Whether instants are in UTC, not in the writer's zone."""
+        """Whether instant times are in UTC; otherwise they are in the local zone of each writer."""
         return self.raw.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
 
     @property
     def create_schema(self) -> str | None:
-        """The Avro schema the table was created with, if it was recorded."""
+        """The Avro schema that the table was created with; None if `hoodie.properties` does not have it."""
         return self.raw.get("hoodie.table.create.schema") or None
 
     @property
     def archive_folder(self) -> str:
-        """Where the archived timeline is, below `.hoodie`."""
+        """The name of the folder in `.hoodie` that holds the archived timeline."""
         return self.raw.get("hoodie.archivelog.folder") or "archived"
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
-        """Partitions of the metadata table that readers trust."""
+        """The partitions of the metadata table that are complete, so that readers may use them."""
         return _split(self.raw.get("hoodie.table.metadata.partitions"))
 
     @property
     def metadata_partitions_inflight(self) -> tuple[str, ...]:
-        """Partitions of the metadata table that are being built."""
+        """The partitions of the metadata table that are being built."""
         return _split(self.raw.get("hoodie.table.metadata.partitions.inflight"))
 
 
@@ -118,7 +119,7 @@ def _flag(raw: Mapping[str, str], key: str, default: bool) -> bool:
 
 @dataclass(frozen=True)
 class TableState:
-    """Everything that an operation needs to know about a table."""
+    """A table at one moment: storage, path, configuration, options and timeline. Writes, queries and services receive it."""
 
     storage: Storage
     base_path: str
@@ -128,25 +129,26 @@ class TableState:
 
     @property
     def is_merge_on_read(self) -> bool:
-        """Whether updates go to log files."""
+        """Whether the table is merge-on-read, with updates in log files."""
         return self.config.table_type == MERGE_ON_READ
 
 
-#: Operations, as commit files spell them, that move rows and never change the schema. Their commits may lack a schema.
+#: The operations (as commit files spell them) that only move rows and never change the schema. Their commits may lack a schema.
 KEEPS_SCHEMA = frozenset(
     operation.stored for operation in (Operation.COMPACT, Operation.CLUSTER, Operation.LOG_COMPACT, Operation.INDEX)
 )
 
 
 def read_table_schema(table: TableState, as_of: str | None = None) -> str | None:
-    """Return the table's Avro schema as JSON, without meta columns; None for a table that never had one.
+    """Return the table's Avro schema as JSON, without meta columns; None if no schema is found.
 
-    The newest write with a schema decides. If all writes are archived, the schema in a commit of a service that only moved rows
-    counts; then the schema that the table was created with.
+    The schema is taken from the newest commit of the active timeline that has one. Commits of services that only move rows
+    (`KEEPS_SCHEMA`) count only if no other commit has a schema. If no commit has one, the schema that the table was created
+    with is returned.
 
     Args:
-        as_of: return the schema at this time; None if the active timeline does not know it. The schema that the table was
-            created with is not returned then: archived writes may have changed it.
+        as_of: an instant time; return the schema of that time. Then None means that the active timeline does not have it. The
+            schema that the table was created with is not returned, because archived writes may have changed it.
     """
     schema_of_service: str | None = None
     for instant in reversed(table.timeline.writes):
@@ -161,19 +163,19 @@ def read_table_schema(table: TableState, as_of: str | None = None) -> str | None
 
 
 def _may_be_last_before(timeline: Timeline, write: Instant, as_of: str) -> bool:
-    """Whether a write may be the last one at a time.
+    """Whether `write` may be the last write at the time `as_of`.
 
-    Before the start of the active timeline there may be writes that a savepoint kept. Later ones were archived, so such a write
-    is known to be the last one only at its own time.
+    A write that a savepoint keeps may lie before the start of the active timeline, and later writes may be archived. So if
+    `as_of` is before the start, only a write at exactly that time is known to be the last one.
     """
     is_before_start = timeline.start is not None and as_of < timeline.start
     return write.time == as_of if is_before_start else write.time <= as_of
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:
-    """Whether there is a Hudi table at this path, possibly a damaged one.
+    """Whether there is a Hudi table at this path, even a damaged one.
 
-    A path is a table if it has properties, or the backup that an interrupted update left, or a timeline without either.
+    True if `.hoodie` has `hoodie.properties`, or the backup that an interrupted update of the properties left, or any instant.
     """
     folder = join(base_path, FOLDER)
     if any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP)):
@@ -182,22 +184,22 @@ def table_exists(storage: Storage, base_path: str) -> bool:
 
 
 def reload_timeline(table: TableState) -> TableState:
-    """Return the table with its current timeline. Its configuration stays as it was loaded."""
+    """Return the table with the timeline read from storage again. Configuration and options stay the same."""
     return replace(table, timeline=load_timeline(table.storage, table.base_path))
 
 
 def reload_table(table: TableState) -> TableState:
-    """Return the table with its current configuration and timeline."""
+    """Return the table with configuration and timeline read from storage again. Options stay the same."""
     return replace(reload_timeline(table), config=read_config(table.storage, table.base_path))
 
 
 def open_table(path: str, options: Options | None = None) -> TableState:
-    """Load a table.
+    """Read the configuration and the timeline of the table at `path`; return the table.
 
     Raises:
         TableNotFound: there is no table at the path.
-        CorruptFile: its properties cannot be read, or their checksum is wrong.
-        Unsupported: a table version that Penstock does not know.
+        CorruptFile: `hoodie.properties` cannot be read, or its checksum is wrong.
+        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     storage, base_path = open_storage(path)
     config = read_config(storage, base_path)
@@ -205,12 +207,14 @@ def open_table(path: str, options: Options | None = None) -> TableState:
 
 
 def read_config(storage: Storage, base_path: str) -> TableConfig:
-    """Read and check `hoodie.properties`; while an update is under way, its backup.
+    """Read and check `hoodie.properties`; if it is missing or damaged, `hoodie.properties.backup`.
+
+    An update of the properties, by Hudi, writes the backup before it replaces the file.
 
     Raises:
         TableNotFound: there is no table at the path.
-        CorruptFile: the properties cannot be read, or their checksum is wrong.
-        Unsupported: a table version, timeline layout or base file format that Penstock does not know.
+        CorruptFile: neither file can be used, or there is a timeline but neither file.
+        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     problem: CorruptFile | None = None
     for name in (PROPERTIES, BACKUP):
@@ -230,7 +234,7 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
 
 
 def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:
-    """Return the properties as a configuration. Raise CorruptFile or Unsupported if they cannot be used."""
+    """Return the properties as a `TableConfig`. Raise CorruptFile if damaged, Unsupported for an unknown version or format."""
     where = f"{FOLDER}/{PROPERTIES} of {base_path}"
     if not raw.get("hoodie.table.name"):
         raise CorruptFile(f"{where} does not name the table (hoodie.table.name); restore it from {BACKUP} or a copy")
@@ -254,13 +258,15 @@ def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:
 
 
 def write_config(storage: Storage, base_path: str, raw: Mapping[str, str], *, new: bool = False) -> TableConfig:
-    """Write `hoodie.properties`, with its checksum, in one step.
+    """Write `hoodie.properties` atomically, with a new checksum; return the properties as a `TableConfig`.
 
     Args:
-        new: whether the table is created. Otherwise the file is replaced, and the backup of an interrupted update is deleted.
+        raw: all properties. The checksum among them is replaced.
+        new: whether the table is being created. Otherwise an existing file is replaced, and a backup that an interrupted
+            update left is deleted.
 
     Raises:
-        AlreadyExists: another process created the table first.
+        AlreadyExists: `new` is set, and another process created the table first.
     """
     checksum = table_checksum(raw.get("hoodie.database.name"), raw["hoodie.table.name"])
     values = {**raw, "hoodie.table.checksum": str(checksum)}

@@ -1,7 +1,7 @@
-"""The table's partitions and file slices, by listing its folders.
+"""Finds the partitions, file groups and file slices of a table by listing its folders on storage.
 
-A folder is a partition if it holds the partition metafile. Folders below a partition are not listed. Functions that take
-partitions list only these.
+A folder is a partition if it holds the file `.hoodie_partition_metadata`. Folders below a partition are not listed. A function
+with an argument `partitions` lists only the folders of these partitions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from penstock.timeline.store import FOLDER, read_metadata
 
 
 def list_partitions(table: TableState) -> list[str]:
-    """Return the paths of all partitions; `[""]` for a table with files but without partitions."""
+    """Return the paths of all partitions; `[""]` for a nonpartitioned table that has files."""
     return [path for path, _ in walk_partitions(table.storage, table.base_path)]
 
 
 def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each partition path with its files. Each folder is listed once."""
+    """Yield each partition path with the files of that partition. Each folder is listed once.
+
+    Args:
+        below: the path of the folder to begin with, relative to the base path.
+    """
     entries = storage.list(join(base_path, below))
     if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
         yield below, [entry for entry in entries if not entry.is_dir]
@@ -35,14 +39,14 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
 
 
 def is_partition(table: TableState, path: str) -> bool:
-    """Whether a path is that of a partition. The table is not listed."""
+    """Whether the folder `path` is a partition. Looks for the partition metafile only; lists no folder."""
     metafile = join(table.base_path, path, PARTITION_METAFILE)
-    # Hudi can write the metafile in the format of base files.
+    # With hoodie.partition.metafile.use.base.format Hudi writes the metafile as Parquet.
     return any(table.storage.stat(metafile + suffix) is not None for suffix in ("", ".parquet"))
 
 
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
-    """Return the file groups of some partitions, or of all, with all their slices, committed or not."""
+    """Return the file groups of the given partitions, or of all if None. Each has all its slices, uncommitted ones too."""
     if partitions is None:
         files_by_path: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
     else:
@@ -54,7 +58,11 @@ def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> l
 
 
 def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]]) -> list[FileGroup]:
-    """Return the file groups of the partitions that a function chooses of all, in its order. Each folder is listed once."""
+    """Return the file groups of the partitions that `choose` returns, in the order of `choose`. Each folder is listed once.
+
+    Args:
+        choose: is called once with the paths of all partitions. Returns some of these paths.
+    """
     files_by_path = dict(walk_partitions(table.storage, table.base_path))
     groups: list[FileGroup] = []
     for path in choose(list(files_by_path)):
@@ -65,22 +73,29 @@ def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]
 def list_base_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """Return the newest committed slice with a base file of each file group, by partition path."""
+    """Return, by partition path, the newest committed slice with a base file of each file group.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
+    """
     return group_by_partition(latest_base_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
 def list_merged_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """Return the newest committed slice of each file group, by partition path.
+    """Return, by partition path, the newest committed slice of each file group, with or without a base file.
 
-    A slice has all log files that may hold changes of its base file, and may have no base file.
+    Each slice has all log files that may hold changes to its base file.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
     """
     return group_by_partition(latest_merged_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
 def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    """Return file slices by their partition paths."""
+    """Return the file slices as lists, by partition path."""
     slices_by_path: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         slices_by_path.setdefault(file_slice.partition_path, []).append(file_slice)
@@ -88,7 +103,10 @@ def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]
 
 
 def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
-    """Return what a query may read: the timeline, and the file groups that replace commits took out of the table.
+    """Return which slices a query may read, from the timeline and from the file groups that replace commits replaced.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
 
     Raises:
         CorruptFile: a replace commit does not name the file groups that it replaced.

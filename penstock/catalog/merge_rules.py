@@ -1,6 +1,7 @@
-"""How base files and logs of a table are merged, by its properties and options: payload, ordering field, key column.
+"""Builds the rules for merging a table's base files with its log files: payload, ordering field and record key column.
 
-Queries, compaction and clustering use the same rules, so a row is the same before and after a compaction.
+The rules come from `hoodie.properties` and the options. Queries, compaction and clustering use the same rules. Therefore a query
+returns the same row before and after a compaction.
 """
 
 from __future__ import annotations
@@ -37,20 +38,22 @@ def build_merge_rules(
     memory_bytes: int | None = None,
     skip_merge: bool = False,
 ) -> MergeRules:
-    """Return the rules by which base files and logs of a table become rows.
+    """Return the rules for merging the table's base files with its log files.
 
-    The payload is the one in the table's properties, not one in the options. Log records are ordered by a column of the table.
-    An ordering field inside a struct orders log records only with Penstock's payloads. With Hudi's payloads it is used only
-    when a log record meets a base row, as in Hudi.
+    The payload class comes from `hoodie.properties`; an option for it is ignored. Log records of one key are compared by the
+    ordering field if it is a top-level column. An ordering field inside a struct (`a.b`) is compared between log records only
+    with Penstock's payloads. With Hudi's payloads, as in Hudi, it is compared only when a log record is merged with the row of
+    the base file.
 
     Args:
-        schema: Avro schema of the rows, without meta columns.
-        memory_bytes: how much memory the folded log may take; by default `hoodie.memory.merge.max.size`.
-        skip_merge: whether rows of base files and logs are returned without merging them.
+        schema: the Avro schema of the rows, without meta columns.
+        as_of: the instant time of a time travel query; None for the latest commit.
+        memory_bytes: the limit of memory for the merged log records of a slice; by default `hoodie.memory.merge.max.size`.
+        skip_merge: whether to return the rows of base files and log files without merging them.
 
     Raises:
-        OptionError: the table names a payload that is not known; register it first.
-        Unsupported: the table keeps no record keys in its files, and no column holds them.
+        OptionError: the payload class in `hoodie.properties` is neither built in nor registered.
+        Unsupported: the table's files have no record key column, and no other column equals the record key.
     """
     options = table.options
     keeps_operation = has_operation_column(schema) or options[o.ALLOW_OPERATION_FIELD]
@@ -80,10 +83,10 @@ def build_merge_rules(
 
 
 def _key_column(table: TableState, schema: str) -> str:
-    """Return the column that holds record keys: the meta column or, if that is not filled, the only key column.
+    """Return the column that holds record keys: `_hoodie_record_key` if it is filled, otherwise the single record key field.
 
     Raises:
-        Unsupported: neither of the two holds the keys.
+        Unsupported: `_hoodie_record_key` is not filled, and the key has several fields or a type whose text is not the key.
     """
     if table.config.populate_meta_fields:
         return KEY_COLUMN
@@ -99,22 +102,22 @@ def _key_column(table: TableState, schema: str) -> str:
 
 
 def _is_its_own_key(kind: pa.DataType) -> bool:
-    """Whether the record key that Hudi makes of a value of this type is the plain text of the value."""
+    """Whether Hudi's record key for a value of this type is the plain text of the value."""
     checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
     return any(check(kind) for check in checks)
 
 
 def find_ordering_field(table: TableState) -> str | None:
-    """Return the column that says which of two rows is newer: the table's or, if it has none, the one in the options."""
+    """Return the ordering field: the one in `hoodie.properties` if set, otherwise the one in the options, otherwise None."""
     named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
     return table.config.precombine_field or named or None
 
 
 def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
-    """Return the column whose values go into write stats as event times; None if the payload has no event times.
+    """Return the column with event times, whose range is stored in write stats; None if the payload has no event times.
 
     Args:
-        payload: by default the table's.
+        payload: the payload class; by default the one in `hoodie.properties`.
     """
     payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if payload not in PAYLOADS_WITH_EVENT_TIME:
@@ -123,7 +126,7 @@ def find_event_time_column(table: TableState, payload: str | None = None) -> str
 
 
 def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
-    """Whether log records are ordered by this column. A field of a struct counts only for Penstock's payloads."""
+    """Whether log records of one key are compared by `ordering`: a column, or, with Penstock's payloads, a field of a struct."""
     column_names = [column["name"] for column in parse_avro(schema)["fields"]]
     if ordering in column_names:
         return True
@@ -131,5 +134,5 @@ def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
 
 
 def _file_schema(schema: str, keeps_operation: bool) -> AvroRecord:
-    """Return the schema of data files: the meta columns first, with `_hoodie_operation` if rows have it."""
+    """Return the schema of data files: `schema` with the meta columns in front, including `_hoodie_operation` if it is kept."""
     return with_meta_columns(with_operation_column(schema) if keeps_operation else schema)

@@ -1,7 +1,7 @@
-"""Pending plans on the timeline, and the file groups that they own: of compactions, log compactions and clusterings.
+"""The plans of pending compactions, log compactions and clusterings, and the file groups that these plans own.
 
-While a compaction is requested or inflight, its instant is the base instant of every new log file of the file groups that it
-names, although there is no base file of that instant yet.
+A plan owns the file groups that it lists until it completes or is unscheduled. While a compaction is pending, new log files of
+its file groups have the compaction's instant as base instant, although the base file of that instant does not exist yet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.timeline.compaction_plan import CompactionPlan, read_compaction_pl
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path
 
-#: (partition path, file id) of file groups → instant of the pending plan that owns them.
+#: (partition path, file id) of a file group → instant time of the pending plan that owns it.
 Groups = dict[tuple[str, str], str]
 
 
@@ -21,15 +21,16 @@ def find_pending_compactions(table: TableState, before: str | None = None) -> Gr
     """Return the file groups that pending compactions own.
 
     Args:
-        before: only compactions earlier than this time. A writer passes its own instant, with a timeline that was loaded after
-            that instant was taken. It can ignore a later plan: the planner sees the write, and withdraws the plan.
+        before: consider only compactions with an earlier instant time. A writer passes its own instant time, and a table whose
+            timeline was loaded after that instant was taken. The writer can ignore later plans: the process that schedules
+            such a plan finds the pending write on the timeline, and withdraws the plan.
     """
     plans = list_compaction_plans(table, Action.COMPACTION)
     return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
 
 
 def find_pending_log_compactions(table: TableState) -> Groups:
-    """Return the file groups that pending log compactions own. Log compactions change no base instant."""
+    """Return the file groups that pending log compactions own. New log files of these groups keep their base instant."""
     return _owned_groups(list_compaction_plans(table, Action.LOG_COMPACTION))
 
 
@@ -37,7 +38,7 @@ def find_pending_clusterings(table: TableState, before: str | None = None) -> Gr
     """Return the file groups that pending clusterings own.
 
     Args:
-        before: only clusterings earlier than this time, as for compactions.
+        before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`.
     """
     groups: Groups = {}
     for instant, plan in list_clustering_plans(table):
@@ -47,12 +48,12 @@ def find_pending_clusterings(table: TableState, before: str | None = None) -> Gr
 
 
 def find_pending_groups(table: TableState) -> Groups:
-    """Return the file groups that any pending plan owns. Another plan, or a write that replaces groups, must not touch them."""
+    """Return the file groups that pending plans own. Other plans, and writes that replace file groups, must not include them."""
     return {**find_pending_compactions(table), **find_pending_log_compactions(table), **find_pending_clusterings(table)}
 
 
 def list_clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPlan]]:
-    """Return the plans of pending clusterings, oldest first. Raise CorruptFile if one cannot be read."""
+    """Return the instant and plan of each pending clustering, oldest first. Raise CorruptFile if a plan cannot be read."""
     plans = []
     for instant in table.timeline.filter(Action.REPLACE_COMMIT):
         plan = None if instant.is_completed else load_clustering_plan(table, instant)
@@ -62,7 +63,10 @@ def list_clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPl
 
 
 def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan | None:
-    """Return the plan of a clustering; None for a write that replaces file groups, or a plan that was removed.
+    """Return the clustering plan of a replace commit.
+
+    Returns:
+        None if the replace commit is a write that replaces file groups, or its requested file does not exist any more.
 
     Raises:
         CorruptFile: the plan cannot be read.
@@ -76,10 +80,10 @@ def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan 
 
 
 def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION) -> list[tuple[Instant, CompactionPlan]]:
-    """Return the plans of pending compactions, or of another action with such plans, oldest first.
+    """Return the instant and plan of each pending compaction, oldest first; with `Action.LOG_COMPACTION`, of log compactions.
 
     Raises:
-        CorruptFile: a plan cannot be read, or is missing although its run has begun.
+        CorruptFile: a plan cannot be read, or the requested file of an inflight compaction is missing.
     """
     plans = []
     for instant in table.timeline.filter(action):
@@ -90,10 +94,10 @@ def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION)
 
 
 def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan | None:
-    """Return the plan of a pending compaction; None if it was unscheduled after the timeline was loaded.
+    """Return the plan of a pending compaction or log compaction; None if it was unscheduled after the timeline was loaded.
 
     Raises:
-        CorruptFile: the plan cannot be read, or is missing although its run has begun.
+        CorruptFile: the plan cannot be read, or the compaction is inflight and its requested file is missing.
     """
     requested = instant.in_state(State.REQUESTED)
     try:
@@ -106,6 +110,7 @@ def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan 
 
 
 def _owned_groups(plans: list[tuple[Instant, CompactionPlan]]) -> Groups:
+    """Return the file groups that these plans list, each with the instant time of its plan."""
     groups: Groups = {}
     for instant, plan in plans:
         groups |= {(operation.partition_path, operation.file_id): instant.time for operation in plan.operations}

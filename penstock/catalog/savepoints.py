@@ -1,4 +1,4 @@
-"""The savepoints of a table, with the files that they hold; and the restores, which went back to a savepoint."""
+"""The savepoints of a table, with the data files that they keep from being cleaned; and the completed restores."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.timeline.store import instant_path
 
 
 def list_savepoint_times(table: TableState) -> tuple[str, ...]:
-    """Return the times of commits that have a savepoint, oldest first."""
+    """Return the times of the commits that have a completed savepoint, oldest first."""
     return tuple(i.time for i in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED))
 
 
 def read_savepoints(table: TableState) -> list[Savepoint]:
-    """Return all savepoints, oldest first.
+    """Return all completed savepoints, oldest first.
 
     Raises:
-        CorruptFile: a savepoint cannot be read, so the files that it holds are not known.
+        CorruptFile: a savepoint cannot be read. Then it is unknown which data files it keeps.
     """
     savepoints = []
     for instant in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED):
@@ -32,7 +32,7 @@ def read_savepoints(table: TableState) -> list[Savepoint]:
 
 
 def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
-    """Return the names of files that savepoints hold, by partition path. Raise CorruptFile if one cannot be read."""
+    """Return the names of the data files that savepoints keep, by partition path. Raise CorruptFile if one cannot be read."""
     names_by_path: dict[str, set[str]] = {}
     for savepoint in read_savepoints(table):
         for path, names in savepoint.files.items():
@@ -41,9 +41,9 @@ def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
 
 
 def list_finished_restores(table: TableState) -> list[tuple[str, str]]:
-    """Return the commit that each restore went back to, and the time of the restore.
+    """Return (time of the commit that was restored, time of the restore) for each completed restore, oldest first.
 
-    Nothing that was written between the two is in the table. A restore whose plan cannot be read is left out.
+    Commits with times between the two are no longer part of the table. A restore whose plan cannot be read is left out.
     """
     restores = []
     for instant in table.timeline.filter(Action.RESTORE, state=State.COMPLETED):

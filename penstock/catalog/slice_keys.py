@@ -1,4 +1,4 @@
-"""The record keys of a file slice, read from its files."""
+"""Reads the record keys of a file slice from its base file and log files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.table import TableState, read_table_schema
 
 
 def read_keys(table: TableState, slice_: FileSlice) -> Iterator[pa.Array]:
-    """Return the record keys of the slice's rows, one Arrow array for each part that is read."""
+    """Yield the record keys of the slice's rows, merged with its log files, as one Arrow array per row group or part read."""
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     if slice_.log_files:
         rows = read_merged_rows(table.storage, slice_, build_merge_rules(table, read_table_schema(table) or ""), [KEY_COLUMN])

@@ -173,7 +173,10 @@ def _two_names_for_one_thing(options: Options) -> str | None:
 
 
 def _record_key(options: Options) -> tuple[str, ...]:
-    """Return the columns of the record key: those of the write, or those that the table stores."""
+    """Return the columns of the record key; empty if keys are generated.
+
+    They are in `hoodie.datasource.write.recordkey.field` if the write sets it, otherwise in `hoodie.table.recordkey.fields`.
+    """
     return words(options[RECORD_KEY_FIELD] or "") or options[STORED_RECORD_KEY_FIELDS]
 
 

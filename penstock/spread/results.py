@@ -1,8 +1,8 @@
-"""How the result or the error of a kernel travels from a Spark worker to the driver: as one line of JSON.
+"""Sends the results or the error of a kernel from a Spark worker to the driver, as JSON.
 
-A kernel returns frozen dataclasses, or lists and tuples of them, or plain values. A `PenstockError` travels as its name and
-message and is raised again on the driver: the user sees that error and not a worker's traceback, and Spark does not retry a task
-that cannot succeed. Results are never pickled, because a pickle can run code when it is read.
+A kernel returns frozen dataclasses, lists or tuples of them, or plain values. A `PenstockError` is sent as class name and
+message, and raised again on the driver. So the user sees that error instead of a worker's traceback, and Spark does not retry a
+task that cannot succeed. Results are never pickled, because reading a pickle can run code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 
 
 def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
-    """Run `work` and return its results as texts, or one text that holds its error."""
+    """Run `work`; return one JSON string per result. If `work` raises a `PenstockError`, return one string with that error."""
     try:
         return [json.dumps({"ok": result}, default=asdict) for result in work()]
     except PenstockError as e:
@@ -27,7 +27,7 @@ def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
 
 
 def decode_result(text: str, returns: Any) -> Any:
-    """Return the result in a text as a value of type `returns`. Raise the error if the text holds one."""
+    """Return the result in a JSON string of `encode_results`, as type `returns`. If the string holds an error, raise it."""
     answer = json.loads(text)
     if "error" in answer:
         raise _make_error(answer["error"], answer["message"])
@@ -35,7 +35,10 @@ def decode_result(text: str, returns: Any) -> Any:
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Return a JSON value as a dataclass, a list or tuple of one type, or None. Values of other types are returned unchanged."""
+    """Convert a parsed JSON value to the type `kind`: a dataclass, a list or tuple of one type, or one of these or None.
+
+    For any other type the value is returned unchanged.
+    """
     if isinstance(kind, type) and is_dataclass(kind):
         types = _field_types(kind)
         fields = {name: from_json(field, types[name]) for name, field in value.items()}
@@ -56,6 +59,6 @@ def _field_types(kind: Any) -> dict[str, Any]:
 
 
 def _make_error(name: str, message: str) -> PenstockError:
-    """Return the error of this name. An unknown name is that of an error class of another version of Penstock."""
+    """Return an error of the class `name`; a plain `PenstockError` if this version of Penstock has no class of that name."""
     kind: type[PenstockError] = getattr(errors, name, PenstockError)
     return kind(message)

@@ -1,8 +1,9 @@
-"""Runs kernels: in Spark's Python workers, or on threads of the driver.
+"""Runs kernels in Spark's Python workers, or on threads of the driver.
 
-A kernel is a module-level function of one task description, which is a frozen dataclass, or of one task's batches of rows.
-Kernels and task descriptions are pickled to the workers. `results.py` says how results come back. Code outside this folder uses
-`Runner` for task descriptions and `run_over_rows` for rows; inside a kernel `this_task` says which task is running.
+A kernel is a module-level function. Its argument is a task description (a frozen dataclass), or the batches of rows of one Spark
+task. Kernels and task descriptions are pickled to the workers. `results.py` sends the results back. Code outside this folder
+uses `Runner` for task descriptions and `run_over_rows` for rows. Inside a kernel, `this_task` returns the number and write token
+of the running task.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: A kernel over one task's batches of rows. It returns results of one type.
+#: A kernel that is called once per Spark task with that task's batches of rows. All its results have one type.
 RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Result]]
 
 RESULT_SCHEMA = "result string"
 _DRIVER_THREADS = 4
-#: Spark tasks per core: starting one costs as much as some of the work itself, and a few per core balance the load.
+#: Spark tasks per core. More tasks cost more time to start; with fewer, a slow task leaves the other cores idle.
 _PARTS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
 class TaskIdentity:
-    """Number and write token of a task. Sequence numbers of rows and names of files are made of them."""
+    """Number and write token of a task. `_hoodie_commit_seqno` contains the number, file names contain the write token."""
 
     number: int
     write_token: str
@@ -47,7 +48,7 @@ _local = threading.local()
 
 
 def this_task() -> TaskIdentity:
-    """Return the identity of the task that is running, in a Spark worker or on a thread of the driver."""
+    """Return number and write token of the task that calls this function, in a Spark worker or on a thread of the driver."""
     identity: TaskIdentity | None = getattr(_local, "identity", None)
     if identity is not None:
         return identity
@@ -61,7 +62,9 @@ def this_task() -> TaskIdentity:
 
 
 def run_over_rows(rows: DataFrame, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
-    """Run a kernel once per partition of `rows` and return all results. One Spark job; each row crosses to Python once.
+    """Run a kernel once per Spark partition of `rows`, in one Spark job; return the results of all partitions in one list.
+
+    Each row is sent from the JVM to Python once.
 
     Args:
         returns: the type of each result.
@@ -103,14 +106,18 @@ def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:
-    """Return how many Spark tasks share the task descriptions: a few per core, or one each if the cores are unknown."""
+    """Return the number of Spark tasks to start: a few per core, but at most `tasks`; `tasks` if the cores are unknown.
+
+    Args:
+        tasks: the number of task descriptions.
+    """
     cores = count_cores(spark.conf)
     return min(tasks, _PARTS_PER_CORE * cores) if cores else tasks
 
 
 @dataclass(frozen=True)
 class _Numbered:
-    """The result of a task description, with the task's number. Spark returns rows in no certain order."""
+    """The result of one task description, with the number by which the driver sorts results. Spark returns them in any order."""
 
     number: int
     value: Any
@@ -123,7 +130,10 @@ def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch])
 def _run_parts(
     kernel: Callable[[Task], Any], tasks: Sequence[Task], parts: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run every `parts`-th task description, from the part's own number on. The rows of `batches` are numbers of parts."""
+    """Run the task descriptions of each part in `batches`; yield the encoded results.
+
+    Part p has the task descriptions number p, p + `parts`, p + 2 * `parts` and so on. Column 0 of `batches` holds part numbers.
+    """
     spark_task = this_task()
     for batch in batches:
         for part in batch.column(0).to_pylist():
@@ -132,7 +142,10 @@ def _run_parts(
 
 
 def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:
-    """Run one task under its own number, whichever Spark task runs it. The write token keeps Spark's stage and attempt."""
+    """Run one task description, with its own number as task number, whichever Spark task runs it.
+
+    The write token is that number, then the stage id and attempt id of the Spark task.
+    """
     _local.identity = TaskIdentity(number, f"{number}-{spark_task.write_token.partition('-')[2]}")
     try:
         return [_Numbered(number, kernel(task))]
@@ -145,7 +158,10 @@ def _as_batch(texts: list[str]) -> pa.RecordBatch:
 
 
 def _collect_texts(frame: DataFrame) -> list[str]:
-    """Run the job and return its texts. An error that a row caused inside a Spark expression is raised as its own type."""
+    """Run the Spark job of `frame`; return its encoded results.
+
+    A `PenstockError` that a Spark expression of `frame` raised for a row is raised as that error, not as Spark's exception.
+    """
     try:
         return [row[0] for row in frame.collect()]
     except Exception as e:  # PySpark 3.5 raises an error of py4j, newer versions their own

@@ -1,4 +1,4 @@
-"""`Runner`: the value that the stages of a write or service pass on to run kernels, without knowing where they run."""
+"""`Runner`: runs kernels for the stages of writes and services, which need not know whether Spark or the driver runs them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs kernels over task descriptions: in Spark tasks, or on threads of the driver where starting Spark tasks costs more."""
+    """Runs kernels over task descriptions, in Spark tasks or, if `on_driver` is set, on threads of the driver."""
 
-    #: None: there is no session, and everything runs on the driver.
+    #: None if there is no session. Then all kernels run on the driver.
     spark: SparkSession | None
     on_driver: bool = False
 
@@ -24,7 +24,7 @@ class Runner:
         """Run a kernel once per task description and return the results in the order of the tasks.
 
         Args:
-            returns: the type that the kernel returns. Results come back from Spark tasks as JSON, and are made this type again.
+            returns: the type that the kernel returns. Results come back from Spark tasks as JSON and are converted to this type.
         """
         if not tasks:
             return []
@@ -33,10 +33,10 @@ class Runner:
         return run_in_spark(self.spark, kernel, tasks, returns)
 
     def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
-        """Run a kernel that returns a list (of write stats, for example) and return all items in the order of the tasks.
+        """Run a kernel that returns a list; return the items of all these lists in one list, in the order of the tasks.
 
         Args:
-            returns: the type of each item.
+            returns: the type of each item, for example `WriteStat`.
         """
         items: list[Result] = []
         for result in self.run(kernel, tasks, list[returns]):  # type: ignore[valid-type]
@@ -44,5 +44,5 @@ class Runner:
         return items
 
     def at_driver(self) -> Runner:
-        """Return a runner that runs everything on the driver."""
+        """Return a runner that runs all kernels on the driver."""
         return replace(self, on_driver=True)

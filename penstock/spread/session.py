@@ -1,4 +1,4 @@
-"""What Penstock asks of a Spark session and sets on it: cores, batch sizes, names of jobs. Nothing that Connect lacks."""
+"""Reads and changes settings of a Spark session: number of cores, Arrow batch sizes, tags of jobs. Works on Spark Connect too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-#: Spark's value for "no limit of bytes". With it, Spark does not compute the bytes of a batch.
+#: The value of maxBytesPerBatch that means "no limit". With it, Spark does not compute the bytes of a batch.
 _UNLIMITED = 2**31 - 1
 _MOST_ROWS = 16_384
 _changing_settings = threading.Lock()
@@ -22,7 +22,11 @@ _LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\
 
 
 def count_cores(conf: Any) -> int | None:
-    """Return how many tasks Spark runs at once, or None if its settings do not say."""
+    """Return how many tasks Spark can run concurrently; None if neither the parallelism nor a local master is set.
+
+    Args:
+        conf: the runtime configuration of the session.
+    """
     parallelism = conf.get("spark.default.parallelism", None)
     if parallelism:
         return int(parallelism)
@@ -36,13 +40,16 @@ def count_cores(conf: Any) -> int | None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect, which analyzes a plan only when a result is asked for."""
+    """Whether the session is a Spark Connect session. Connect analyzes a plan only when a result is requested."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextmanager
 def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
-    """Tag the Spark jobs of this block with a name, which Spark's REST interface shows. PySpark 3.5 has tags on Connect only."""
+    """Tag the Spark jobs of the `with` block with a name. Spark's REST interface shows the tag.
+
+    Before version 4, PySpark has tags on Connect only; on a classic session the function then does nothing.
+    """
     import pyspark
 
     if not is_connect(spark) and int(pyspark.__version__.split(".")[0]) < 4:
@@ -58,14 +65,14 @@ def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
 
 @contextmanager
 def limit_batches_by_rows(rows: DataFrame) -> Iterator[None]:
-    """Let Spark end the batches for workers after a number of rows, not after a number of bytes.
+    """Within the `with` block, let Spark limit the Arrow batches that it sends to workers by rows, not by bytes.
 
-    Spark 4.1 and later compute the bytes of a batch after each of its rows: that doubles the cost of handing rows over, and is
-    quadratic where lists are null. A limit of bytes that the user has set stays. Rows with binary columns keep the limit of
-    bytes too, because a binary value may have any size.
+    Spark 4.1 and later compute the bytes of a batch after each row. That doubles the cost of sending rows to the workers, and
+    takes quadratic time for null lists. If the user has set a limit of bytes, it stays. If `rows` has a binary column, Spark's
+    default limit of bytes stays too, because a binary value may have any size.
     """
     conf = rows.sparkSession.conf
-    # Of two threads with one session the second finds the first one's limit, and leaves setting and unsetting to the first.
+    # Two threads may share a session. The second finds the limit that the first has set, and neither sets nor unsets it.
     with _changing_settings:
         keeps_limit = not conf.isModifiable(_BATCH_BYTES) or conf.get(_BATCH_BYTES, None) or _has_binary(rows.schema)
         rows_before = conf.get(_BATCH_ROWS, None)
@@ -86,7 +93,7 @@ def limit_batches_by_rows(rows: DataFrame) -> Iterator[None]:
 
 
 def _rows_per_batch(session_limit: str | None) -> int:
-    """Return the session's limit, but at most `_MOST_ROWS`. To Spark 0 and less mean no limit."""
+    """Return the session's limit of rows per batch, but at most `_MOST_ROWS`. For Spark, 0 or a negative limit means no limit."""
     rows = int(session_limit or 0)
     return min(rows, _MOST_ROWS) if rows > 0 else _MOST_ROWS
 

@@ -22,20 +22,20 @@ from penstock.storage import FileInfo, Storage, join
 
 ENTRY = "HoodieArchivedMetaEntry"
 MERGE_PLAN = "mergeArchivePlan"
-#: Attempts to read the archive while its files are merged.
+#: Attempts to read the archive while another process merges its files.
 _ATTEMPTS = 3
 _NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
-#: The version of a block's content, and how many records it has.
+#: The head of a block's content: its version, and the number of its records.
 _HEAD = struct.Struct(">ii")
 #: The length of a record in bytes.
 _LENGTH = struct.Struct(">i")
 
-#: One state of one instant, with Hudi's field names.
+#: One record of the archive: one state of one instant, with Hudi's field names.
 Entry = Mapping[str, Any]
 
 
 def archive_path(base_path: str, folder: str = "archived") -> str:
-    """Return the folder of the archived timeline."""
+    """Return the path of the folder that holds the archived timeline."""
     return join(base_path, ".hoodie", folder)
 
 
@@ -51,12 +51,12 @@ def list_archive_files(storage: Storage, base_path: str, folder: str = "archived
 
 
 def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
-    """Whether anything was ever archived."""
+    """Whether the table has an archive file."""
     return bool(list_archive_files(storage, base_path, folder))
 
 
 def next_archive_name(files: Sequence[FileInfo]) -> str:
-    """Return the name of a file that comes after these."""
+    """Return the name of the next archive file: its number is one greater than the greatest number of `files`."""
     numbers = []
     for file in files:
         match = _NAME.fullmatch(file.name)
@@ -66,16 +66,16 @@ def next_archive_name(files: Sequence[FileInfo]) -> str:
 
 
 def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
-    """Return the content of an archive file.
+    """Return the content of an archive file that holds the entries.
 
     Args:
-        batch: the number of entries in a block.
+        batch: the greatest number of entries in a block.
     """
     return b"".join(_encode_entries(entries[start : start + batch]) for start in range(0, len(entries), batch))
 
 
 def _encode_entries(entries: Sequence[Entry]) -> bytes:
-    """Return one block of entries."""
+    """Return an Avro log block that holds the entries."""
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
@@ -86,7 +86,7 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
     """Yield the entries of an archive file in the order in which they were written.
 
     Raises:
-        CorruptFile: a block is torn, or is not a block of an archive.
+        CorruptFile: a block is torn, or is not an Avro data block.
     """
     log = open_log(content)
     for block in scan_blocks(log, file_name=file_name):
@@ -102,22 +102,25 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
 def load_archive(
     storage: Storage, base_path: str, folder: str = "archived", keep: Callable[[Entry], bool] = lambda _: True
 ) -> list[dict[str, Any]]:
-    """Return the archived entries, oldest first. While files are merged, two files hold an entry; it is returned once.
+    """Return the archived entries, oldest first.
+
+    While another process merges archive files, two files may hold the same entry. The entry is returned once.
 
     Args:
-        keep: which entries are wanted; others are not held in memory.
+        keep: is called with each entry. Entries for which it returns false are left out, and not held in memory.
 
     Raises:
         CorruptFile: a file cannot be read.
     """
     for _ in range(_ATTEMPTS):
-        # Files that were merged after they were listed are gone; their entries are in a new file.
+        # FileNotFoundError: the file was merged into another one after it was listed. The next listing has the merged file.
         with suppress(FileNotFoundError):
             return _load_archive(storage, base_path, folder, keep)
     return _load_archive(storage, base_path, folder, keep)
 
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
+    """Read the archive once, as `load_archive`. Raise FileNotFoundError if a file is merged away after it was listed."""
     entry_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for file in list_archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
@@ -135,5 +138,5 @@ def entry_key(entry: Entry) -> tuple[str, str, str]:
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """Return the keys of entries."""
+    """Return the key (time, action, state) of each entry."""
     return set(map(entry_key, entries))

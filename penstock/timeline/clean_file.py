@@ -1,7 +1,7 @@
 """The files of a clean on the timeline: its plan and its result, as values and as Hudi's Avro.
 
-A plan names files by full paths. The table may have been moved since, so only the last part of a path is used, below the
-partition that the plan names for it.
+A plan lists full paths of files by partition. The table may have been moved since the plan was written, so only the file name
+at the end of each path is used, and is looked up in the folder of that partition.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from penstock.timeline.instant import Action, Instant, State
 _VERSION = 2
 _PLAN = "HoodieCleanerPlan"
 _RESULT = "HoodieCleanMetadata"
-#: In the extra metadata: the savepoints at the time of a clean, so that the next clean notices when one was deleted.
+#: The key in the extra metadata for the savepoints at the time of a clean. The next clean compares them with the savepoints
+#: of its own time, to notice that one was deleted.
 _SAVEPOINTS = "savepointed_timestamps"
 
 
 @dataclass(frozen=True)
 class CleanPlan:
-    """What a clean deletes."""
+    """The plan of a clean: the files and partitions to delete."""
 
     policy: str
-    #: Names of files by partition path.
+    #: Names of the files to delete, by partition path.
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Partitions that have no files left afterwards.
+    #: Paths of the partitions that will have no files left.
     partitions: tuple[str, ...] = ()
-    #: The earliest commit whose files all stay; None for a policy that does not go by commits.
+    #: The earliest commit whose files are all kept; None for a policy that does not count commits.
     earliest: Instant | None = None
-    #: The newest commit when the plan was made.
+    #: The time of the newest completed commit when the plan was made.
     last_commit: str = ""
+    #: The times of the savepoints when the plan was made.
     savepoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class CleanedPartition:
-    """What a clean deleted of one partition."""
+    """What a clean deleted from one partition."""
 
     #: Names of deleted files.
     deleted: tuple[str, ...] = ()
@@ -51,10 +53,10 @@ class CleanedPartition:
 
 @dataclass(frozen=True)
 class CleanResult:
-    """What a clean did."""
+    """The result of a clean: the files that it deleted, by partition path."""
 
     instant: str
-    #: The earliest commit whose files all stayed; empty for a policy that does not go by commits.
+    #: The time of the earliest commit whose files were all kept; empty for a policy that does not count commits.
     earliest: str
     last_commit: str
     partitions: Mapping[str, CleanedPartition]
@@ -69,7 +71,7 @@ class CleanResult:
 
 
 def write_clean_plan(plan: CleanPlan, base_path: str) -> bytes:
-    """Return the content of `<instant>.clean.requested`, and of its inflight file, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of `<instant>.clean.requested` and `<instant>.clean.inflight`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "earliestInstantToRetain": _instant_record(plan.earliest) if plan.earliest else None,
         "lastCompletedCommitTimestamp": plan.last_commit,
@@ -95,7 +97,9 @@ def _file_record(base_path: str, partition_path: str, name: str) -> dict[str, An
 
 
 def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
-    """Return the plan of any Hudi release. Files of a bootstrapped table that are outside of it are left out.
+    """Return the clean plan in a file of any Hudi release.
+
+    Bootstrap base files, which lie outside of the table's folder, are left out.
 
     Raises:
         CorruptFile: the file is empty, torn, not a plan, or names a partition outside of the table.
@@ -120,7 +124,10 @@ def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
 
 
 def _read_files(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the files in a plan, by partition path. Old releases of Hudi use the first of the two fields."""
+    """Return the names of the files in a plan, by partition path.
+
+    Old releases of Hudi fill `filesToBeDeletedPerPartition`, newer ones `filePathsToBeDeletedPerPartition`.
+    """
     paths_by_partition: dict[str, list[str]] = {}
     for partition_path, paths in (record["filesToBeDeletedPerPartition"] or {}).items():
         paths_by_partition[partition_path] = list(paths)
@@ -164,7 +171,7 @@ def _partition_record(path: str, partition: CleanedPartition, policy: str) -> di
 
 
 def read_clean_result(content: bytes, file_name: str) -> CleanResult:
-    """Return the result of a clean of any Hudi release. Raise CorruptFile if it cannot be read."""
+    """Return the result of a clean from a file of any Hudi release. Raise CorruptFile if the file cannot be read."""
     record = _read_record(content, file_name)
     try:
         return CleanResult(

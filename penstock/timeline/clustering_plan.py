@@ -1,8 +1,8 @@
 """Clustering plans: which file slices are rewritten together, as a value and as Hudi's Avro.
 
-A plan is the content of `<instant>.replacecommit.requested`, with the operation `CLUSTER`. A write that replaces file groups has
-the same file without a plan. Files are named by full paths. The table may have been moved since, so only the last part of a
-path is used.
+A plan is the content of `<instant>.replacecommit.requested`, with the operation `CLUSTER`. A write that replaces file groups
+(insert_overwrite, delete_partition) creates a file of that name too, but without a plan. Plans name files by full paths. The
+table may have been moved since the plan was written, so only the file name at the end of each path is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RECORD = "HoodieRequestedReplaceMetadata"
 
 @dataclass(frozen=True)
 class ClusteringSlice:
-    """One file slice that is read, with the names of its files."""
+    """A file slice that the clustering reads and replaces, with the names of its files."""
 
     partition_path: str
     file_id: str
@@ -31,37 +31,37 @@ class ClusteringSlice:
 
 @dataclass(frozen=True)
 class ClusteringGroup:
-    """Slices of one partition that are rewritten together."""
+    """File slices of one partition that are rewritten together."""
 
     slices: tuple[ClusteringSlice, ...]
-    #: How many file groups the slices become.
+    #: The number of new file groups that the rows of the slices are expected to fill.
     outputs: int = 1
-    #: How much work it is, under Hudi's names.
+    #: Measures of the work (sizes and counts of files), under Hudi's names.
     metrics: Mapping[str, float] = field(default_factory=dict)
-    #: What else the strategy keeps about the group.
+    #: Further values that the plan strategy stores with the group.
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClusteringPlan:
-    """All groups of one clustering."""
+    """The plan of one clustering: groups of file slices, each to be rewritten into new file groups."""
 
     groups: tuple[ClusteringGroup, ...] = ()
     #: The Java class that Hudi runs the groups with, and its parameters.
     runner: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    #: Whether rows keep their commit time and sequence number.
+    #: Whether rewritten rows keep their `_hoodie_commit_time` and `_hoodie_commit_seqno`.
     preserves_meta: bool = True
 
     @property
     def slices(self) -> Iterator[ClusteringSlice]:
-        """The slices of all groups."""
+        """The file slices of all groups."""
         for group in self.groups:
             yield from group.slices
 
 
 def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
-    """Return the content of the requested file, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of `<instant>.replacecommit.requested`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "operationType": Operation.CLUSTER.stored,
         "clusteringPlan": {
@@ -100,10 +100,13 @@ def _slice_record(clustering_slice: ClusteringSlice, base_path: str) -> dict[str
 
 
 def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | None:
-    """Return the plan of any Hudi release; None if the file belongs to a write that replaces file groups.
+    """Return the clustering plan in a `.replacecommit.requested` file of any Hudi release.
+
+    Returns:
+        None if the file is empty or has another operation: it belongs to a write that replaces file groups.
 
     Raises:
-        CorruptFile: the file is torn, or not a plan.
+        CorruptFile: the file is torn, or is not the record that Hudi writes there.
     """
     if not content:
         return None
@@ -125,7 +128,7 @@ def _read_plan(record: Mapping[str, Any]) -> ClusteringPlan:
         groups=tuple(_read_group(group) for group in record.get("inputGroups") or ()),
         runner=strategy.get("strategyClassName") or "",
         parameters=strategy.get("strategyParams") or {},
-        preserves_meta=record.get("preserveHoodieMetadata") is not False,  # as Hudi, if a plan does not say
+        preserves_meta=record.get("preserveHoodieMetadata") is not False,  # a missing value means true, as in Hudi
     )
 
 

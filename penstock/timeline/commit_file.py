@@ -1,6 +1,7 @@
 """The files of commits, delta commits and replace commits: write stats and commit metadata, as JSON with Hudi's field names.
 
-The completed file says what a write did; the inflight file may hold a workload profile, which says what it is about to do.
+The completed file lists the data files that a write wrote. The inflight file may hold a workload profile: how many rows the
+write is about to insert into each partition and update in each file group.
 """
 
 from __future__ import annotations
@@ -56,15 +57,18 @@ _LOG_FIELDS = ("logVersion", "logOffset", "baseFile", "logFiles", "recordsStats"
 
 @dataclass(frozen=True)
 class CommitMetadata:
-    """The content of a completed (or, as workload profile, inflight) commit, delta commit or replace commit."""
+    """Commit metadata: the content of the completed file of a commit, delta commit or replace commit.
+
+    As workload profile, it is the content of the inflight file.
+    """
 
     stats: tuple[WriteStat, ...] = ()
-    #: The operation as the file spells it (`Operation.stored`); another release of Hudi may name one that is not an `Operation`.
+    #: The operation as the file spells it (`Operation.stored`). Other releases of Hudi may write a word that `Operation` lacks.
     operation: str = Operation.UNKNOWN.stored
     extra: Mapping[str, str] = field(default_factory=dict)
     compacted: bool = False
     replaced: Mapping[str, tuple[str, ...]] | None = None
-    #: All partitions that the file lists. Some of them may have no write stats.
+    #: The paths of all partitions that the file lists, also of partitions without write stats.
     partitions: tuple[str, ...] = ()
 
     @property
@@ -74,11 +78,11 @@ class CommitMetadata:
 
     @property
     def bytes_written(self) -> int:
-        """The bytes of all files that the commit wrote."""
+        """The number of bytes in all files that the commit wrote."""
         return sum(stat.total_write_bytes for stat in self.stats)
 
     def by_partition(self) -> dict[str, list[WriteStat]]:
-        """Return the write stats of each partition path."""
+        """Return the write stats by partition path. A partition without write stats has an empty list."""
         stats_by_partition: dict[str, list[WriteStat]] = {path: [] for path in self.partitions}
         for stat in self.stats:
             stats_by_partition.setdefault(stat.partition_path or "", []).append(stat)
@@ -86,10 +90,10 @@ class CommitMetadata:
 
 
 def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
-    """Return commit metadata as Hudi writes it.
+    """Return commit metadata as JSON, formatted as Hudi formats it.
 
     Args:
-        profile: whether the metadata is a workload profile, in which write stats have no partition path.
+        profile: whether the metadata is a workload profile. Then `partitionPath` is null in each write stat.
     """
     content: dict[str, Any] = {
         "partitionToWriteStats": {
@@ -112,7 +116,7 @@ def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
 
 
 def read_commit(data: bytes, file_name: str) -> CommitMetadata:
-    """Return the commit metadata of any Hudi release. Fields that Penstock does not know are left out.
+    """Return the commit metadata in a file of any Hudi release. Fields that Penstock does not know are left out.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -121,7 +125,7 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
 
 
 def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
-    """Return the commit metadata of a parsed file, or of an entry of the archive, which has the same fields.
+    """Return the commit metadata from parsed JSON, or from an entry of the archived timeline. Both have the same fields.
 
     Raises:
         CorruptFile: the content is not commit metadata.
@@ -144,7 +148,9 @@ def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
 
 
 def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
-    """Return the operation and the Avro schema of a commit. Its write stats, which may be many, are not converted.
+    """Return the operation and the Avro schema (None if the file has none) of a commit.
+
+    The write stats, which may be many, are not converted to `WriteStat`s.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -157,9 +163,10 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """Return the partitions that a commit changed → whether an older version of a file is there that cleaning could delete.
+    """Return the paths of the partitions that a commit changed, each with whether the commit left an older file to clean there.
 
-    Write stats, which may be many, are read only as far as needed.
+    A commit leaves an older file if it wrote the next version of a base file, compacted, or replaced file groups. The write
+    stats, which may be many, are not converted to `WriteStat`s.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -176,7 +183,7 @@ def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
 
 
 def _is_next_version(stat: Mapping[str, Any]) -> bool:
-    """Whether a write stat is of a base file that replaced an older version."""
+    """Whether a write stat belongs to a base file that follows an older base file of the same file group."""
     is_log_file = (stat.get("path") or "").rpartition("/")[2].startswith(".")
     return not is_log_file and stat.get("prevCommit") not in ("null", "", None)
 
@@ -212,11 +219,11 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
 def make_workload_profile(
     operation: Operation, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
 ) -> CommitMetadata:
-    """Return what a write is about to do, for its inflight file.
+    """Return the workload profile of a write: how many rows it is about to insert and to update. For the inflight file.
 
     Args:
-        inserts: the number of new rows by partition path.
-        updates: (partition path, file id, base instant, rows) of each file group that changes.
+        inserts: the number of rows to insert, by partition path.
+        updates: (partition path, file id, base instant, number of rows to update) of each file group that changes.
     """
     stats = [WriteStat(file_id="", partition_path=path, path=None, num_inserts=rows) for path, rows in inserts.items()]
     for path, file_id, base_instant, rows in updates:

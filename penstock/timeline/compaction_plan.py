@@ -1,7 +1,7 @@
 """Plans of compactions and log compactions, as values and as Hudi's Avro.
 
-A plan is the content of `<instant>.compaction.requested`. It says which slice of each file group becomes the next base file, and
-names files without their folders.
+A plan is the content of `<instant>.compaction.requested` or `<instant>.logcompaction.requested`. For each file group to compact,
+the plan lists the base file and the log files of one file slice, by file name without folder.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from penstock.errors import CorruptFile
 from penstock.formats.avro.container import read_container, write_container
 
 _RECORD = "HoodieCompactionPlan"
-_VERSION = 2  # files are named without their folders
+_VERSION = 2  # the plan holds file names, not full paths
 
 
 @dataclass(frozen=True)
 class CompactionOperation:
-    """The part of a plan about one file group: its slice, with the names of its files."""
+    """One operation of a plan: the file slice of a file group to compact, with the names of its files."""
 
     partition_path: str
     file_id: str
@@ -28,25 +28,25 @@ class CompactionOperation:
     base_file: str | None
     #: Names of the log files, in reading order.
     log_files: tuple[str, ...]
-    #: How much work it is, under Hudi's names. Hudi's compactor needs TOTAL_LOG_FILES_SIZE.
+    #: Measures of the work (sizes and counts of files), under Hudi's names. Hudi's compactor needs TOTAL_LOG_FILES_SIZE.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """All operations of one compaction, in the order in which they were chosen."""
+    """The plan of one compaction or log compaction. The operations are in the order in which the plan strategy chose them."""
 
     operations: tuple[CompactionOperation, ...] = ()
     #: The Java class that Hudi runs the operations with; None: its default compactor.
     runner: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
-    #: As Hudi fills it. The rows of a compaction keep their meta columns in both cases.
+    #: The field `preserveHoodieMetadata` as Hudi fills it. Compacted rows keep their meta columns whether it is true or false.
     preserves_meta: bool = False
 
 
 def write_compaction_plan(plan: CompactionPlan) -> bytes:
-    """Return the content of the requested file, as Hudi 0.14 and 0.15 write it."""
+    """Return the content of the plan's requested file, as Hudi 0.14 and 0.15 write it."""
     runner = {"compactorClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1}
     record = {
         "operations": [_operation_record(operation) for operation in plan.operations],
@@ -71,7 +71,9 @@ def _operation_record(operation: CompactionOperation) -> dict[str, Any]:
 
 
 def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
-    """Return the plan of any Hudi release. Old releases name files by full paths, of which the last part is used.
+    """Return the compaction plan in a requested file of any Hudi release.
+
+    Old releases write full paths. Only the file name at the end of each path is used.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a compaction plan.

@@ -1,4 +1,4 @@
-"""The completed writes of a table in order of time, archived ones too, each with its commit metadata."""
+"""The completed writes of a table, on the active and on the archived timeline, oldest first, each with its commit metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WRITE_ACTIONS = frozenset(action.value for action in WRITE_ACTIONS)
 
 @dataclass(frozen=True)
 class InstantRange:
-    """A range of instants, without its begin and with its end."""
+    """A range of instant times. `begin` is exclusive, `end` inclusive."""
 
     begin: str
     end: str
@@ -34,7 +34,7 @@ class InstantRange:
 
 @dataclass(frozen=True)
 class CompletedWrite:
-    """A completed write."""
+    """A completed write: its instant and its commit metadata."""
 
     instant: Instant
     metadata: CommitMetadata
@@ -48,10 +48,13 @@ class CompletedWrite:
 def list_writes(
     storage: Storage, base_path: str, timeline: Timeline, within: InstantRange, archive_folder: str = "archived"
 ) -> list[CompletedWrite]:
-    """Return the completed writes in a range, oldest first. The archive is read only if the range begins before the timeline.
+    """Return the completed writes in a range, oldest first.
+
+    The archived timeline is read only if the range begins before the active timeline, or if a write was archived after
+    `timeline` was loaded.
 
     Raises:
-        CorruptFile: the metadata of a write cannot be read.
+        CorruptFile: the commit metadata of a write cannot be read, or is neither on the active nor on the archived timeline.
     """
     active = [i for i in timeline.writes if within.holds(i.time)]
     write_by_time: dict[str, CompletedWrite] = {}

@@ -1,7 +1,7 @@
-"""Instants: one action on the table at one time, in one state; and the names of their files.
+"""Instants and the names of their files. An instant is one action on the table at one time, in one state.
 
-A file below `.hoodie` is `<time>.<action>`, `<time>.<action>.requested` or `<time>.<action>.inflight`, except that the
-inflight file of a commit is `<time>.inflight`. A file with any other name is not part of the timeline.
+A file of the timeline in `.hoodie` is named `<time>.<action>`, `<time>.<action>.requested` or `<time>.<action>.inflight`. The
+exception is the inflight file of a commit: `<time>.inflight`. A file with any other name is not part of the timeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.errors import OptionError
 
 
 class Action(str, Enum):
-    """What an instant does, as spelled on disk."""
+    """The action of an instant, as spelled in the names of its files."""
 
     COMMIT = "commit"
     DELTA_COMMIT = "deltacommit"
@@ -30,7 +30,7 @@ class Action(str, Enum):
 
     @property
     def family(self) -> Action:
-        """The action under which it completes: a compaction becomes a commit, a log compaction a delta commit."""
+        """The action in the name of the completed file: `commit` for a compaction, `deltacommit` for a log compaction."""
         return _COMPLETES_AS.get(self, self)
 
 
@@ -41,7 +41,7 @@ WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_CO
 
 
 class State(int, Enum):
-    """How far an instant has come."""
+    """The state of an instant."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -50,7 +50,7 @@ class State(int, Enum):
 
 @dataclass(frozen=True, order=True)
 class Instant:
-    """An action at a time, in a state. Times are compared as text."""
+    """One action on the table at one time, in one state. Times are compared as strings."""
 
     time: str
     action: Action
@@ -58,7 +58,7 @@ class Instant:
 
     @property
     def file_name(self) -> str:
-        """The name of this state's file below `.hoodie`."""
+        """The name of the file in `.hoodie` for this instant in this state."""
         if self.state is State.COMPLETED:
             return f"{self.time}.{self.action.family.value}"
         if self.state is State.INFLIGHT and self.action is Action.COMMIT:
@@ -67,7 +67,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """Whether the result of the action is part of the table."""
+        """Whether the action has completed, so that its result is part of the table."""
         return self.state is State.COMPLETED
 
     def in_state(self, state: State) -> Instant:
@@ -81,7 +81,7 @@ _ACTIONS = {a.value: a for a in Action}
 
 
 def parse_instant(file_name: str) -> Instant | None:
-    """Return the instant of a file name; None if the file is not part of the timeline."""
+    """Return the instant that a file name in `.hoodie` stands for; None if the file is not part of the timeline."""
     match = _NAME.fullmatch(file_name)
     if not match:
         return None
@@ -98,28 +98,28 @@ TIME_LENGTH = 17
 
 
 def format_time(at: datetime) -> str:
-    """Return a wall-clock moment as the time of an instant: `yyyyMMddHHmmssSSS`."""
+    """Return a date and time as an instant time: `yyyyMMddHHmmssSSS`."""
     return at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}"
 
 
 def parse_time(text: str) -> datetime:
-    """Return the wall-clock moment, without a zone, of the time of an instant.
+    """Return the date and time, without a zone, of an instant time.
 
-    Old releases of Hudi write 14 digits. Such a time is the end of its second, after all instants of that second.
+    Old releases of Hudi write 14 digits, without milliseconds. Then the result is the last millisecond of that second.
     """
     digits = text if len(text) > 14 else text + "999"
     return datetime.strptime(digits[:14], "%Y%m%d%H%M%S") + timedelta(milliseconds=int(digits[14:17] or 0))
 
 
 def next_time(last: str | None, now: str) -> str:
-    """Return `now`; or the millisecond after `last`, if the clock is not past it."""
+    """Return `now` if it is later than `last` or `last` is None; otherwise the millisecond after `last`."""
     if last is None or now > last:
         return now
     return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))
 
 
 def _is_time(text: str) -> bool:
-    """Whether a text is the time of an instant, of this or an older release of Hudi."""
+    """Whether a string is a valid instant time: 17 digits, or 14 as old releases of Hudi write it."""
     if not re.fullmatch("[0-9]{17}|[0-9]{14}", text):
         return False
     try:
@@ -130,32 +130,46 @@ def _is_time(text: str) -> bool:
 
 
 def parse_query_time(text: str, option: str = "as.of.instant") -> str:
-    """Return the time of an instant from a time as users write it; without milliseconds, the end of the second.
+    """Return the instant time of a time travel query from an instant time, or from a date with or without a time of day.
+
+    An instant time is returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. A date
+    without a time of day becomes its midnight.
+
+    Args:
+        option: the name of the option that `text` is the value of, for the error.
 
     Raises:
-        OptionError: the text is not a time.
+        OptionError: the string is none of these.
     """
     text = text.strip()
     return text if _is_time(text) else _wall_clock(text, option, "999")
 
 
 def parse_bound_time(text: str, option: str) -> str:
-    """Return one end of a range of instants. Digits are taken unchanged; a date with a time is the end of its second.
+    """Return the instant time of the begin or end of a range, from digits, or from a date with or without a time of day.
 
-    So if one range ends and the next one begins at the same text, every instant is in exactly one of them.
+    Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. Begin and end
+    are treated alike: if one range ends and the next range begins at the same string, every instant is in exactly one of them.
+
+    Args:
+        option: the name of the option that `text` is the value of, for the error.
 
     Raises:
-        OptionError: the text is neither.
+        OptionError: the string is none of these.
     """
     text = text.strip()
     return text if re.fullmatch("[0-9]+", text) else _wall_clock(text, option, "999")
 
 
 def _wall_clock(text: str, option: str, milliseconds: str) -> str:
-    """Return the time of an instant from a date with or without a time. Raise OptionError if the text is not one.
+    """Return the instant time of a date with or without a time of day. A date without a time of day becomes its midnight.
 
     Args:
-        milliseconds: what to add to a time of whole seconds. A date is its midnight.
+        option: the name of the option that `text` is the value of, for the error.
+        milliseconds: the three digits to append to a time of day without milliseconds.
+
+    Raises:
+        OptionError: the string is not a date.
     """
     for pattern, suffix in (("%Y-%m-%d %H:%M:%S.%f", None), ("%Y-%m-%d %H:%M:%S", milliseconds), ("%Y-%m-%d", "000")):
         try:

@@ -18,22 +18,23 @@ _RESULT_VERSION = 1
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The instants that a restore undoes, in this order."""
+    """The plan of a restore: the instants to roll back, in this order."""
 
-    #: The commit that is the newest one afterwards.
+    #: The time of the commit to restore to. It is the newest commit once the restore has completed.
     to: str
     instants: tuple[Instant, ...] = ()
 
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What a restore did."""
+    """The result of a restore: for each instant that it rolled back, the deleted files and the added log files."""
 
     instant: str
     plan: RestorePlan
-    #: Time of an undone instant → partition path → full paths of its deleted files.
+    #: Time of the rolled back instant → partition path → full paths of the files that were deleted.
     deleted: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    #: Time of an undone instant → partition path → paths and sizes of log files that were added to roll back its blocks.
+    #: Time of the rolled back instant → partition path → path and size of each log file that was added. These log files hold
+    #: the rollback blocks that cancel the instant's log blocks.
     added: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     milliseconds: int = 0
 
@@ -57,10 +58,11 @@ def write_restore_plan(plan: RestorePlan) -> bytes:
 
 
 def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
-    """Return a plan of Hudi 0.12 or later. Older plans do not name the commit that they restore to.
+    """Return the restore plan in a file of Hudi 0.12 or later.
 
     Raises:
-        CorruptFile: the file is empty, torn, or not a plan.
+        CorruptFile: the file is empty, torn, not a restore plan, or of an older release, which does not name the commit to
+            restore to.
     """
     try:
         record = read_container(content)
@@ -74,7 +76,7 @@ def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
 
 
 def write_restore_result(result: RestoreResult) -> bytes:
-    """Return the content of `<instant>.restore`. It holds the metadata of a rollback for each undone instant."""
+    """Return the content of `<instant>.restore`. It holds one rollback record for each instant that was rolled back."""
     instants = result.plan.instants
     record = {
         "startRestoreTime": result.instant,

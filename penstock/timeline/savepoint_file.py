@@ -1,7 +1,7 @@
-"""The file of a savepoint on the timeline: which files it holds, as a value and as Hudi's Avro.
+"""The file of a savepoint on the timeline: the data files that the savepoint keeps, as a value and as Hudi's Avro.
 
-A savepoint has the time of the commit that it holds. It has no requested file: an empty inflight file comes first, then the
-completed one.
+A savepoint has the same time as its commit. A savepoint has no requested file: an empty inflight file is created first, then
+the completed file.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _RECORD = "HoodieSavepointMetadata"
 
 @dataclass(frozen=True)
 class Savepoint:
-    """The files of a table that a query of one commit reads, and that cleaning must keep."""
+    """A savepoint of one commit: the data files that a query as of that commit reads. Cleaning must keep these files."""
 
     #: The time of the commit.
     instant: str
-    #: Names of files by partition path.
+    #: Names of the data files, by partition path.
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     user: str = ""
     comment: str = ""
@@ -44,7 +44,10 @@ def write_savepoint(savepoint: Savepoint) -> bytes:
 
 
 def read_savepoint(content: bytes, instant: str, file_name: str) -> Savepoint:
-    """Return the savepoint of any Hudi release.
+    """Return the savepoint in a file of any Hudi release.
+
+    Args:
+        instant: the time of the savepoint and of its commit. The file does not hold it.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a savepoint.

@@ -1,6 +1,7 @@
-"""The timeline on storage: listing it, and creating its files exclusively.
+"""The timeline on storage: lists the files in `.hoodie`, and creates new ones exclusively.
 
-A commit becomes visible at the moment when `<time>.commit` is created. Of several processes that create one file, one succeeds.
+A commit becomes visible at the moment when `<time>.commit` is created. If several processes try to create the same file, exactly
+one succeeds.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from penstock.timeline.instant import Action, Instant, State, format_time, next_
 from penstock.timeline.timeline import Timeline
 
 FOLDER = ".hoodie"
-#: Attempts to take a free instant. Each fails only if another process took a later one in between.
+#: Attempts to take a new instant. An attempt fails only if another process took the same or a later time in between.
 _ATTEMPTS = 1000
 
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
-    """Return the current active timeline."""
+    """Return the active timeline, listed from storage now."""
     return Timeline.from_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
 
 
@@ -40,19 +41,19 @@ def request_instant(
     announce: Callable[[str], None] | None = None,
     is_plan: bool = False,
 ) -> Instant:
-    """Take a new instant, which is later than all others and belongs to this process alone.
+    """Create the requested file of a new instant, later than all other instants; return the instant. No other process owns it.
 
-    The requested file is created exclusively. But another process may have taken the same time for another action, or a later
-    time, after this one listed the timeline. So the timeline is listed again, and a process whose instant is not the last one
-    deletes its file and tries again.
+    The requested file is created exclusively. But between listing the timeline and creating the file, another process may have
+    taken the same time for another action, or a later time. So the timeline is listed again. If this instant is not the latest
+    one, its file is deleted and another time is tried.
 
     Args:
-        utc: whether times are in UTC, not in the zone of this process.
-        content: of the requested file.
-        after: the instant is later than this time too.
-        announce: is called with the time of each attempt before its file exists.
-        is_plan: whether the content is a plan that any process may run. Then a file with the same content is taken as the one
-            that this call created: the storage may have repeated a call whose answer was lost.
+        utc: whether instant times are in UTC; otherwise in the local zone of this process.
+        content: the content of the requested file.
+        after: a time that the new instant must be later than, besides all times on the timeline.
+        announce: is called with the instant time of each attempt, before the requested file is created.
+        is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
+            created by this call: the storage may have repeated the request to create it because the first answer was lost.
 
     Raises:
         CorruptFile: no attempt succeeded.
@@ -88,11 +89,11 @@ def _holds(storage: Storage, path: str, content: bytes) -> bool:
 
 
 def transition(storage: Storage, base_path: str, instant: Instant, to: State, content: bytes = b"") -> Instant:
-    """Create the file of an instant's next state; return the instant in that state.
+    """Create the file of an instant in the state `to`; return the instant in that state.
 
     Raises:
-        AlreadyExists: another process did so before.
-        WriteConflict: the instant was rolled back, so its data files are gone.
+        AlreadyExists: the file exists: another process created it.
+        WriteConflict: the instant was rolled back, and its data files with it.
     """
     after = instant.in_state(to)
     require_pending(storage, base_path, instant)
@@ -101,9 +102,10 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
 
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
-    """Raise WriteConflict if another writer took the writer of the instant for dead and rolled the instant back.
+    """Raise WriteConflict if the instant's requested file is gone: another writer rolled the instant back.
 
-    A savepoint has no requested file, and is not rolled back.
+    A writer rolls back the instant of a writer that it takes for dead. Savepoints have no requested file and are never rolled
+    back, so they are not checked.
     """
     requested = instant.in_state(State.REQUESTED)
     if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
@@ -114,10 +116,13 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 
 
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
-    """Return the content of a write's file. Raise CorruptFile if it cannot be read."""
+    """Return the commit metadata in the file of a write's instant. Raise CorruptFile if it cannot be parsed."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
-    """Return the operation of a write and the schema in its file, without reading write stats. Raise CorruptFile."""
+    """Return the operation and the Avro schema (None if it has none) in the file of a write's instant.
+
+    Write stats are not converted. Raise CorruptFile if the file is not commit metadata.
+    """
     return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)

@@ -1,4 +1,4 @@
-"""The active timeline as a value: all instants below `.hoodie`, each in its latest state. A kernel, which reads no files."""
+"""The active timeline as a value: all instants with a file in `.hoodie`, each in its latest state. This module reads no files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, par
 
 @dataclass(frozen=True)
 class Timeline:
-    """Instants in order of time, each in the latest state that has a file."""
+    """The active timeline: its instants in order of time, each in the latest state that has a file."""
 
     instants: tuple[Instant, ...] = ()
 
     @staticmethod
     def from_names(names: Iterable[str]) -> Timeline:
-        """Return the timeline of the files in `.hoodie`."""
+        """Return the timeline from the names of the files in `.hoodie`. Names of other files are ignored."""
         latest: dict[tuple[str, Action], Instant] = {}
         for name in names:
             instant = parse_instant(name)
             if instant is None:
                 continue
-            # By family: the completed file of a compaction is that of a commit.
+            # By family: a compaction is pending as `.compaction.inflight`, but its completed file is `.commit`.
             key = (instant.time, instant.action.family)
             if key not in latest or latest[key].state < instant.state:
                 latest[key] = instant
@@ -41,21 +41,21 @@ class Timeline:
 
     @property
     def pending_restore(self) -> Instant | None:
-        """The restore that has not completed yet, if there is one. Until it has, nothing else may change the table."""
+        """The restore that has not completed; None if there is none. Until it completes, no other action may change the table."""
         return next((instant for instant in self.filter(Action.RESTORE) if not instant.is_completed), None)
 
     @property
     def last_write(self) -> Instant | None:
-        """The newest completed write."""
+        """The newest completed write; None if there is none."""
         return self.writes[-1] if self.writes else None
 
     @property
     def last_time(self) -> str | None:
-        """The greatest time of all instants, in any state."""
+        """The latest time of all instants in any state; None if the timeline is empty."""
         return self.instants[-1].time if self.instants else None
 
     def filter(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
-        """Return the instants of some actions, oldest first; only those in one state, if it is given."""
+        """Return the instants of the given actions, oldest first; if `state` is set, only the instants in that state."""
         return tuple(i for i in self.instants if i.action in actions and (state is None or i.state is state))
 
     @cached_property
@@ -70,10 +70,10 @@ class Timeline:
 
     @cached_property
     def start(self) -> str | None:
-        """The time at which the active timeline begins: earlier writes have been archived. None if there is no write.
+        """The time of the first write of the active timeline: all earlier writes are archived. None if there is no write.
 
-        Archival leaves a commit with a savepoint behind and archives later ones. So such a commit is not the start, unless
-        there is no other.
+        Archival keeps a commit with a savepoint, but archives later commits. So the start is the first write without a
+        savepoint, or the first write if all have one.
         """
         if not self.writes:
             return None
@@ -81,9 +81,10 @@ class Timeline:
         return next((i.time for i in self.writes if i.time not in savepoint_times), self.writes[0].time)
 
     def is_visible(self, time: str) -> bool:
-        """Whether files that were written at this time belong to the table.
+        """Whether the data files of a write with this instant time belong to the table: whether the write has completed.
 
-        A write before the start of the active timeline was archived. Only completed writes are archived.
+        A write from before the start of the active timeline that is not pending was archived, and only completed writes are
+        archived.
         """
         if time in self.completed_times:
             return True
