@@ -1,11 +1,12 @@
-"""Whether a table's files and its timeline agree: no needed file is missing, and every file is explained.
+"""Check that a table's files and its timeline agree: no needed file is missing, and every file is explained by the timeline.
 
-    needed      of each file group the newest base file and the log files on top of it; files that savepoints hold and plans name
-    explained   files that a commit names, or that are older than the timeline; files of pending writes; log files whose
-                blocks are of known writes, or are taken back
+    needed      the newest base file of each file group and the log files on top of it; files that savepoints hold; files that
+                pending plans name
+    explained   files that a commit names; files older than the timeline; files of pending writes; log files all of whose blocks
+                are of known instants or were rolled back
 
-Old versions and replaced file groups are explained too: cleaning deletes them. Names and commits tell nearly everything. Only
-log files that no commit names are opened, for the headers of their blocks. Nothing is written.
+Old file versions and replaced file groups are explained too: cleaning deletes them later. Most checks need only file names and
+commit files. Only log files that no commit names are opened, to read the headers of their blocks. Nothing is written.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """A file that is missing, or that should not be there."""
+    """A file that is needed and missing, or that exists and is not explained by the timeline."""
 
-    #: Below the table's folder.
+    #: Path of the file relative to the table's base path.
     path: str
     problem: str
 
 
 def check_files(table: TableState) -> list[FileProblem]:
-    """Return what is wrong with the files of a table; an empty list if nothing is.
+    """Return the problems of a table's files, at most one per file and sorted by path; an empty list if all files are in order.
 
     Args:
-        table: with its timeline just loaded.
+        table: the table; its timeline must have been loaded right before.
 
     Raises:
         CorruptFile: a commit, savepoint or plan cannot be read.
@@ -58,7 +59,7 @@ def check_files(table: TableState) -> list[FileProblem]:
 
 @dataclass(frozen=True)
 class _FileCheck:
-    """One check of a table."""
+    """The check of one table: its timeline and all its file names."""
 
     table: TableState
     #: Names of all files by partition path.
@@ -66,7 +67,7 @@ class _FileCheck:
 
     @cached_property
     def named(self) -> dict[FilePlace, str]:
-        """Files that commits on the timeline name, with the first of these commits."""
+        """Files that commits on the timeline name, each with the instant time of the first commit that names it."""
         named: dict[FilePlace, str] = {}
         for write in self.table.timeline.writes:
             for stat in read_metadata(self.table.storage, self.table.base_path, write).stats:
@@ -75,19 +76,19 @@ class _FileCheck:
         return named
 
     def missing(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield files that are needed and not there, with the reason."""
+        """Yield each needed file that does not exist, with the problem as text."""
         for (path, name), reason in self._needed():
             if name not in self.listed.get(path, frozenset()):
                 yield (path, name), f"is missing: {reason}"
 
     def _needed(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield files that are needed, with the reason."""
+        """Yield each needed file, with the reason why it is needed."""
         yield from self._needed_by_commits()
         yield from self._held_by_savepoints()
         yield from self._named_by_plans()
 
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the newest files of the file groups that queries see."""
+        """Yield the files that a snapshot query reads: of each file group the newest base file and the log files on top of it."""
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()
         for (path, name), time in self.named.items():
@@ -103,18 +104,23 @@ class _FileCheck:
                 yield (path, name), f"commit {time} wrote it, and no later one replaced it"
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
-        """Whether a log file is on top of the newest base file."""
-        # Unscheduling a compaction renames the log files on top of it to the slice before. A commit keeps the old name.
+        """Whether queries read a log file: it lies on the newest base file of its group, or on a later slice without base file.
+
+        Args:
+            newest: the instant of the newest base file that a commit on the timeline names; empty if there is none.
+        """
+        # Unscheduling a compaction renames its log files to the slice before. The commit that wrote them still names the old
+        # name.
         if log.base_instant < newest or not self._is_known(log.base_instant):
             return False
         timeline = self.table.timeline
         is_archived = log.base_instant not in timeline.completed_times and log.base_instant not in timeline.pending_times
-        # Of an archived base instant no commit on the timeline tells whether a later one replaced the slice. Its files do.
+        # If the base instant is archived, no commit on the timeline says whether a later slice exists. The listed files do.
         return not is_archived or (log.file_id, log.base_instant) in self._slices[path]
 
     @cached_property
     def _slices(self) -> dict[str, set[tuple[str, str]]]:
-        """File id and base instant of every slice that has a file, by partition path."""
+        """(file id, base instant) of every slice that has at least one listed file, by partition path."""
         slices: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for path, names in self.listed.items():
             for parsed in map(_parse, names):
@@ -123,7 +129,7 @@ class _FileCheck:
         return slices
 
     def _newest_bases(self) -> dict[GroupId, str]:
-        """Return the newest base instant of each file group that a commit on the timeline wrote a base file of."""
+        """Return the instant of the newest base file of each file group, among the base files in `named`."""
         newest: dict[GroupId, str] = {}
         for path, name in self.named:
             base = parse_base_name(name)
@@ -132,8 +138,8 @@ class _FileCheck:
         return newest
 
     def _held_by_savepoints(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the files that savepoints hold."""
-        # A savepoint may name log files with blocks of later writes alone. A restore deletes them.
+        """Yield the files that savepoints hold, with the reason as text."""
+        # A savepoint may name log files whose blocks are all of later writes. A restore deletes these log files.
         was_restored = bool(self.table.timeline.filter(Action.RESTORE))
         for savepoint in read_savepoints(self.table):
             for path, names in savepoint.files.items():
@@ -142,7 +148,7 @@ class _FileCheck:
                         yield (path, name), f"savepoint {savepoint.instant} holds it"
 
     def _named_by_plans(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the files that pending plans are going to read."""
+        """Yield the files that pending compactions, log compactions and clusterings will read, with the reason as text."""
         for action in (Action.COMPACTION, Action.LOG_COMPACTION):
             for instant, plan in list_compaction_plans(self.table, action):
                 for operation in plan.operations:
@@ -152,7 +158,7 @@ class _FileCheck:
                 yield from _files_of_plan(instant.time, planned.partition_path, planned.base_file, planned.log_files)
 
     def unexplained(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield data files that nothing on the timeline explains, with what is wrong."""
+        """Yield each data file that the timeline does not explain, with the problem as text."""
         for path, names in self.listed.items():
             for name in names:
                 parsed = _parse(name)
@@ -163,7 +169,7 @@ class _FileCheck:
                     yield (path, name), problem
 
     def _find_problem(self, path: str, name: str, parsed: BaseName | LogName) -> str | None:
-        """Return what is wrong with a file that no commit names; None if it is explained."""
+        """Return the problem of a data file that no commit names, as text; None if the timeline explains the file."""
         if isinstance(parsed, LogName):
             return self._find_log_problem(path, name, parsed)
         if parsed.instant in self.table.timeline.completed_times:
@@ -173,7 +179,10 @@ class _FileCheck:
         return f"no instant on the timeline made it, and none at {parsed.instant}"
 
     def _find_log_problem(self, path: str, name: str, parsed: LogName) -> str | None:
-        """Return what is wrong with a log file. Its blocks explain it, and blocks that a later block takes back need nothing."""
+        """Return the problem of a log file that no commit names, as text; None if its blocks explain it.
+
+        A block is explained if its instant is known, or if a rollback block of the same slice cancels it.
+        """
         if parsed.is_cdc and self._is_known(parsed.base_instant):
             return None
         taken_back = self._instants_taken_back(path, parsed)
@@ -187,7 +196,7 @@ class _FileCheck:
         return None
 
     def _instants_taken_back(self, path: str, parsed: LogName) -> set[str]:
-        """Return the instants that rollback blocks in the log of a slice take back."""
+        """Return the instants that are cancelled by rollback blocks in any log file of the slice that a log file belongs to."""
         instants: set[str] = set()
         for name in self.listed[path]:
             log = parse_log_name(name)
@@ -201,7 +210,7 @@ class _FileCheck:
         return list(scan_blocks(self.table.storage.open(file), file_name=file))
 
     def _is_known(self, time: str) -> bool:
-        """Whether an instant is completed, archived or pending."""
+        """Whether an instant time is that of a completed, archived or pending instant."""
         return time in self.table.timeline.pending_times or self.table.timeline.is_visible(time)
 
 

@@ -1,6 +1,6 @@
-"""The health of a table: a few numbers, each with a suggestion where it is bad.
+"""The health of a table: a few measures, each with a suggestion if its value is bad.
 
-Reads the listing, the timeline and the commits that wrote the current files. Opens no data file, writes nothing.
+Reads the file listing, the timeline and the commit files of the current base files. Opens no data file and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from penstock.timeline.archive import list_archive_files
 from penstock.timeline.instant import Action, Instant, State, parse_time
 from penstock.timeline.store import read_metadata
 
-# Where a number begins to be bad. Rules of thumb.
-#: Share of base files that are small.
+# Limits beyond which a measure is bad. Rules of thumb.
+#: Share of base files that are smaller than `hoodie.parquet.small.file.limit`.
 _SMALL_SHARE_MAX = 0.5
-#: Bytes of logs to bytes of base files.
+#: Bytes of log files divided by bytes of base files.
 _LOG_RATIO_MAX = 0.5
 _ROWS_PER_FILE_MIN = 10_000
 _DAYS_WITHOUT_CLEAN_MAX = 7
-#: With fewer files than this, their size does not matter.
+#: A table with fewer base files than this has no problem with small files.
 _FILES_TO_MATTER = 10
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One number about a table."""
+    """One measure of a table's health."""
 
     measure: str
     value: str
-    #: What to do about it; empty where the number is good.
+    #: What to do about a bad value; empty if the value is good.
     suggestion: str = ""
 
     @property
     def is_fine(self) -> bool:
-        """Whether the number is good."""
+        """Whether the value is good."""
         return not self.suggestion
 
 
 def check_health(table: TableState, now: datetime | None = None) -> list[Finding]:
-    """Return the findings, in the order they are shown in.
+    """Return one finding per measure, in the order in which reports show them.
 
     Args:
-        table: with its timeline just loaded.
-        now: the wall clock in the zone of the timeline.
+        table: the table; its timeline must have been loaded right before.
+        now: the current time in the timeline's time zone; read from the clock if None.
     """
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
     slices = list(chain.from_iterable(list_merged_slices(table).values()))
@@ -82,7 +82,10 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Count the rows of the current base files, as their commits say. Those of archived commits are not known."""
+    """Return the finding on the mean number of rows per current base file, read from commit files.
+
+    Base files whose commit is archived are left out.
+    """
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     times = {base_file.instant for base_file in base_files}
     rows_by_name: dict[str, int] = {}

@@ -1,4 +1,7 @@
-"""Names of the metrics in plans of compactions and clusterings: how much work an operation is, in Hudi's spelling."""
+"""Names of the metrics in compaction and clustering plans, in Hudi's spelling.
+
+They say how much an operation reads and writes.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +11,5 @@ READ_MB = "TOTAL_IO_READ_MB"
 WRITE_MB = "TOTAL_IO_WRITE_MB"
 IO_MB = "TOTAL_IO_MB"
 
-#: Hudi counts whole megabytes.
+#: Bytes of a megabyte. Hudi rounds the metrics in megabytes down.
 MB = 1024 * 1024

@@ -1,17 +1,17 @@
 """Table services that work by a plan: compaction, log compaction and clustering.
 
-    schedule   <t>.<action>.requested holds the plan: which files are rewritten
-    run        → <t>.<action>.inflight → new files, markers first → the completed file of <t>
-    resume     what a run that died has left is rolled back first; then the plan is run again
+    schedule   write <t>.<action>.requested, which holds the plan: which files to rewrite
+    run        write <t>.<action>.inflight → new files, markers first → the completed file of <t>
+    resume     roll back the files that a crashed run left, then run the plan again
 
-A service says when a plan is due, what it holds, which tasks it becomes and which kernel runs them (`PlannedService`). This
-module does the rest, the same for all three. A plan outlives every run of it that fails: an error takes back the files of the
-run, a crash leaves them to the next run.
+A subclass of `PlannedService` decides when a plan is due, what the plan holds, which tasks the plan is cut into and which kernel
+runs the tasks. This module does the rest, in the same way for all three services. A plan outlives a failed run: if the run
+raised an error, the run deletes its own files; if the process crashed, the next run deletes them.
 
-A plan names files that exist. A write that began before the plan and is not finished may still add a file that the plan does not
-name, so nothing is planned while a write is under way. A write may also begin while the plan is made; therefore the timeline is
-read again after the plan was stored, and the plan is withdrawn if it missed a write. Writers in turn respect only the plans whose
-instant is earlier than their own.
+A plan names files that exist when it is made. A write that began earlier and is still under way may later add a file that the
+plan does not name, so no plan is made while a write is under way. A write may also begin while the plan is being made; therefore
+the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers in
+turn take into account only the plans whose instant is earlier than their own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from penstock.timeline.store import instant_path, load_timeline, request_instant
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How often a plan is made again because a write came in between.
+#: How many times to make a plan, if each time a concurrent write invalidates the plan.
 _ATTEMPTS = 3
 
 
@@ -67,13 +67,13 @@ TaskT = TypeVar("TaskT", bound=PlannedTask)
 
 @dataclass(frozen=True)
 class PlanRun(Generic[PlanT]):
-    """One run of a plan, as the driver sees it."""
+    """One run of a plan: the values that all its steps need. Stays on the driver."""
 
-    #: The session; None where everything runs on the driver.
+    #: The Spark session; None if everything runs on the driver.
     spark: Any
-    #: The table after leftovers of an earlier run were rolled back.
+    #: The table, with its timeline loaded after leftovers of an earlier run were rolled back.
     table: TableState
-    #: The instant time of the plan, which is also that of every new file.
+    #: The instant time of the plan. New files carry it in their names, and the commit completes under it.
     time: str
     plan: PlanT
     #: The table's Avro schema.
@@ -81,18 +81,19 @@ class PlanRun(Generic[PlanT]):
 
 
 class PlannedService(TableService, Generic[PlanT, TaskT]):
-    """A table service that stores a plan on the timeline, and runs it at once or later, in this process or another."""
+    """A table service that first stores a plan on the timeline. The plan is run at once or later, by this or another process."""
 
-    #: Noun in messages: "compaction".
+    #: What a plan is called in messages, for example "compaction".
     noun: ClassVar[str]
     #: Action of the plan's instant.
     action: ClassVar[Action]
     #: Operation in the commit metadata.
     operation: ClassVar[Operation]
-    #: Name of the stage whose time is kept in the commit, and what its progress line says before the number of file groups.
+    #: Name of the stage under which the run's duration is stored in the commit; and the words of its progress line before the
+    #: number of file groups.
     stage: ClassVar[str]
     doing: ClassVar[str]
-    #: Whether Hudi marks the commit as a compaction.
+    #: Value of `compacted` in the commit metadata, by which Hudi marks compactions.
     is_compaction: ClassVar[bool] = False
     #: Whether plans are made, run and published only while no write is under way. Other services may run next to writers.
     runs_alone: ClassVar[bool] = False
@@ -101,25 +102,25 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     raises_after_write: ClassVar[bool] = True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans, then plan and run what else is due."""
+        """Run pending plans; then, if another plan is due, make it and run it."""
         return describe_runs(schedule_and_run(spark, table, self, stages))
 
     # Scheduling
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported for a table that the service is not for."""
+        """Raise Unsupported if the service cannot work on this kind of table."""
 
     def refresh(self, table: TableState) -> TableState:
-        """Return the table with the timeline of this moment."""
+        """Return the table with its timeline read again from storage."""
         return reload_timeline(table)
 
     @abstractmethod
     def is_due(self, table: TableState) -> bool:
-        """Whether the options ask for a new plan at this moment."""
+        """Whether the options ask for a new plan, given the timeline of the table."""
 
     @abstractmethod
     def make_plan(self, table: TableState) -> PlanT | None:
-        """Plan what is to be done at this moment, without writing anything; None if there is nothing to do."""
+        """Return a new plan without storing it; None if there is nothing to do."""
 
     @abstractmethod
     def encode_plan(self, table: TableState, plan: PlanT) -> bytes:
@@ -133,7 +134,7 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
     @abstractmethod
     def read_plan(self, table: TableState, instant: Instant) -> PlanT | None:
-        """Read the plan of a pending instant; None if it was taken off the timeline since the timeline was loaded."""
+        """Read the plan of a pending instant. Return None if the plan was removed from storage after the timeline was loaded."""
 
     # Running
 
@@ -142,7 +143,10 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
     @abstractmethod
     def make_tasks(self, run: PlanRun[PlanT]) -> Sequence[TaskT]:
-        """Return the tasks of a plan. The run is not inflight yet, so an error leaves nothing to take back."""
+        """Return the tasks of a plan.
+
+        Called before the inflight file is written, so after an error there is nothing to roll back.
+        """
 
     @abstractmethod
     def count_new_files(self, plan: PlanT) -> int:
@@ -153,20 +157,23 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
         """Run the tasks; return the write stats of all new files."""
 
     def before_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Do what the new files require before their commit. An error takes the run back."""
+        """Do what the new files require before their commit is published.
+
+        An error makes the run fail and deletes the new files.
+        """
 
     def check_conflicts(self, run: PlanRun[PlanT]) -> None:
-        """Raise WriteConflict if the commit must not be published, because of a concurrent write. The last step before it is."""
+        """Raise WriteConflict if a concurrent write forbids this commit. Called right before the commit is published."""
 
     def after_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Do what the new files require once they are part of the table. Must not raise."""
+        """Do what the new files require after their commit was published. Must not raise an error."""
 
     def extra_metadata(self, plan: PlanT) -> Mapping[str, str]:
-        """Return the extra metadata that the commit takes over from the plan."""
+        """Return the extra metadata of the plan that is copied to the commit."""
         return {}
 
     def replaced_groups(self, plan: PlanT) -> Mapping[str, tuple[str, ...]] | None:
-        """Return the file ids that the commit takes out of the table, by partition path; None for a commit of another kind."""
+        """Return the file ids that the commit replaces, by partition path; None if the commit is not a replace commit."""
         return None
 
 
@@ -174,13 +181,14 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
 
 def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool = False) -> Instant | None:
-    """Put a plan of the service on the timeline, if it is due and there is anything to do.
+    """Make a plan and store it on the timeline, if a plan is due and there is anything to do.
 
     Args:
-        due: whether a plan is made even if the options do not ask for one.
+        due: make a plan even if the options do not ask for one (`service.is_due` is not called).
 
     Returns:
-        The plan's instant; None if nothing was planned. A warning says so if that was because of other writes.
+        The plan's instant; None if no plan was stored. If concurrent writes are the reason, a warning names it, except for a
+        service that runs alone (`runs_alone`).
     """
     service.check_table(table)
     for _ in range(_ATTEMPTS):
@@ -207,7 +215,11 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
 
 
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
-    """Put a plan on the timeline; withdraw it and return None if a write came in between, whose files it does not name."""
+    """Store a plan on the timeline and return its instant.
+
+    Return None, after deleting the plan again, if a write changed the timeline between `table.timeline` and the plan's instant:
+    the plan does not name the files of that write.
+    """
     instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
     # Read the timeline only now that the plan is visible: a write either is in this timeline, or began later than the plan and
@@ -221,12 +233,13 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
-    """Whether a service has to wait for other writes; warns which write it waits for.
+    """Whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
 
     Args:
         noun: what is planned, for the warning.
-        own: the instant time of the service's own write, which does not count.
-        since: the table at an earlier moment; writes that were completed after it count too.
+        own: the instant time of the caller's own write, which is ignored.
+        since: the table as loaded earlier. If given, writes that completed after it was loaded count too, not only those that
+            are under way.
     """
     under_way = [instant for instant in writes_under_way(table) if instant.time != own]
     if under_way:
@@ -246,8 +259,8 @@ def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
 
 
 def writes_under_way(table: TableState) -> list[Instant]:
-    """Return the writes that have begun and are not finished. Pending plans of table services are not writes."""
-    # A clustering has the action of a replacing write; only its plan tells them apart.
+    """Return the instants of writes that are not completed. Pending plans of table services are not writes."""
+    # A clustering has the same action as a write that replaces file groups; only the plan in its file tells them apart.
     clusterings = set(find_pending_clusterings(table).values())
     return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
 
@@ -258,11 +271,11 @@ def writes_under_way(table: TableState) -> list[Instant]:
 def schedule_and_run(
     spark: SparkSession, table: TableState, service: PlannedService[Any, Any], stages: Stages, *, due: bool = False
 ) -> list[PublishedCommit]:
-    """Run all pending plans of a service, then plan and run what else there is to do.
+    """Run all pending plans of a service; then make a new plan, if one is due, and run it. Return the commits of all runs.
 
     Args:
-        due: whether a new plan is made even if the options do not ask for one, and a pending plan that another process is running
-            is an error. Otherwise that plan is left to the other process.
+        due: make a new plan even if the options do not ask for one; and raise WriteConflict if another process is running a
+            pending plan. If false, plans that another process is running are skipped.
     """
     done = run_pending(spark, table, service, stages, every=due)
     instant = schedule(table, service, due=due)
@@ -276,10 +289,10 @@ def schedule_and_run(
 def run_pending(
     spark: SparkSession, table: TableState, service: PlannedService[Any, Any], stages: Stages, *, every: bool = False
 ) -> list[PublishedCommit]:
-    """Run all plans that wait or whose run died, oldest first.
+    """Run all pending plans of a service, oldest first, also those whose earlier run crashed. Return the commits of the runs.
 
     Args:
-        every: whether a plan that another process is running raises WriteConflict; otherwise it is left to that process.
+        every: raise WriteConflict for a plan that another process is running. If false, skip that plan.
     """
     service.check_table(table)
     done = []
@@ -295,17 +308,17 @@ def run_pending(
 def run(
     spark: SparkSession, table: TableState, time: str, service: PlannedService[Any, Any], stages: Stages
 ) -> PublishedCommit | None:
-    """Run one plan to its commit.
+    """Run the pending plan at an instant time and publish its commit.
 
     Returns:
-        The commit; None if the service runs alone and there is a concurrent write, so that the plan stays for another time.
+        The commit; None if the service runs alone (`runs_alone`) and a write is under way. Then the plan stays pending.
 
     Raises:
-        OptionError: there is no plan at this time.
+        OptionError: the service has no pending plan at this instant time.
         CorruptFile: a file that the plan names is missing or damaged.
-        Unsupported: the service is not for this table, or cannot run this plan.
-        WriteConflict: another process runs the plan, it was unscheduled just now, or a write that began before the plan is not
-            finished.
+        Unsupported: the service cannot work on this table, or cannot run this plan.
+        WriteConflict: another process is running the plan, the plan was unscheduled concurrently, or a write that began before
+            the plan is still under way.
     """
     service.check_table(table)
     table = turn_off_metadata_table(reload_timeline(table))
@@ -352,7 +365,7 @@ def _run_and_publish(
         compacted=service.is_compaction,
         spark=run.spark,
     )
-    # Checked after `prepare`, whose hooks may take minutes: what is checked must still hold when the commit is published.
+    # Checked after `prepare`, because its hooks may take minutes and a write may begin while they run.
     if service.runs_alone and _is_written_to(run):
         change.abandon()
         return None
@@ -362,20 +375,24 @@ def _run_and_publish(
 
 @contextmanager
 def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
-    """Run a plan inside the block. An error takes back its files, but not the plan; a crash leaves them to the next run."""
+    """Make a plan inflight and yield its `Change`, to run the plan inside the `with` block.
+
+    If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
+    run of the plan deletes the files.
+    """
     heartbeat = Heartbeat(table)
-    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes it for dead.
+    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
     heartbeat.announce(instant.time)
     # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
     run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
     change = Change(table, instant, heartbeat, run_file=run_file)
-    change.start()  # raises if another process was first: then the run is that process's
+    change.start()  # raises if another process has made the plan inflight first
     with change.at_work():
         yield change
 
 
 def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
-    """Whether starting Spark tasks would cost more than reading the slices on the driver."""
+    """Whether the slices are so small that reading them on the driver is faster than starting Spark tasks."""
     size_bytes = sum(file_slice.size_bytes for file_slice in slices)
     return fits_on_driver(table.options, size_bytes=size_bytes)
 
@@ -389,7 +406,7 @@ def _required_schema(table: TableState) -> str:
 
 
 def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
-    """Raise WriteConflict if a write that began before a plan is not finished: it may add files that the plan does not name."""
+    """Raise WriteConflict if a write that began before a plan is under way: it may add files unknown to the plan."""
     for instant in writes_under_way(table):
         if instant.time < time:
             raise WriteConflict(
@@ -399,13 +416,13 @@ def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
 
 
 def _is_written_to(run: PlanRun[Any]) -> bool:
-    """Whether a write has begun since the run began."""
+    """Whether a write has begun since the run's timeline was loaded."""
     known = {instant.time for instant in run.table.timeline.instants} | {run.time}
     return any(i.action in WRITE_ACTIONS and i.time not in known for i in reload_timeline(run.table).timeline.instants)
 
 
 def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
-    """Return in a few words how many plans were run; None for none."""
+    """Return how many plans were run, as a few words for a report; None if no plan was run."""
     return f"{len(done):,} plans run" if done else None
 
 
@@ -413,10 +430,10 @@ def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back what an earlier run of a plan left, if there was one; return the table with its timeline afterwards.
+    """Roll back what a crashed run of a plan left, if there was one. Return the table with its timeline loaded afterwards.
 
     Raises:
-        OptionError: the plan is not pending any more.
+        OptionError: the plan is no longer pending.
         WriteConflict: another process is running the plan.
     """
     for rollback in pending_instants(table, Action.ROLLBACK):
@@ -434,7 +451,7 @@ def start_over(table: TableState, instant: Instant) -> TableState:
 
 
 def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
-    """Read the plan of a rollback that died; None if it does not undo a run of this instant."""
+    """Read the plan of a pending rollback. Return None if it does not roll back `instant`, or if it cannot be read."""
     try:
         plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))
     except (FileNotFoundError, CorruptFile):
@@ -447,18 +464,21 @@ def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) ->
 def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
     """Whether another process is running a plan.
 
-    Under the EAGER policy for failed writes there are no heartbeats. The table then has a single writer, which is this process.
+    Under the EAGER policy for failed writes there are no heartbeats, and this process is the only writer. The answer is False.
     """
     return instant.state is not State.REQUESTED and is_lazy(table) and is_alive(table, instant.time)
 
 
 def pending_instants(table: TableState, action: Action) -> list[Instant]:
-    """Return the instants of an action that are not completed, oldest first."""
+    """Return the instants of an action that are requested or inflight, oldest first."""
     return [instant for instant in table.timeline.filter(action) if not instant.is_completed]
 
 
 def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun: str) -> Instant:
-    """Return the instant of a time from a list of pending ones. Raises OptionError, which names those that are pending."""
+    """Return the instant of `pending` that has this time.
+
+    Raise OptionError if there is none; the message lists all of `pending`.
+    """
     for instant in pending:
         if instant.time == time:
             return instant

@@ -1,13 +1,15 @@
-"""Restore: the table goes back to a commit that has a savepoint. Everything written later is deleted for good.
+"""Restore a table to a commit that has a savepoint. Everything written after that commit is deleted for good.
 
     <r>.restore.requested (the plan) → inflight → completed files of later instants removed, newest first → their data files
-    deleted → the entries of an index undone → the rest of the later instants removed, and later rollbacks → <r>.restore
+    deleted → index entries of later instants undone → the other timeline files of later instants and later rollbacks removed
+    → <r>.restore
 
-Data files are deleted by their names: those of slices that began later than the commit, whichever process wrote them. A log file
-of an earlier slice is deleted if all its blocks are of later writes. Where it holds earlier blocks too, as Hudi may append, a
-rollback block behind them takes the later ones back. Nothing depends on how far an earlier attempt came, so a restore that died
-is finished by running it again, and no write begins before it is. Cleans are not undone: the savepoint has kept the files that
-the commit needs.
+Data files are chosen by name: every file of a slice whose base instant is later than the commit is deleted, whichever process
+wrote the file. A log file of an earlier slice is deleted if all its blocks are of later writes. If the log file also holds
+earlier blocks (Hudi may append to log files), a new log file with a rollback block cancels the later ones. A restore that crashed
+is
+finished by running it again: no step depends on how far the crashed attempt came. No write can begin until the restore is
+finished. Cleans are not undone: the savepoint has kept the files that the commit needs.
 """
 
 from __future__ import annotations
@@ -50,15 +52,18 @@ _MANY_FILES = 1000
 
 
 def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stages) -> RestoreResult:
-    """Take the table back to a commit that has a savepoint. No other process may write at the same time.
+    """Restore the table to a commit that has a savepoint. No other process may write at the same time.
 
-    A restore to the same commit that died is finished.
+    If an earlier restore to the same commit crashed, finish that restore.
+
+    Args:
+        to: the instant time of the commit.
 
     Raises:
         OptionError: there is no savepoint of that commit, a later savepoint holds files that would be deleted, or later
             instants are archived.
         WriteConflict: a write is under way, or a restore to another commit is pending.
-        CorruptFile: a file that the savepoint holds is missing, or the plan of a restore that has begun cannot be read.
+        CorruptFile: a file that the savepoint holds is missing, or the plan of an inflight restore cannot be read.
     """
     table = reload_timeline(table)
     pending = _find_pending(table)
@@ -83,7 +88,10 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 
 
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
-    """Return the pending restore with its plan. A requested one whose plan cannot be read was never begun, and is deleted."""
+    """Return the pending restore with its plan; None if there is none.
+
+    A requested restore with an unreadable plan has not begun, so it is deleted. Raise CorruptFile if the restore is inflight.
+    """
     for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
             continue
@@ -101,7 +109,7 @@ def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
 
 
 def _check(table: TableState, to: str) -> None:
-    """Raise an error if the table would not be what it was at the commit. Nothing is changed."""
+    """Raise an error if a restore could not bring back the table as of the commit. Nothing is written."""
     if table.options[o.ARCHIVE_BEYOND_SAVEPOINT]:
         raise OptionError(
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
@@ -128,10 +136,10 @@ def _check(table: TableState, to: str) -> None:
 
 
 def _check_not_archived(table: TableState, to: str) -> None:
-    """Raise OptionError if a later commit is archived.
+    """Raise OptionError if a commit later than `to` is archived.
 
-    Commits are archived from the oldest on, except those with a savepoint. So while an older commit without one is on the
-    timeline, no later commit is archived, and the archive need not be read.
+    Commits are archived oldest first, except those with a savepoint. So if a commit that is older than `to` and has no savepoint
+    is still on the timeline, no later commit is archived, and the archive is not read.
     """
     held = set(list_savepoint_times(table))
     if any(write.time < to and write.time not in held for write in table.timeline.writes):
@@ -151,7 +159,10 @@ def _check_not_archived(table: TableState, to: str) -> None:
 
 
 def _check_alone(table: TableState) -> None:
-    """Raise WriteConflict if another writer is alive. Only under the lazy policy are there heartbeats to tell."""
+    """Raise WriteConflict if another write has a recent heartbeat.
+
+    Under the eager policy nothing is checked: no heartbeats exist.
+    """
     if not is_lazy(table):
         return
     pending = [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
@@ -163,8 +174,8 @@ def _check_alone(table: TableState) -> None:
 def _check_files(table: TableState, to: str) -> None:
     """Raise CorruptFile if a file that the savepoint holds is missing.
 
-    Log files may be missing after an earlier restore to the same commit: a savepoint may name log files that hold blocks of later
-    writes alone, and that restore deleted them.
+    Log files may be missing if the table was restored to the same commit before: a savepoint may name log files whose blocks are
+    all of later writes, and the earlier restore deleted these log files.
     """
     savepoint = next(savepoint for savepoint in read_savepoints(table) if savepoint.instant == to)
     was_restored = _was_restored(table, to)
@@ -180,12 +191,12 @@ def _check_files(table: TableState, to: str) -> None:
 
 
 def _was_restored(table: TableState, to: str) -> bool:
-    """Whether an earlier restore to this commit was completed. Nothing else deletes files that a savepoint holds."""
+    """Whether an earlier restore to this commit has completed. Only a restore deletes files that a savepoint holds."""
     return any(commit == to for commit, _ in list_finished_restores(table))
 
 
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
-    """Put the plan on the timeline. Raise WriteConflict if a write began concurrently."""
+    """Plan a restore and store the plan on the timeline. Raise WriteConflict if a write began concurrently."""
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc
@@ -202,14 +213,17 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 
 
 def _load_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
-    """Return the later writes on the timeline that a plan does not name."""
+    """Return the writes after `plan.to` that are on the timeline now and that the plan does not name."""
     planned = {(instant.time, instant.action.family) for instant in plan.instants}
     later = _later_writes(reload_timeline(table), plan.to)
     return [instant for instant in later if (instant.time, instant.action.family) not in planned]
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
-    """Plan to take back all later writes and plans, newest first; pending clusterings before all others, as Hudi does."""
+    """Plan which instants a restore undoes: all writes and plans after a commit, newest first.
+
+    Pending clusterings come before all others, as in Hudi.
+    """
     later = _later_writes(table, to)
     clusterings = set(find_pending_clusterings(table).values())
     first = [instant for instant in later if not instant.is_completed and instant.time in clusterings]
@@ -218,7 +232,7 @@ def plan_restore(table: TableState, to: str) -> RestorePlan:
 
 
 def _later_writes(table: TableState, to: str) -> list[Instant]:
-    """Return the writes and plans after a commit, newest first."""
+    """Return the writes and the plans of table services after a commit, newest first."""
     later = [instant for instant in table.timeline.instants if instant.time > to]
     return [instant for instant in reversed(later) if instant.action.family in WRITE_ACTIONS]
 
@@ -230,8 +244,8 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
     if instant.state is State.REQUESTED:
         with suppress(AlreadyExists):
             transition(storage, base_path, instant, State.INFLIGHT)
-    # All completed files are removed before the first data file is: no reader sees a part of a write. Sealed first, so that a
-    # writer that is still alive does not publish its write afterwards.
+    # All completed files are removed before the first data file is, so no reader sees a part of a write. `seal` comes first: it
+    # keeps a writer that is still alive from publishing its write afterwards.
     for undone in plan.instants:
         seal(storage, base_path, undone.time)
         storage.delete(instant_path(base_path, undone.in_state(State.COMPLETED)))
@@ -249,7 +263,10 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 
 
 def _remove_instant(table: TableState, instant: Instant) -> None:
-    """Remove what is left of an instant. A completed compaction is in the plan under the action it completed as."""
+    """Remove the pending timeline files, new hash rings, markers and heartbeat of an instant.
+
+    The restore plan names a completed compaction by the action of its commit, so files of all actions of the family are removed.
+    """
     storage = table.storage
     base_path = table.base_path
     actions = [action for action in Action if action.family is instant.action.family]
@@ -262,7 +279,7 @@ def _remove_instant(table: TableState, instant: Instant) -> None:
 
 
 def _remove_other_instants(table: TableState, own: Instant, to: str) -> None:
-    """Remove later rollbacks, whose writes are gone, pending savepoints, and requested restores of other processes."""
+    """Remove from the timeline, as far as later than `to`: rollbacks, pending savepoints, and other requested restores."""
     for instant in reversed(reload_timeline(table).timeline.instants):
         is_pending_savepoint = instant.action is Action.SAVEPOINT and not instant.is_completed
         is_other_restore = instant.action is Action.RESTORE and instant.state is State.REQUESTED and instant.time != own.time
@@ -284,15 +301,15 @@ def _check_done(table: TableState, to: str) -> None:
 
 @dataclass(frozen=True)
 class PartitionTask:
-    """The files of one partition. Pickled to the workers."""
+    """The files of one partition, for `restore_partition`. Pickled to the workers."""
 
     storage: Storage
     base_path: str
     path: str
     names: tuple[str, ...]
-    #: The commit that the table is restored to.
+    #: Instant time of the commit that the table is restored to.
     to: str
-    #: The restore's own time.
+    #: Instant time of the restore.
     instant: str
 
 
@@ -304,7 +321,7 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
             tasks.append(PartitionTask(table.storage, table.base_path, path, names, plan.to, time))
     is_small = sum(len(task.names) for task in tasks) < _MANY_FILES and fits_on_driver(table.options)
     results = Runner(spark, on_driver=is_small).run(restore_partition, tasks, list[list[Any]])
-    # Both by the instant that wrote the file or block, then by partition path.
+    # Keys of both: the instant that wrote the file or block, then the partition path.
     deleted: dict[str, dict[str, list[str]]] = {}
     added: dict[str, dict[str, dict[str, int]]] = {}
     for task, (deleted_files, added_logs) in zip(tasks, results, strict=True):
@@ -318,18 +335,18 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
 
 
 def _withdraw_new_partition(table: TableState, path: str, plan: RestorePlan) -> None:
-    """Take a partition that a later write made out of the table, if it holds no data file any more."""
+    """Remove a partition from the table if a write after the commit created it and it holds no data file any more."""
     created = read_creation_instant(table.storage, table.base_path, path)
     if path and created is not None and created > plan.to:
         withdraw_partition(table.storage, table.base_path, path, created)
 
 
 def restore_partition(task: PartitionTask) -> list[list[Any]]:
-    """Delete what was written after the commit to one partition.
+    """Delete from one partition what was written after the commit.
 
     Returns:
-        Names of deleted files, each with the instant that wrote it; and log files that were added, each with its size and the
-        instant whose blocks it takes back.
+        Two lists: (name, instant that wrote the file) of each deleted file; and (path, size, instant whose blocks are cancelled)
+        of each log file that was added with a rollback block.
     """
     deleted: list[tuple[str, str]] = []
     added: list[tuple[str, int, str]] = []
@@ -345,7 +362,7 @@ def restore_partition(task: PartitionTask) -> list[list[Any]]:
 
 
 def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
-    """Return the instants after the commit that a file has content of, and whether it has earlier content too."""
+    """Return the instants after the commit that wrote to a file, and whether the file also holds earlier blocks."""
     base = parse_base_name(name)
     if base is not None:
         return {base.instant} if base.instant > task.to else set(), False
@@ -360,7 +377,7 @@ def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
 
 
 def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
-    """Yield the instant of each block of a log file: of its rows, or of the rows that it takes back. Torn blocks have none."""
+    """Yield the instant of each block of a log file; for a rollback block the instant that it cancels. Skip torn blocks."""
     path = join(task.base_path, task.path, name)
     for block in scan_blocks(task.storage.open(path), file_name=path):
         if block.is_rollback:
@@ -370,9 +387,12 @@ def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
 
 
 def _take_back_blocks(task: PartitionTask, name: str, times: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Add a rollback block for each instant to the slice of a log file. Yield path, size and instant."""
+    """Add to the slice of a log file one new log file per instant, with a rollback block.
+
+    Yield its path, size and the instant.
+    """
     log = parse_log_name(name)
-    assert log is not None  # `_times_in` finds mixed content in log files alone
+    assert log is not None  # `_times_in` finds earlier and later blocks together only in log files
     folder = join(task.base_path, task.path)
     for time in sorted(times, reverse=True):
         file, size = add_rollback_block(task.storage, folder, log.file_id, log.base_instant, time=task.instant, target=time)

@@ -1,10 +1,10 @@
-"""Savepoints: the files of a commit are kept, so that the table can be restored to it.
+"""Savepoints: keep the files of a commit, so that the table can be restored to that commit.
 
     <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that a query as of the commit reads
 
-Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. There is no savepoint of a
-commit that cleaning has deleted files of, or is about to. A clean may be planned at the same moment: the clean and the savepoint
-each look for the other after they are on the timeline, and the one that finds the other steps back.
+Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. A savepoint is refused if a clean
+has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore the
+clean and the savepoint each read the timeline again once they are on it, and whichever finds the other there is withdrawn.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Files = Mapping[str, tuple[str, ...]]
 
 
 def create_savepoint(table: TableState, time: str | None = None, *, user: str = "", comment: str = "") -> Savepoint:
-    """Make a savepoint of a commit.
+    """Create a savepoint of a commit.
 
     Args:
-        time: the commit; the newest one by default.
+        time: the instant time of the commit; the newest commit if None.
 
     Raises:
-        OptionError: there is no such commit, it has a savepoint, or files of it were cleaned.
-        WriteConflict: a clean that is about to delete files of it was planned concurrently, or the table is being restored.
-        CorruptFile: a clean cannot be read, so that the files it deleted are not known.
+        OptionError: there is no such commit, the commit has a savepoint already, or a clean has deleted files of the commit.
+        WriteConflict: a clean that will delete files of the commit was planned concurrently, or the table is being restored.
+        CorruptFile: the file of a clean cannot be read, so it is not known which files that clean deleted.
     """
     table = reload_timeline(table)
     time = _choose_commit(table, time)
@@ -48,13 +48,13 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
     _check_not_cleaned(table, time, files, cleans)
     savepoint = Savepoint(time, files, user, comment, clock.now_ms())
     inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
-    with suppress(AlreadyExists):  # left by a savepoint that died
+    with suppress(AlreadyExists):  # left by an attempt that crashed
         table.storage.write_new(instant_path(table.base_path, inflight), b"")
     content = write_savepoint(savepoint)
     try:
         transition(table.storage, table.base_path, inflight, State.COMPLETED, content)
     except AlreadyExists as e:
-        # The file is this process's own if the storage repeated a call whose answer was lost.
+        # If the storage repeated a call whose answer was lost, the existing file is the one that this process wrote.
         if table.storage.read(instant_path(table.base_path, inflight.in_state(State.COMPLETED))) != content:
             raise _has_savepoint(table, time) from e
     _step_back_for_cleans(table, savepoint, cleans)
@@ -62,7 +62,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
 
 
 def delete_savepoint(table: TableState, time: str) -> None:
-    """Delete a savepoint. Cleaning may then delete the files that it held.
+    """Delete the savepoint of a commit. Cleaning may then delete the files that the savepoint held.
 
     Raises:
         OptionError: there is no such savepoint.
@@ -75,13 +75,18 @@ def delete_savepoint(table: TableState, time: str) -> None:
 
 
 def _remove_files(table: TableState, time: str) -> None:
-    # The completed file first: a crash in between leaves an inflight savepoint, which holds nothing.
+    # The completed file first: a crash after it leaves an inflight savepoint, which holds no files.
     for state in (State.COMPLETED, State.INFLIGHT):
         table.storage.delete(instant_path(table.base_path, Instant(time, Action.SAVEPOINT, state)))
 
 
 def _choose_commit(table: TableState, time: str | None) -> str:
-    """Return the commit to make a savepoint of: the given one, or the newest. Raises OptionError."""
+    """Return the instant time to make a savepoint of: `time` if given, otherwise that of the newest commit.
+
+    Raises:
+        OptionError: there is no such commit, or the commit has a savepoint already.
+        WriteConflict: the table is being restored.
+    """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; finish that with restore(), then make the savepoint")
     newest = table.timeline.last_write
@@ -110,7 +115,10 @@ def _has_savepoint(table: TableState, time: str) -> OptionError:
 
 
 def _list_files_as_of(table: TableState, time: str) -> Files:
-    """Return the names of the base and log files that a query as of a commit reads. Every partition is named."""
+    """Return the names of the base and log files that a query as of a commit reads.
+
+    Partitions without such files are included.
+    """
     seen = load_visibility(table, time)
     files: dict[str, tuple[str, ...]] = {}
     for path, listed in walk_partitions(table.storage, table.base_path):
@@ -124,7 +132,12 @@ def _list_files_as_of(table: TableState, time: str) -> Files:
 
 
 def _check_not_cleaned(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> None:
-    """Raise OptionError if a clean has deleted files of the commit, or is about to."""
+    """Raise OptionError if a completed clean has deleted files of the commit, or a pending clean is going to.
+
+    Args:
+        files: the files that a query as of the commit finds.
+        cleans: the completed and pending cleans on the timeline.
+    """
     for instant in cleans:
         earliest = _earliest_kept(_read_clean(table, instant))
         if earliest and time < earliest:
@@ -141,25 +154,29 @@ def _check_not_cleaned(table: TableState, time: str, files: Files, cleans: Itera
 
 
 def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
-    """Return the earliest commit that a clean keeps readable; an empty text where its policy has none."""
+    """Return the instant time of the earliest commit that a clean keeps readable; "" if the clean names none."""
     if isinstance(clean, CleanResult):
         return clean.earliest
     return clean.earliest.time if clean.earliest else ""
 
 
 def find_lost_file(table: TableState, time: str) -> str | None:
-    """Return, as text, which clean deleted which file that a query as of a commit needs; None if all files are there."""
+    """Return a sentence that names a file which a query as of a commit needs, and the clean that deleted it.
+
+    Return None if no clean deleted such a file.
+    """
     return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.filter(Action.CLEAN))
 
 
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
-    """Return, as text, which clean deleted which file that the commit needs.
+    """Return a sentence that names a file which the commit needs, and the clean that deleted it; None if there is no such file.
 
-    A file group without any file left was replaced, perhaps by a commit that is archived by now, and was not read any more as
-    of a commit on the timeline. Files that a restore has taken back are not needed either.
+    A file group of which no file is left is not needed: it was replaced, perhaps by a commit that is archived, and no query as of
+    a commit on the timeline reads it. Files that a restore deleted are not needed either.
 
     Args:
         files: the files that a query as of the commit finds.
+        cleans: the completed and pending cleans on the timeline.
     """
     seen = load_visibility(table, time)
     restores = list_finished_restores(table)
@@ -178,7 +195,7 @@ def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable
 
 
 def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
-    """Return what a completed clean did, or what a pending one is going to do."""
+    """Read the result of a completed clean, or the plan of a pending one. Return an empty plan if the file is gone."""
     path = instant_path(table.base_path, instant)
     try:
         if instant.is_completed:
@@ -198,9 +215,15 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 
 
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the deleted files that a query as of a commit would read, were they there: partition path, file id and name.
+    """Yield partition path, file id and name of the deleted files that a query as of a commit would read if they still existed.
 
-    A deleted file is one if it is newer than the slice that the query finds of its file group.
+    These are the deleted files that are newer than the slice that the query finds of their file group, and deleted files that
+    are still listed because the clean is pending.
+
+    Args:
+        deleted: the files that a clean has deleted or is going to delete.
+        files: the files that the query finds.
+        time: the instant time of the commit.
     """
     for path, deleted_names in deleted.items():
         present_names = files.get(path, ())
@@ -216,7 +239,7 @@ def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str
 
 
 def _parse_slice(name: str) -> tuple[str, str]:
-    """Return the file id and base instant of a data file; empty texts for another file."""
+    """Return the file id and base instant in the name of a data file; two empty strings for the name of any other file."""
     base = parse_base_name(name)
     if base is not None:
         return base.file_id, base.instant
@@ -227,10 +250,10 @@ def _parse_slice(name: str) -> tuple[str, str]:
 
 
 def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterable[Instant]) -> None:
-    """Delete the savepoint and raise WriteConflict if a clean that deletes its files was planned without knowing of it.
+    """Delete a new savepoint again and raise WriteConflict if a clean that deletes its files was planned concurrently.
 
     Args:
-        known: the cleans that were on the timeline when the savepoint was made.
+        known: the cleans that were on the timeline before the savepoint was stored. These were checked already.
     """
     known_times = {instant.time for instant in known}
     for instant in load_timeline(table.storage, table.base_path).filter(Action.CLEAN):

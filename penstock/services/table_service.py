@@ -1,7 +1,7 @@
-"""`TableService`: what every table service is to its callers, after a write and on its own.
+"""`TableService`: the interface of every table service, called after a write or outside a write.
 
 A new table service is one module with a subclass, and one line in the registry `SERVICES` of `door/services.py`. The registry
-serves three callers: a write that has just committed, `Table.run_due`, and `penstock services run`.
+serves three callers: a write that has just committed; and outside a write `Table.run_due` and `penstock services run`.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
 
 class TableService(ABC):
-    """Work on a table that its options ask for: after a write, or in a process of its own next to writers."""
+    """Maintenance of a table that the options ask for. Runs after a write in the writing process, or in a separate process."""
 
-    #: Name in reports of services that ran: `clean`.
+    #: Name in the report of which services ran, for example `clean`.
     name: ClassVar[str]
-    #: Title of progress lines and of Spark's jobs; the name of the table follows it.
+    #: First words of progress lines and of the descriptions of Spark jobs; the name of the table follows.
     title: ClassVar[str]
     #: Noun in the text of a failure after a write: "the write is done, do not run it again; but {noun} failed".
     failure_noun: ClassVar[str]
-    #: Whether the service may start Spark tasks. Services that do not run without a session.
+    #: Whether the service may start Spark tasks. A service that never does is run without a Spark session.
     uses_spark: ClassVar[bool] = False
-    #: Whether a failure after a write raises by default. The option `hoodie.fail.writes.on.inline.table.service.exception`
-    #: decides where it is set.
+    #: Whether a failure of the service after a write raises an error. The option
+    #: `hoodie.fail.writes.on.inline.table.service.exception`, if set, takes precedence.
     raises_after_write: ClassVar[bool] = False
 
     @abstractmethod
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask for the service after a write to the table."""
+        """Whether the options ask to run the service after each write to the table."""
 
     @abstractmethod
     def may_be_due(self, table: TableState) -> bool:
-        """Whether a run on its own has to consider the service: a cheap answer, from options and timeline alone."""
+        """Whether the service may be due when it runs outside a write. Cheap: reads only options and timeline."""
 
     @abstractmethod
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Do what is due, after finishing what an earlier run left; safe next to a writer.
+        """Finish what an earlier run of the service left unfinished, then do what is due. Other processes may write concurrently.
 
         Args:
-            spark: the session; None where `uses_spark` is false.
+            spark: the Spark session; None if `uses_spark` is false.
 
         Returns:
-            What was done, in a few words; None where nothing was due.
+            What was done, as a few words for a report; None if nothing was due.
         """
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:

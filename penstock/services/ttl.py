@@ -1,8 +1,9 @@
-"""Partitions with a time to live: which of them have expired. `door/expire.py` deletes them by a replace commit.
+"""Time to live of partitions: which partitions have expired. `door/expire.py` deletes them by a replace commit.
 
-The age of a partition counts from its newest file slice, or from the write that made it. A slice keeps its base instant while
-logs are added to it. So partitions with logs are also compared with the commits on the timeline: a partition that was written
-to lately stays, where Hudi would delete it. A partition that a pending plan is about to rewrite stays until the next run.
+The strategy of the options decides from when the age of a partition counts: from the base instant of its newest file slice, or
+from the write that created the partition. A slice keeps its base instant while log files are added to it. So for partitions with
+log files the commits on the timeline are read too: a partition with a recent commit is kept, where Hudi would delete it. A
+partition that a pending plan is about to rewrite is kept until the plan has run.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _BY_CREATION = "KEEP_BY_CREATION_TIME"
 
 
 def expired_partitions(table: TableState, now: datetime | None = None) -> list[str]:
-    """Return the partitions that have expired, at most as many as one commit may delete.
+    """Return the paths of the expired partitions, at most as many as the options allow one commit to delete.
 
     Args:
-        now: the wall clock in the zone of the timeline.
+        now: the current time in the timeline's time zone; read from the clock if None.
     """
     options = table.options
     days = options[o.TTL_DAYS]
@@ -55,7 +56,7 @@ def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: s
 
 
 def _written_before(table: TableState, slices: Mapping[str, Sequence[FileSlice]], cutoff: str) -> set[str]:
-    """Return the partitions without a slice or log file since a time. Commits are read only if there are logs."""
+    """Return the partitions that were last written before an instant time. Reads commit files only if log files exist."""
     old = set()
     for path, file_slices in slices.items():
         if all(file_slice.base_instant < cutoff for file_slice in file_slices):

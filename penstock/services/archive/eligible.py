@@ -1,14 +1,15 @@
-"""Which instants may leave the timeline. Kernels: a timeline and options in, instants out.
+"""Which instants may be archived. Kernels: a timeline and options in, instants out.
 
 An instant stays on the timeline:
 
-- while there are only few commits;
-- if it has a savepoint, or, unless the options say otherwise, comes after one;
-- if it is later than a pending write or plan, so that the timeline gets no hole;
-- if it is a delta commit that the trigger of compaction still counts;
-- if it is a commit that cleaning has not passed yet.
+- while the timeline has at most `hoodie.keep.max.commits` commits;
+- if it has a savepoint, or comes after a savepoint (unless `hoodie.archive.beyond.savepoint` is set);
+- if it is later than a pending write or plan, because the timeline must not get a hole;
+- if it is a delta commit that the compaction trigger still counts;
+- if it is not earlier than the earliest commit that cleaning retains.
 
-`run.py` also holds back a replace commit whose file groups still have files: without the commit they would be read again.
+`run.py` also keeps a replace commit while the file groups that it replaced have files: without the commit, queries would read
+these files again.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from penstock.services.clean.retention import earliest_retained
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant
 from penstock.timeline.timeline import Timeline
 
-#: Triggers of compaction that count delta commits.
+#: Compaction triggers that count delta commits.
 _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Above `most` instants of a kind, the oldest are archived until `least` are left."""
+    """If there are more than `most` instants of a kind, the oldest are archived until `least` are left."""
 
     least: int
     most: int
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return the limits of the options, raised to what cleaning still needs."""
+    """Return the limits that the options set, raised if cleaning needs more commits on the timeline.
+
+    Args:
+        now: the current time in the timeline's time zone.
+    """
     least = options[o.KEEP_MIN_COMMITS]
     most = options[o.KEEP_MAX_COMMITS]
     earliest = earliest_retained(timeline, options, now)
@@ -48,14 +53,19 @@ def archive_limits(timeline: Timeline, options: Options, now: datetime) -> Archi
 
 
 def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_read: bool) -> list[Instant]:
-    """Return the completed instants that may be archived, oldest first, as far as the timeline alone tells."""
+    """Return the completed instants that may be archived, oldest first. Decided from the timeline and options, without other
+    files.
+
+    Args:
+        now: the current time in the timeline's time zone.
+    """
     limits = archive_limits(timeline, options, now)
     commits = _archivable_commits(timeline, options, limits, merge_on_read)
     return sorted([*commits, *_archivable_services(timeline, limits)])
 
 
 def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Instant]:
-    """Return the oldest cleans and rollbacks."""
+    """Return the completed cleans and rollbacks that exceed the limits, of each action the oldest."""
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
         instants = timeline.filter(action, state=State.COMPLETED)
@@ -69,7 +79,7 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
     if len(writes) <= limits.most:
         return []
     savepoints = {instant.time for instant in timeline.filter(Action.SAVEPOINT, state=State.COMPLETED)}
-    # Of each reason to stay, the time from which on commits do.
+    # One entry per reason to stay: commits from this instant time on stay. None: the reason does not apply.
     ends = [_end_before_pending(timeline)]
     if merge_on_read:
         ends.append(_end_for_compaction(timeline, options))
@@ -81,7 +91,10 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
 
 
 def _end_before_pending(timeline: Timeline) -> str | None:
-    """Return the commit before the oldest pending write or plan, or that write or plan if there is no commit before it."""
+    """Return the time of the last commit before the oldest pending write or plan.
+
+    Return the time of that write or plan if no commit comes before it, and None if no write or plan is pending.
+    """
     oldest = next((instant.time for instant in timeline.pending if instant.action.family in WRITE_ACTIONS), None)
     if oldest is None:
         return None
@@ -89,7 +102,7 @@ def _end_before_pending(timeline: Timeline) -> str | None:
 
 
 def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
-    """Return the oldest instant that counts for the trigger of compaction."""
+    """Return the time of the oldest instant that the compaction trigger counts; None if the trigger does not count commits."""
     if options[o.COMPACT_TRIGGER_STRATEGY] not in _COUNTING_TRIGGERS:
         return None
     compactions = [write.time for write in timeline.writes if write.action is Action.COMMIT]
@@ -106,7 +119,11 @@ def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
 
 
 def states_of(names: Iterable[str], instants: Iterable[Instant]) -> list[str]:
-    """Return the names of all files of some instants, those of one instant together and in the order of its states."""
+    """Return the names of the timeline files of `instants`, by time; of one instant in the order requested, inflight, completed.
+
+    Args:
+        names: the names of all files in the timeline folder.
+    """
     wanted = {(instant.time, instant.action.family) for instant in instants}
     files: list[tuple[str, Action, State, str]] = []
     for name in names:

@@ -1,7 +1,7 @@
-"""Entries of the archive, made from the files of instants.
+"""Archive entries, converted from timeline files.
 
-An entry holds the content of an instant's file, in the field that Hudi has for that kind of content. Commits are JSON on the
-timeline and become Avro; plans and results of table services are Avro already.
+An entry holds the content of one timeline file, in the field that Hudi's archive schema has for that kind of content. Commit
+files are JSON on the timeline and are converted to Avro; plans and results of table services are Avro already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.formats.avro.container import read_container
 from penstock.options.operation import Operation
 from penstock.timeline.instant import Action, Instant, State, format_time
 
-#: The fields of a write stat that Hudi's Avro schema has too. Hudi drops the others when it archives.
+#: Fields of a write stat that Hudi's Avro schema of archive entries has too. Hudi drops the other fields when it archives.
 _STAT_TEXTS = ("fileId", "path", "prevCommit", "partitionPath")
 _STAT_NUMBERS = (
     "numWrites",
@@ -32,19 +32,20 @@ _STAT_NUMBERS = (
     "totalRollbackBlocks",
     "fileSizeInBytes",
 )
-#: A key of the extra metadata that Hudi's readers look for. Its value is not archived.
+#: A key of the extra metadata that Hudi's readers of the archive require. Hudi archives it with an empty value.
 _ROLLING_STAT = "ROLLING_STAT"
 
 
 def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: bool) -> dict[str, Any]:
-    """Return the entry of one file of an instant.
+    """Return the archive entry of one timeline file.
 
     Args:
-        modified_ms: when the file was written.
-        utc: whether the table's instants are in UTC, not in the zone of this machine.
+        instant: the instant and state of the file, as its name says.
+        modified_ms: when the file was written, in milliseconds since 1970.
+        utc: whether the table's instant times are in UTC. If false, they are in the time zone of this machine.
 
     Raises:
-        CorruptFile: the file's content is not what its name says.
+        CorruptFile: the content cannot be parsed as that of the instant's action and state.
     """
     when = datetime.fromtimestamp(modified_ms / 1000, timezone.utc)
     action = instant.action.family if instant.is_completed else instant.action
@@ -62,7 +63,7 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
 
 
 def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
-    """Return the content of an instant's file under the name of its field; nothing where Hudi archives no content."""
+    """Return a dict of one archive field and the parsed content of a timeline file; an empty dict if Hudi archives no content."""
     if action in (Action.COMMIT, Action.DELTA_COMMIT):
         return {"hoodieCommitMetadata": _commit_metadata(content)}
     if action is Action.REPLACE_COMMIT:
@@ -91,7 +92,7 @@ def _replace_field(state: State, content: bytes) -> dict[str, Any]:
 
 
 def _commit_metadata(content: bytes) -> dict[str, Any]:
-    """Return commit metadata as the Avro schema has it. A file without content has empty metadata."""
+    """Return commit metadata in the form of Hudi's Avro schema. An empty file yields metadata without write stats."""
     parsed: Mapping[str, Any] = json.loads(content) if content else {}
     stats = parsed.get("partitionToWriteStats") or {}
     extra = {key: value for key, value in (parsed.get("extraMetadata") or {}).items() if value is not None}

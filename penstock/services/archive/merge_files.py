@@ -1,9 +1,10 @@
-"""Merging small archive files to a larger one.
+"""Merge small archive files into a larger one.
 
-    mergeArchivePlan (which files, into which) → the new file → the small files deleted → the plan deleted
+    write mergeArchivePlan (names of the small files and the new file) → write the new file → delete the small files
+    → delete the plan
 
-Archive files are log blocks one after the other, so the new file is the bytes of the old ones, oldest first. A merge that died
-is taken back while all small files are there, and finished otherwise, as Hudi does.
+An archive file is a sequence of log blocks, so the new file is the concatenation of the small ones, oldest first. After a crash
+the merge is undone if all small files still exist, and finished otherwise, as in Hudi.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _PLAN = "HoodieMergeArchiveFilePlan"
 
 
 def merge_small_files(table: TableState) -> str | None:
-    """Merge the newest archive files, back to the last one that is large, if there are enough of them.
+    """Merge the small archive files that are newer than the newest large one, if there are enough of them.
 
     Returns:
         The path of the new file; None if nothing was merged.
 
     Raises:
-        CorruptFile: one of the files is damaged. It stays unchanged.
+        CorruptFile: one of the small files is damaged. Then no file is changed.
     """
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
@@ -51,8 +52,8 @@ def merge_small_files(table: TableState) -> str | None:
     try:
         storage.write_new(path, merged)
     except AlreadyExists:
-        # The file is this process's own if the storage repeated a call whose answer was lost. Otherwise another process has
-        # archived under the same name.
+        # If the storage repeated a call whose answer was lost, the existing file is the one that this process wrote. Otherwise
+        # another process has written an archive file under the same name.
         if storage.read(path) != merged:
             storage.delete(plan)
             return None
@@ -63,7 +64,11 @@ def merge_small_files(table: TableState) -> str | None:
 
 
 def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]:
-    """Return the newest files, back to the last one above a size."""
+    """Return the files that are newer than the newest file above `limit_bytes`, oldest first.
+
+    Args:
+        files: all archive files, oldest first.
+    """
     small_files: list[FileInfo] = []
     for file in reversed(files):
         if file.size_bytes > limit_bytes:
@@ -73,7 +78,7 @@ def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]
 
 
 def finish_merge(table: TableState) -> None:
-    """Take back or finish a merge that died."""
+    """Undo or finish a merge that crashed, if there is one."""
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
     plan = join(folder, MERGE_PLAN)
@@ -81,7 +86,7 @@ def finish_merge(table: TableState) -> None:
         record = read_container(storage.read(plan))
     except FileNotFoundError:
         return
-    except CorruptFile:  # the merge died while it wrote the plan, before anything else was done
+    except CorruptFile:  # the merge crashed while it wrote the plan, before it wrote anything else
         storage.delete(plan)
         return
     present = {file.name for file in list_archive_files(storage, table.base_path, table.config.archive_folder)}

@@ -1,8 +1,8 @@
-"""Archiving instants: write their content to one new archive file, then remove their files from the timeline.
+"""Archive instants: write the content of their files to one new archive file, then remove the files from the timeline.
 
-The archive file is whole before the first instant is removed. Files of pending states are removed first, and completed files
-from the oldest on. So at no moment does an instant look pending, or the timeline have a hole. A run that died is repeated:
-entries that the newest archive file holds already are not written twice.
+The archive file is complete before the first timeline file is removed. Requested and inflight files are removed first, then
+completed files, oldest first. So at no moment does an archived instant look pending, and the timeline never has a hole. After a
+crash the next run archives the same instants again, without writing entries twice that the newest archive file already holds.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from penstock.timeline.archive import (
 from penstock.timeline.instant import Action, Instant, State, parse_instant
 from penstock.timeline.store import FOLDER, read_metadata
 
-#: How often another process that archives may take the name of the new file.
+#: How many names to try for the new archive file, if concurrent archiving takes each of them.
 _ATTEMPTS = 10
-#: What tells instants apart: the time, and the action under which the instant completes.
+#: Identifies an instant in all its states: the time, and the action under which the instant completes.
 InstantKey = tuple[str, Action]
 
 
 @dataclass(frozen=True)
 class Archived:
-    """Instants that left the timeline."""
+    """The result of an archiving run: the instants that were archived."""
 
-    #: The file that was written; None if an earlier run, which died, had written all of it.
+    #: Path of the new archive file; None if an earlier run that crashed had written all entries already.
     file: str | None
     instants: tuple[Instant, ...]
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Archive the instants that may be. Return None if there are none.
+    """Archive the instants that `choose_instants` returns. Return None if there are none.
 
     Args:
-        table: with its timeline just loaded.
+        table: the table; its timeline must have been loaded right before.
 
     Raises:
-        CorruptFile: an instant's file, or the newest archive file, cannot be read; nothing was removed.
+        CorruptFile: a timeline file or the newest archive file cannot be read. Then no timeline file was removed.
         WriteConflict: the table is being restored.
     """
     instants = choose_instants(table)
@@ -76,7 +76,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 
 def choose_instants(table: TableState) -> list[Instant]:
-    """Return the instants that may be archived now, oldest first."""
+    """Return the instants that may be archived now, oldest first. Raise WriteConflict if the table is being restored."""
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
@@ -84,13 +84,16 @@ def choose_instants(table: TableState) -> list[Instant]:
     held = _first_replace_with_files(table, eligible)
     if held is None:
         return eligible
-    # Commits after the one that is held back stay too, or the timeline would get a hole.
+    # Commits after the replace commit that has to stay are kept too, or the timeline would get a hole.
     services = (Action.CLEAN, Action.ROLLBACK)
     return [instant for instant in eligible if instant.time < held.time or instant.action in services]
 
 
 def _first_replace_with_files(table: TableState, instants: Sequence[Instant]) -> Instant | None:
-    """Return the first replace commit whose replaced file groups still have files. Without it they would be read again."""
+    """Return the first replace commit of `instants` whose replaced file groups still have files; None if there is none.
+
+    If that commit left the timeline, queries would read the replaced files again.
+    """
     file_ids: dict[str, frozenset[str]] = {}  # by partition path; several replace commits may name one partition
     for instant in instants:
         if instant.action is not Action.REPLACE_COMMIT:
@@ -113,10 +116,10 @@ def _list_file_ids(table: TableState, path: str) -> frozenset[str]:
 
 
 def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequence[Instant]) -> Archived:
-    """Archive instants.
+    """Write the entries of `instants` to the archive and remove their timeline files.
 
     Args:
-        files: the files of the timeline, by name.
+        files: all files in the timeline folder, by name.
     """
     table = turn_off_metadata_table(table)
     entries: dict[str, Entry] = {}  # by file name
@@ -129,7 +132,7 @@ def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequenc
             unread.add(_instant_key(instant))
         else:
             entries[name] = entry
-    # An instant leaves with all its files or not at all.
+    # Either all files of an instant are archived or none: drop the entries of instants with an unreadable file.
     entries = {name: entry for name, entry in entries.items() if _entry_instant(entry) not in unread}
     written = _write_entries(table, list(entries.values()))
     _remove_files(table, list(entries))
@@ -146,15 +149,16 @@ def _entry_instant(entry: Entry) -> InstantKey:
 
 
 def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | None:
-    """Return the entry of a file of an instant.
+    """Return the archive entry of one timeline file.
 
-    None if the file is gone; or, with a warning, if it cannot be read and the options let archiving go on without it.
+    Return None if the file is gone. Also return None, with a warning, if the file is corrupt and
+    `hoodie.fail.on.timeline.archiving` is false; if it is true, raise CorruptFile.
     """
     try:
         content = table.storage.read(file.path)
         return archived_entry(instant, content, file.modified_ms, utc=table.config.timeline_utc)
     except FileNotFoundError:
-        return None  # another process archives too
+        return None  # another process has archived the instant
     except CorruptFile as e:
         if table.options[o.FAIL_ON_ARCHIVING]:
             raise CorruptFile(
@@ -165,10 +169,10 @@ def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | 
 
 
 def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
-    """Write the entries that the newest archive file does not hold yet.
+    """Write a new archive file with the entries that the newest archive file does not hold yet.
 
     Returns:
-        The path of the new file; None if there was nothing to write.
+        The path of the new file; None if the newest archive file holds all entries.
     """
     storage = table.storage
     folder = table.config.archive_folder
@@ -188,7 +192,7 @@ def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
 
 
 def _remove_files(table: TableState, names: Sequence[str]) -> None:
-    """Remove files of pending states, many at a time; then completed files, one by one from the oldest."""
+    """Remove timeline files: requested and inflight ones concurrently, then completed ones one by one in the order of `names`."""
     pending: list[str] = []
     completed: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""`ARCHIVE`: old instants move from the timeline to the archive."""
+"""`ARCHIVE`: the table service that moves old instants from the timeline to the archive."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from penstock.table import TableState
 
 
 class Archive(TableService):
-    """Old instants are archived."""
+    """The table service that archives old instants."""
 
     name = "archive"
     title = "archive"
     failure_noun = "archiving"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask for archiving after a write."""
+        """Whether the options ask to archive after each write."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether a run on its own has to consider archiving: always."""
+        """Whether archiving may be due when it runs outside a write: always true."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

@@ -1,5 +1,5 @@
-"""Cleaning: delete file versions that no query may ask for any more.
+"""Cleaning: delete old file versions that no retained commit needs.
 
-`retention.py` says which commits stay readable and `plan.py` which files of a partition are deleted for that; `schedule.py` puts
-a plan on the timeline, `run.py` carries it out.
+`retention.py` decides which commits stay readable, `plan.py` which files of a partition to delete; `schedule.py` stores a plan on
+the timeline, `run.py` deletes the files of the plan.
 """

@@ -1,12 +1,12 @@
-"""Which files of a partition are deleted. A kernel: names in, names out.
+"""Which files of a partition a clean deletes. A kernel: file names in, file names out.
 
-- The newest slice of a file group stays, whatever the policy, unless the group was replaced.
-- By commits and by hours, every slice from the earliest retained commit on stays, and the newest slice before it, which a
-  query as of that commit reads.
-- By versions, the newest few slices of a file group stay.
-- Slices stay that a savepoint holds, or that a pending plan names.
-- A replaced file group is deleted as a whole when no query may read the table as of before it was replaced.
-- Files that no commit made are not looked at: a rollback deletes them.
+- The newest slice of a file group stays under every policy, unless the file group was replaced.
+- Policies by commits and by hours: every slice from the earliest retained commit on stays, and the newest slice before that
+  commit, which a query as of that commit reads.
+- Policy by file versions: the newest `hoodie.cleaner.fileversions.retained` slices of a file group stay.
+- Slices that a savepoint holds or that a pending plan names stay.
+- A replaced file group is deleted as a whole once the replace commit is earlier than the earliest retained commit.
+- Files of failed writes are ignored: a rollback deletes them.
 """
 
 from __future__ import annotations
@@ -25,52 +25,59 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class RetentionRules:
-    """Everything that decides which files stay."""
+    """The policy and the state of the table that decide which files stay."""
 
     policy: CleanPolicy
     timeline: Timeline
-    #: The earliest commit whose files all stay.
+    #: Instant time of the earliest retained commit: all its files stay. None if there is no such commit.
     earliest: str | None = None
-    #: How many versions of a file group stay, where the policy counts them.
+    #: How many slices of a file group stay under the policy by file versions.
     versions: int = 1
-    #: File groups that replace commits took out of the table, with the instant.
+    #: File groups that were replaced, each with the instant time of the replace commit.
     replaced: Mapping[GroupId, str] = field(default_factory=dict)
-    #: File groups that pending plans name, with the base instant from which on they need slices.
+    #: File groups that pending plans name, each with the base instant of the earliest slice that a plan needs.
     needed: Mapping[GroupId, str] = field(default_factory=dict)
     #: Names of files that savepoints hold, by partition path.
     savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
-        """Base instants of slices that a pending compaction is going to begin."""
+        """Instant times of pending compactions: each is the base instant of slices that so far consist of log files only."""
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
     @cached_property
     def partitions_replaced_lately(self) -> frozenset[str]:
-        """Partitions that lost file groups to a replace commit which queries may still read from before."""
+        """Partitions in which a retained commit replaced file groups.
+
+        Queries as of an earlier moment may still read these groups.
+        """
         earliest = self.earliest
         if earliest is None:
             return frozenset()
         return frozenset(path for (path, _), replaced_at in self.replaced.items() if replaced_at >= earliest)
 
     def is_needed(self, group: GroupId, base_instant: str) -> bool:
-        """Whether a pending plan needs a slice."""
+        """Whether a pending plan needs the slice of a file group that has this base instant."""
         since = self.needed.get(group)
         return since is not None and base_instant >= since
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What is deleted of one partition."""
+    """What a clean deletes in one partition."""
 
     files: tuple[str, ...] = ()
-    #: Whether nothing is left in the partition, so that the partition itself is deleted.
+    #: Whether no data file is left in the partition. Then the partition itself is deleted too.
     is_empty: bool = False
 
 
 def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> PartitionPlan:
-    """Plan what is deleted of a partition, from the names of all its files."""
+    """Plan which files of a partition to delete.
+
+    Args:
+        names: the names of all files in the partition.
+    """
     names = list(names)
     held = rules.savepointed.get(path, frozenset())
     to_delete: list[str] = []
@@ -89,7 +96,7 @@ def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> Pa
 
 
 def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """Return the names of data files, log files of change data among them, by file id and base instant."""
+    """Return the names of base files and log files (including those of change data) by file id, then by base instant."""
     groups: dict[str, dict[str, list[str]]] = {}
     for name in names:
         if base := parse_base_name(name):
@@ -100,7 +107,7 @@ def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants that a completed commit or a pending compaction stands behind, newest first."""
+    """Return the base instants of `slices` that are of a completed commit or a pending compaction, newest first."""
     return [
         base_instant
         for base_instant in sorted(slices, reverse=True)
@@ -109,14 +116,18 @@ def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
 
 
 def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants of the slices that may be deleted, unless a savepoint holds them."""
+    """Return the base instants of the slices that the policy lets a clean delete. Savepoints are not considered.
+
+    Args:
+        newest_first: base instants of the committed slices of the file group.
+    """
     free = [base_instant for base_instant in newest_first if not rules.is_needed(group, base_instant)]
     replaced_at = rules.replaced.get(group)
     if replaced_at is not None:
         is_past = rules.earliest is not None and replaced_at < rules.earliest
         return free if is_past or rules.policy is CleanPolicy.VERSIONS else []
     if rules.policy is CleanPolicy.VERSIONS:
-        # The slices that a plan needs count as one of the versions that stay.
+        # All slices that pending plans need count together as one of the versions that stay.
         return free[rules.versions - (group in rules.needed) :]
     earliest = rules.earliest
     if earliest is None:

@@ -1,4 +1,4 @@
-"""What cleaning keeps: the policy of the options, and the earliest commit whose files all stay. Kernels."""
+"""What cleaning keeps: the policy that the options name, and the earliest retained commit. Kernels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.options.clean import cleaning_policy
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, format_time
 from penstock.timeline.timeline import Timeline
 
-#: Actions that may still need, while they are pending, the files that were there when they began.
+#: Actions that, while pending, may still need files that existed when they began.
 _HOLDING_ACTIONS = WRITE_ACTIONS | {Action.COMPACTION}
 
 
 class CleanPolicy(str, Enum):
-    """What decides which versions of a file group stay, in Hudi's words."""
+    """How to decide which slices of a file group stay. The values are those of `hoodie.cleaner.policy`."""
 
     COMMITS = "KEEP_LATEST_COMMITS"
     VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
@@ -25,15 +25,17 @@ class CleanPolicy(str, Enum):
 
 
 def clean_policy(options: Options) -> CleanPolicy:
-    """Return the policy of the options."""
+    """Return the cleaning policy that the options name."""
     return CleanPolicy(cleaning_policy(options))
 
 
 def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> Instant | None:
-    """Return the earliest commit whose files all stay; None where the policy has none, or there are too few commits.
+    """Return the earliest retained commit: cleaning keeps all its files.
+
+    Return None if the policy counts file versions, or if there are too few commits to clean.
 
     Args:
-        now: the wall clock in the zone of the timeline.
+        now: the current time in the timeline's time zone.
     """
     policy = clean_policy(options)
     if policy is CleanPolicy.COMMITS:
@@ -45,7 +47,14 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
 
 
 def _earliest_of_newest(timeline: Timeline, writes: Sequence[Instant], retained: int) -> Instant | None:
-    """Return the earliest of so many newest commits, or the last commit before a pending write if that is earlier."""
+    """Return the earliest of the newest `retained` commits, or the last commit before the oldest pending write if that is
+    earlier.
+
+    Return None if there are not more than `retained` commits, or no commit before the pending write.
+
+    Args:
+        writes: the completed commits, oldest first.
+    """
     if not 0 < retained < len(writes):
         return None
     earliest = writes[len(writes) - retained]

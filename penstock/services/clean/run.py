@@ -1,9 +1,10 @@
-"""Running a clean: delete the files of its plan, many at a time, and record it on the timeline.
+"""Run a clean: delete the files of its plan, many at a time, and complete it on the timeline.
 
     <t>.clean.requested (the plan) → inflight → files deleted, then empty partitions → <t>.clean
 
-A clean that died is resumed from its plan. A file that is gone already counts as not deleted and is no error, so two processes
-may run one plan at the same time. A plan that cannot be read is given up with a warning: the next plan finds its files again.
+A clean that crashed is run again from its plan. A file that does not exist any more is counted as not deleted and is no error, so
+two processes may run one plan at the same time. A plan that cannot be read is deleted with a warning: the next plan finds the
+same files again.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _MANY_FILES = 1000
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Some files of one partition."""
+    """Files of one partition to delete, at most `_FILES_PER_TASK`. Pickled to a worker."""
 
     storage: Storage
     base_path: str
@@ -58,13 +59,13 @@ class DeleteTask:
 
 
 def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due: bool = False) -> list[CleanResult]:
-    """Finish cleans that are pending, then plan and run one if it is due.
+    """Run pending cleans; then plan a new clean, if one is due, and run it. Return the results of all cleans that were run.
 
-    Under the lazy policy, failed writes whose heartbeat is too old are rolled back first.
+    Under the lazy policy for failed writes, writes whose heartbeat has expired are rolled back first.
 
     Args:
-        table: with its timeline just loaded.
-        due: whether a new plan is made whatever the trigger of the options says.
+        table: the table; its timeline must have been loaded right before.
+        due: plan a new clean even if `hoodie.clean.max.commits` does not ask for one.
     """
     _check_not_restoring(table)
     if is_lazy(table):
@@ -96,7 +97,7 @@ def _pending_cleans(table: TableState) -> list[Instant]:
 
 
 def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, stages: Stages) -> CleanResult | None:
-    """Run the plan of a clean to its end. Return None if there is no plan that can be read."""
+    """Run the plan of a pending clean and complete it. Return None if its plan is gone or cannot be read."""
     began = clock.monotonic_s()
     plan = _read_plan(table, instant)
     if plan is None:
@@ -126,10 +127,13 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
 
 
 def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
-    """Return what the result says of a partition, with whether the partition itself was deleted.
+    """Return the result of a partition with `is_gone` set: whether the partition itself was deleted.
 
-    A partition that was to be deleted and was not has its metafile among the failed files. The next clean lists partitions
-    with failed files again.
+    If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files.
+    The next clean lists partitions with failed files again.
+
+    Args:
+        gone: paths of the partitions that were deleted.
     """
     failed = partition.failed
     if path in plan.partitions and path not in gone:
@@ -138,9 +142,9 @@ def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Co
 
 
 def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
-    """Read the plan of a clean from its requested file or its inflight file, which hold the same.
+    """Read the plan of a clean from its requested file or, if that is unreadable, from its inflight file. Both hold the plan.
 
-    A plan that is unreadable in both is deleted.
+    If neither can be read, delete both with a warning and return None. Also return None if neither exists.
     """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
@@ -182,11 +186,11 @@ def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iter
 
 
 def delete_files(task: DeleteTask) -> list[list[str]]:
-    """Delete data files. Return the names that were deleted, and those that were not or were gone already."""
+    """Delete the files of a task. Return two lists: names that were deleted, and names that were not deleted or did not exist."""
     deleted: list[str] = []
     failed: list[str] = []
     for name in task.names:
-        # A plan is a file that anything may have written: only names of data files are deleted.
+        # Any process may have written the plan, so only names of data files are deleted.
         is_data = parse_base_name(name) is not None or parse_log_name(name) is not None
         try:
             is_deleted = is_data and task.storage.delete(join(task.base_path, task.partition_path, name))
@@ -200,10 +204,10 @@ def delete_files(task: DeleteTask) -> list[list[str]]:
 
 
 def drop_empty_partition(table: TableState, partition_path: str) -> bool:
-    """Take a partition without data files out of the table. Return whether it is gone.
+    """Delete a partition if it holds no data files. Return whether it was deleted.
 
-    A writer that is about to put a file into the partition relies on its metafile. So the metafile is deleted only while no
-    write is pending, and is put back if a write began since.
+    A writer that is about to create a file in the partition relies on the partition's metafile. So the metafile is deleted only
+    while no write is pending, and is written again if a write began during the deletion.
     """
     storage = table.storage
     folder = join(table.base_path, partition_path)

@@ -1,11 +1,11 @@
-"""Scheduling a clean: when it is due, which partitions it lists, and its plan on the timeline.
+"""Schedule a clean: decide whether it is due, list partitions, store the plan on the timeline.
 
-Cleaning is incremental. Files that the last clean kept can only have become old where a commit since then wrote another version
-of a file group, or replaced one. The commits say where, and only those partitions are listed. All partitions are listed without
-a last clean, where the commits since are archived, and when a savepoint was deleted.
+Cleaning is incremental. A file that the last clean kept can only have become old if a later commit wrote a new slice of its file
+group or replaced the file group. So the commits since the last clean say which partitions to list. All partitions are listed if
+there is no earlier clean, if commits since the last clean are archived, or if a savepoint was deleted.
 
-A plan that deletes nothing is usually not put on the timeline. Once in a while it is: its result says from which commit on the
-next clean has to look, before the commits that say so are archived.
+A plan without files to delete is stored only if it spares the next clean work (`_is_worth_keeping`): its result records from
+which commit on the next clean has to read commits, before these commits are archived.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from penstock.timeline.store import instant_path, request_instant
 
 
 def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
-    """Put a plan on the timeline, if a clean is due and there is anything to delete.
+    """Plan a clean and store the plan on the timeline, if a clean is due and there is anything to delete.
 
     Args:
-        due: whether it is due whatever the trigger of the options says.
+        due: plan a clean even if `hoodie.clean.max.commits` does not ask for one.
 
     Returns:
-        The plan's instant; None if there is no plan.
+        The plan's instant; None if no plan was stored.
     """
     last = last_clean(table)
     if not (due or is_due(table, last)):
@@ -51,8 +51,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     content = write_clean_plan(plan, table.base_path)
     utc = table.config.timeline_utc
     instant = request_instant(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
-    # A savepoint may have been made since the plan was. A savepoint looks for cleans after it is on the timeline, and a clean
-    # for savepoints, so at least one of the two sees the other and steps back.
+    # A savepoint may have been created while the plan was made. Clean and savepoint each read the timeline again after they are
+    # stored on it, so at least one of the two sees the other and is withdrawn.
     if set(list_savepoint_times(reload_timeline(table))) - set(list_savepoint_times(table)):
         table.storage.delete(instant_path(table.base_path, instant))
         return None
@@ -60,10 +60,13 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether a plan without files spares the next clean work.
+    """Whether a plan without files to delete spares the next clean work.
 
-    It does if it has read so many commits that they may soon be archived, or has listed all partitions because a savepoint was
-    deleted.
+    That is so if making the plan read so many commits that they may soon be archived, or listed all partitions because a
+    savepoint was deleted.
+
+    Args:
+        last: the result of the last clean.
     """
     if plan.earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return False
@@ -75,7 +78,7 @@ def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPl
 
 
 def last_clean(table: TableState) -> CleanResult | None:
-    """Return what the newest completed clean did; None if there is none. Raises CorruptFile."""
+    """Read the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
@@ -87,13 +90,21 @@ def last_clean(table: TableState) -> CleanResult | None:
 
 
 def is_due(table: TableState, last: CleanResult | None) -> bool:
-    """Whether so many commits were made since the last clean that the next is due."""
+    """Whether at least `hoodie.clean.max.commits` commits were completed since the last clean.
+
+    Args:
+        last: the result of the last clean; None if there is none.
+    """
     since = last.last_commit if last else ""
     return sum(write.time > since for write in table.timeline.writes) >= table.options[o.CLEAN_MAX_COMMITS]
 
 
 def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
-    """Plan what a clean of the table would delete now. Nothing is written."""
+    """Plan which files a clean of the table deletes. Nothing is written.
+
+    Args:
+        last: the result of the last clean; None if there is none.
+    """
     options = table.options
     policy = clean_policy(table.options)
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
@@ -129,7 +140,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Return the file groups that pending plans are going to read, with the base instant from which on they need slices."""
+    """Return the file groups that pending plans are going to read, each with the base instant of the earliest slice needed."""
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
         for _, plan in list_compaction_plans(table, action):
@@ -143,7 +154,10 @@ def needed_slices(table: TableState) -> dict[GroupId, str]:
 
 
 def _base_instant(planned: ClusteringSlice) -> str:
-    """Return the base instant of a slice that a clustering reads; an empty text, which keeps all slices, if no name has one."""
+    """Return the base instant of a slice that a clustering reads, parsed from its file names.
+
+    Return "" if no name can be parsed: then all slices of the file group are kept.
+    """
     base = parse_base_name(planned.base_file) if planned.base_file else None
     if base is not None:
         return base.instant
@@ -152,7 +166,12 @@ def _base_instant(planned: ClusteringSlice) -> str:
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """Return the partitions that may hold something to delete; None for all of them."""
+    """Return the paths of the partitions that may hold files to delete; None if all partitions have to be listed.
+
+    Args:
+        last: the result of the last clean; None if there is none.
+        earliest: the earliest retained commit.
+    """
     if earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return None
     start = table.timeline.start or ""
@@ -178,12 +197,16 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
 
 
 def _lost_savepoint(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
-    """Whether a savepoint that the last clean saw was deleted. It may have held files of any partition."""
+    """Whether a savepoint that existed at the last clean was deleted since. It may have held files of any partition."""
     return last is not None and not set(last.savepoints) <= set(savepoints)
 
 
 def _list_partitions(table: TableState, partitions: list[str] | None) -> Iterator[tuple[str, list[str]]]:
-    """Yield partition paths, None for all, with the names of their files. Each partition is listed once."""
+    """List partitions; yield the path of each with the names of its files.
+
+    Args:
+        partitions: paths of the partitions to list; None for all partitions of the table.
+    """
     if partitions is None:
         for path, files in walk_partitions(table.storage, table.base_path):
             yield path, [file.name for file in files]

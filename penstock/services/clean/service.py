@@ -1,4 +1,4 @@
-"""`CLEAN`: file versions that no reader needs any more are deleted."""
+"""`CLEAN`: the table service that deletes old file versions."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from penstock.table import TableState
 
 
 class Clean(TableService):
-    """Old file versions are deleted."""
+    """The table service that deletes old file versions."""
 
     name = "clean"
     title = "clean"
     failure_noun = "cleaning"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask for cleaning after a write."""
+        """Whether the options ask to clean after each write."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.CLEAN_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether a run on its own has to consider cleaning: always."""
+        """Whether cleaning may be due when it runs outside a write: always true."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Finish cleans that died, then delete what the options do not keep."""
+        """Run pending cleans; then, if a new clean is due, plan it and run it."""
         done = clean(spark, table, stages)
         return f"{sum(result.files_deleted for result in done):,} files deleted" if done else None
 
