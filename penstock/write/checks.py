@@ -1,6 +1,7 @@
-"""What a write refuses before anything is written, by the table, its options and the columns of the rows.
+"""The checks of a write that run before any file is written: of the table, the options and the columns of the incoming rows.
 
-Options that contradict the table are refused earlier, in `settings.py`; columns that cannot be stored in `rows/schema.py`.
+`settings.py` refuses options that contradict the table, before these checks run. `rows/schema.py` refuses columns that cannot be
+stored.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from penstock.write.rows.task_rows import missing_ordering
 
 
 def check_keys_are_stored(write: WriteContext, what: str) -> None:
-    """Raise Unsupported if the files hold no record keys, for a write that finds rows by key.
+    """Raise Unsupported if the base files hold no record keys, because the table has no meta columns.
 
     Args:
-        what: what needs the keys, for the message.
+        what: the operation or option that needs the keys; the message begins with it.
     """
     if not write.options[o.POPULATE_META_FIELDS]:
         raise Unsupported(
@@ -34,7 +35,7 @@ def check_keys_are_stored(write: WriteContext, what: str) -> None:
 
 
 def check_ordering_column(write: WriteContext) -> None:
-    """Raise SchemaError if the rows do not have the ordering column, which says which row of a key is the newest."""
+    """Raise SchemaError if the write picks the newest incoming row of a key, and the rows do not have the ordering column."""
     if not write.settings.picks_newest:
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
@@ -44,9 +45,10 @@ def check_ordering_column(write: WriteContext) -> None:
 
 
 def check_payload_of_logs(table: TableState, payload: str) -> None:
-    """Raise OptionError if rows that only one payload understands would go to logs that readers merge by another payload.
+    """Raise OptionError if the write's payload and the payload by which readers merge the table's logs may not be mixed.
 
-    Rows of Hudi's own payloads may be mixed.
+    Two of Hudi's own payloads may be mixed. A payload of Penstock, a registered function or an unknown payload must be the
+    table's own (`hoodie.compaction.payload.class`).
     """
     stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if not table.is_merge_on_read or payload == stored:
@@ -60,10 +62,10 @@ def check_payload_of_logs(table: TableState, payload: str) -> None:
 
 
 def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
-    """Raise Unsupported if rows that change their partition would be wrong in the log that they move to.
+    """Raise Unsupported if the index moves rows to logs of other partitions and the merger is a user's function.
 
-    A row that moves is merged with the stored row in the partition that it leaves. A log cannot say so: readers of the log would
-    call a user's function for the merged row as for the first row of a new key.
+    A row that moves is merged with its stored row before it is written to the log of its new partition. The log cannot mark the
+    row as merged already: readers of the log would call the user's function for it again, as for the first row of a new key.
     """
     index = write.index
     if index.moves_rows and index.keeps_entries and write.table.is_merge_on_read and merger.is_user_function:
@@ -75,7 +77,11 @@ def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
 
 
 def check_no_pending_services(table: TableState, partitions: Collection[str]) -> None:
-    """Raise WriteConflict if a planned table service will rewrite file groups of partitions that are to be deleted."""
+    """Raise WriteConflict if a pending table service will rewrite file groups of one of the partitions.
+
+    Args:
+        partitions: the partition paths that a delete_partition is about to take out of the table.
+    """
     planned = sorted((path, instant) for (path, _), instant in find_pending_groups(table).items())
     for path, instant in planned:
         if path in partitions:

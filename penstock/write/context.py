@@ -1,4 +1,4 @@
-"""`WriteContext`: what every stage of a write gets. Its result is a `PublishedCommit` (`hooks/hook.py`)."""
+"""`WriteContext`: the argument of every stage of a write. A write returns a `PublishedCommit` (`hooks/hook.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class WriteContext:
-    """One write: its table, its rows, its settings."""
+    """One write: its Spark session, table, incoming rows and settings."""
 
     spark: SparkSession
     table: TableState
@@ -46,14 +46,14 @@ class WriteContext:
         return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
 
     def with_current_timeline(self) -> WriteContext:
-        """Return the write with the table's timeline as it is now.
+        """Return the write with a freshly loaded timeline.
 
-        Called after the write has taken its instant: a table service that is planned later has a later instant, so the timeline
-        holds all plans that the write must respect.
+        Called after the write has taken its instant. A table service that is planned after that has a later instant, so the
+        loaded timeline holds all plans that the write must respect.
         """
         return replace(self, table=reload_timeline(self.table))
 
     @cached_property
     def index(self) -> Index:
-        """The index, loaded with what it keeps in the table."""
+        """The index of the options, with its metadata read from the table (for example the hash rings of the bucket index)."""
         return load_index(self.table, self.options)

@@ -1,4 +1,4 @@
-"""Create a table: its folders and its `hoodie.properties`. The first write follows in `door/write.py`, or later."""
+"""Creates a table: its folders and its `hoodie.properties`. Called by the first write (`door/write.py`) and by `Table.create`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
     """Create an empty table.
 
     Args:
-        create_schema: the table's Avro schema, which readers use until the first commit; None: the first commit has it.
+        create_schema: the table's Avro schema, which readers use until there is a commit with a schema; None if a write follows
+            at once.
 
     Raises:
         AlreadyExists: another process created the table first.

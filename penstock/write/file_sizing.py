@@ -1,4 +1,4 @@
-"""How large files become: which file slices take more rows, how many rows still fit, and how many a new file group gets.
+"""File sizing: which small file slices take more rows, how many rows still fit, and how many rows a new file group gets.
 
 The driver assigns new rows by these rules (`locate/assign.py`). A task that writes a whole partition applies them itself
 (`tasks/run.py`), because only the task finds out which rows are new.
@@ -19,7 +19,7 @@ from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 
-#: How many commits are read, newest first, to find the size of a record.
+#: How many of the latest commits are read to find the average size of a record.
 _COMMITS_BACK = 100
 
 
@@ -30,18 +30,18 @@ class Sizing:
     small_file_limit: int
     max_file_bytes: int
     record_bytes: int
-    #: Rows of a new file group; None: as many as fit in a file.
+    #: How many rows a new file group gets; None: as many as fit in a file of `max_file_bytes`.
     split_rows: int | None = None
-    #: Merge-on-read: how many small files of a partition one write fills. None: copy-on-write, all of them.
+    #: How many small slices of a partition one write fills, in a merge-on-read table; None: all (copy-on-write).
     candidates: int | None = None
-    #: Where new rows go to logs: how many bytes of a base file one byte of a log counts as. Then every file slice may take rows.
+    #: How many bytes of a base file one byte of a log counts as, if new rows go to logs; None if they go to base files.
     log_ratio: float | None = None
     #: (partition path, file id) of file groups that take no more rows, because a pending clustering will rewrite them.
     busy: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def rows_per_group(self) -> int:
-        """Rows that a new file group gets."""
+        """The most rows that a new file group gets."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
@@ -49,15 +49,16 @@ class Sizing:
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:
-        """Return the bytes of the base file; where new rows go to logs, of the base file after a compaction of the logs."""
+        """Return the size of the slice's base file, plus the estimated size of its logs after a compaction if rows go to logs."""
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return the file slices that take more rows, of those for which no compaction or clustering is pending.
+        """Return the file slices that take more rows. A slice with a pending compaction or clustering takes none.
 
-        Copy-on-write: all slices with a small base file. Merge-on-read: the smallest slices with a small base file and without
-        logs, because rows that are added rewrite the base file, and logs on top of it would be hidden by the new one; where new
-        rows go to logs, all slices with room.
+        - Copy-on-write: all slices with a small base file.
+        - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
+          rewrites the base file, and readers would then ignore the logs of the old one.
+        - Merge-on-read, new rows go to logs: all slices with room.
         """
         if self.small_file_limit <= 0:
             return []
@@ -76,14 +77,14 @@ class Sizing:
 
 
 def _is_being_compacted(file_slice: FileSlice) -> bool:
-    """Whether a compaction is pending for the slice: its base instant is then the compaction's, and that of no file yet."""
+    """Whether a compaction of the slice is pending. Then the slice has the compaction's instant, and its files an older one."""
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
     return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
 
 
 def read_sizing(table: TableState, options: Options) -> Sizing:
-    """Return the limits of the options, with the record size of earlier commits."""
+    """Return the sizing limits of the options, with the average record size taken from the latest commits."""
     sizing = Sizing(
         small_file_limit=options[o.SMALL_FILE_LIMIT],
         max_file_bytes=options[o.MAX_FILE_SIZE],
@@ -100,12 +101,16 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files."""
+    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files."""
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
 
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
-    """Return the bytes of a record in the newest commit that wrote more than `least_bytes`, or else the estimate."""
+    """Return the average bytes per record of the first commit that wrote more than `least_bytes`; `estimate` if there is none.
+
+    Args:
+        commits: the commits, newest first.
+    """
     for action, commit in commits:
         stats = commit.stats
         if action is Action.DELTA_COMMIT:  # records of logs are larger than those of base files

@@ -1,4 +1,7 @@
-"""A write that never begins, for reports about it: the same checks, settings and prepared rows as the write itself."""
+"""Opens a `WriteContext` for the reports `explain_write` and `explain_merge`, with the checks and settings of a real write.
+
+The dry run takes no instant and writes no data file. It only stages rows in a folder that it deletes again.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from penstock.write.settings import check_against_table, resolve_settings
 def open_dry_run(
     incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
 ) -> Iterator[tuple[WriteContext, Staging]]:
-    """Open a write that takes no instant, and a folder for its staged rows that is deleted when the block ends.
+    """Yield the context of a write that takes no instant, and a staging folder. The folder is deleted when the block ends.
 
     Raises:
         OptionError: the operation is bulk_insert, which reads no existing file.
@@ -56,7 +59,7 @@ def open_dry_run(
     try:
         yield write, Staging(storage, folder)
     finally:
-        # Without a table even the folder of the timeline is this dry run's own.
+        # If there is no table, the dry run has created the folder .hoodie itself.
         storage.delete_tree(folder if exists else join(base_path, FOLDER))
 
 

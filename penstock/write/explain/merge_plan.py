@@ -1,7 +1,7 @@
-"""Which row of a key wins, and why, before anything is written.
+"""`explain_merge`: which row of a key an upsert would store, and why. Nothing is written to the table.
 
-The rows of a few keys are staged as in a write and combined to one per key. The stored rows are found as a write finds them, with
-their logs. Then the merger of the table is called, on the driver.
+The incoming rows of a few keys are staged as in a write and combined to one per key. Their stored rows are read from the merged
+file slices. Then the driver calls the merger of the write.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 
 class Outcome(str, Enum):
-    """What becomes of a key."""
+    """What an upsert would do with a key."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -56,23 +56,23 @@ class Outcome(str, Enum):
     DELETE = "delete"
     #: The row goes to another partition.
     MOVE = "move"
-    #: The table has no such key, and gets none.
+    #: The key is not in the table, and the upsert does not insert it.
     NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
 class KeyMerge:
-    """What an upsert would make of one key."""
+    """What an upsert would do with one key, and why."""
 
     key: str
-    #: The partition in which the key's row is, or will be.
+    #: The partition path of the key's row after the upsert.
     partition: str
     #: How many incoming rows have this key.
     rows: int
     outcome: Outcome
     why: str
     payload: str
-    #: The ordering values, as text.
+    #: The values of the ordering column as strings; None if there is no row, no ordering column, or the value is null.
     stored_ordering: str | None
     incoming_ordering: str | None
     #: The stored row, the incoming row (combined, if there are several), and the row that will be stored.
@@ -83,7 +83,7 @@ class KeyMerge:
 
 @dataclass(frozen=True)
 class _Batch:
-    """One incoming row per key."""
+    """The chosen incoming rows, combined to one per key."""
 
     keys: list[str]
     paths: list[str]
@@ -97,31 +97,33 @@ class _StoredRows:
     """The stored rows of the batch's keys."""
 
     rows: pa.Table
-    #: Of each key of the batch: its partition path and its row number; None if the table has no such key.
+    #: For each key of the batch: the partition path of its stored row and the position in `rows`; None if the key is not stored.
     places: list[tuple[str, int] | None]
 
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger says about a key."""
+    """What the merger returned for one key."""
 
-    #: None: the table has no such key.
+    #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None
+    #: The row to store; None if no row is stored.
     result: Row | None
-    #: The stored row and its partition path; None: there is none.
+    #: The stored row and its partition path; None if the key is not stored.
     stored: Row | None = None
     stored_path: str | None = None
-    #: Whether the result has the partition columns of the stored row and a merger that goes by them, so that it does not move.
+    #: Whether the row stays in the partition of the stored row: the merger goes by partition columns (`Merger.keeps_partition`),
+    #: and the result has those of the stored row.
     stays: bool = False
 
 
 def explain_merge(
     incoming: DataFrame, path: str, options: Mapping[str, object], keys: Sequence[str] | None = None
 ) -> list[KeyMerge]:
-    """Return what an upsert would make of some keys, in the order of their rows.
+    """Return what an upsert would do with each of some keys, in the order of their incoming rows.
 
     Args:
-        keys: record keys; None: the first keys of the rows.
+        keys: the record keys to explain; None: up to 20 keys of the incoming rows.
     """
     if isinstance(keys, str):
         raise OptionError(f"keys is a list of record keys, not a text; give [{keys!r}]")
@@ -134,7 +136,7 @@ def explain_merge(
 
 
 def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
-    """Return the rows of the keys."""
+    """Return the incoming rows that have one of the keys; with None, the rows of up to `_MOST_KEYS` keys."""
     column = F.col(quoted(prepared.crossing.key or KEY))
     if keys is None:
         first_keys = prepared.rows.select(column).where(column.isNotNull()).distinct().limit(_MOST_KEYS)
@@ -143,7 +145,7 @@ def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> Prepared
 
 
 def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
-    """Combine the incoming rows to one per key, with the same rules as a write."""
+    """Combine the incoming rows to one per key, with the same rules as a write. Return None if no row has one of the keys."""
     pieces = stage_pieces(write.spark, chosen, staging, numbered=True)
     if not pieces:
         return None
@@ -184,7 +186,7 @@ def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, cho
 
 
 def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Call the merger about each key. There are a handful of keys, so this works on Python rows."""
+    """Call the merger for all keys and return the outcomes. There are only a few keys, so this works on Python rows."""
     stored = _find_stored(write, batch)
     known = np.flatnonzero([place is not None for place in stored.places])
     unknown = np.setdiff1d(np.arange(len(stored.places)), known)
@@ -202,7 +204,7 @@ def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[Ke
 
 
 def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
-    """Find the stored rows of the batch's keys, as a write does."""
+    """Read the stored rows of the batch's keys from merged file slices, base file and logs."""
     index = make_index(write.options)
     storage = write.table.storage
     schema = write.prepared.stored_schema
@@ -225,7 +227,7 @@ def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
 
 
 def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list[FileSlice]:
-    """Return the file slices that may hold one of the wanted keys."""
+    """Return the file slices whose base file holds a wanted key, and those with logs if the index finds keys in logs."""
     index = make_index(write.options)
     slices: list[FileSlice] = []
     for slices_of_path in list_merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
@@ -244,11 +246,13 @@ def _merge_known(
     new: pa.Table,
     partition_columns: Sequence[str] | None,
 ) -> list[_MergeResult]:
-    """Merge stored and incoming rows.
+    """Merge each incoming row with its stored row.
 
     Args:
-        places: partition path and number of the stored row of each incoming one.
-        partition_columns: None if the row always goes to the partition of the incoming one.
+        stored: the stored rows of all keys.
+        places: for each incoming row, the partition path of its stored row and the position in `stored`.
+        new: the incoming rows, one per key.
+        partition_columns: None if the merged row always goes to the partition of the incoming row.
     """
     numbers: Positions = np.array([number for _, number in places], np.int64)
     merged = merger.merge(stored, numbers, new)
@@ -279,7 +283,12 @@ def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
 def _describe(
     write: WriteContext, batch: _Batch, number: int, merge: _MergeResult, incoming: Row, *, is_delete: bool
 ) -> KeyMerge:
-    """Say in words what becomes of a key."""
+    """Return the outcome of one key with its reason in words.
+
+    Args:
+        number: the position of the key in `batch`.
+        incoming: the incoming row of the key.
+    """
     ordering = write.settings.ordering_field
     stored_value = _get_value(merge.stored, ordering) if merge.stored is not None and ordering else None
     incoming_value = _get_value(incoming, ordering) if ordering else None
@@ -313,7 +322,7 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return what becomes of a key, and why."""
+    """Return the outcome of a key that does not move, and the reason in words."""
     if merge.choice is None:
         if merge.result is not None:
             return Outcome.INSERT, "the table has no such key"
@@ -339,5 +348,5 @@ def _get_value(row: Row, path: str) -> Any:
 
 
 def _shorten_class(name: str) -> str:
-    """Return the name of a class of Hudi without its package."""
+    """Return the class name without its package if the class is one of Hudi's, otherwise the whole name."""
     return name.rpartition(".")[2] if name.startswith("org.apache.hudi.") else name

@@ -1,7 +1,7 @@
-"""What a write would do, before it does it: which file groups it changes, and how much it rewrites.
+"""`explain_write`: which file groups a write would change, and how many bytes it would rewrite.
 
-The rows are evaluated and staged, keys are located and new rows assigned, all as in the write itself. Then everything is deleted
-again. Nothing is put on the timeline and no data file is written.
+The incoming rows are evaluated and staged, keys are located and new rows assigned to file groups, all as in the write itself.
+Then the staged files are deleted. Nothing is put on the timeline and no data file is written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What happens to one file group."""
+    """What a write would do to one file group."""
 
     partition_path: str
     #: None for a new file group.
@@ -43,7 +43,7 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """A write, explained. Prints as a table."""
+    """What a write would do to the table. Prints as a table with one line per file group."""
 
     operation: str
     index: str
@@ -51,17 +51,17 @@ class WritePlan:
     bytes_incoming: int
     groups: tuple[GroupPlan, ...]
     files_opened: int
-    #: Why Penstock chose this index, where the choice was left to it (`penstock.index=auto`).
+    #: The reason for the index if `penstock.index=auto` chose it; otherwise empty.
     index_why: str = ""
 
     @property
     def bytes_rewritten(self) -> int:
-        """Bytes of base files that will be written again."""
+        """Bytes of the base files that the write would rewrite."""
         return sum(group.bytes_rewritten for group in self.groups)
 
     @property
     def write_amplification(self) -> float:
-        """Bytes written per byte that came in, estimated."""
+        """Estimated bytes written per incoming byte."""
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
@@ -101,14 +101,14 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
-    """Explain an insert, which looks for no keys."""
+    """Explain an insert, which locates no keys."""
     rewrites = insert_ratio(write.table, write.options) is None  # otherwise new rows are appended to logs
     groups = [_plan_insert_bucket(bucket, rewrites=rewrites) for bucket in plan_inserts(write, pieces, _LAST)]
     return _make_write_plan(write, pieces, groups)
 
 
 def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piece]) -> WritePlan:
-    """Explain a write that looks for its keys, or that hashes them into buckets."""
+    """Explain a write that locates its keys, or that hashes them into buckets."""
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
     # All keys are located first: the counts of a task that locates its own keys would not be known without running it.
@@ -137,7 +137,7 @@ def _plan_insert_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
 
 
 def _plan_bucket(task: BucketTask) -> GroupPlan:
-    """Return the plan of a bucket. All rows of a bucket that exists count as changes: its keys are not looked for."""
+    """Return the plan of a bucket. All incoming rows of an existing bucket count as changed, because its keys are not read."""
     rows_changed = task.incoming_rows if task.file_slice else 0
     rewrites = task.rules.logs is None
     return GroupPlan(

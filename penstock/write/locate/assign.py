@@ -1,4 +1,7 @@
-"""Assigns new rows to file groups: small files are filled first, then new groups are opened. Counts only; rows stay staged."""
+"""Assigns new rows to file groups: small slices are filled first, then new file groups are opened.
+
+This runs on the driver and works with row counts only; the rows themselves stay in the staged files.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,12 @@ class AssignedRows:
 
 
 def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[AssignedRows]:
-    """Assign the new rows of an upsert, which are listed in a file."""
+    """Assign the new rows of an upsert to file groups: fill small slices first, then open new file groups.
+
+    Args:
+        new_rows: names the Arrow file that lists the numbers of the new rows, and says how many each partition path has.
+        slices: the file slices of each partition path.
+    """
     assigned = []
     offset = 0
     for path, rows in new_rows.rows_by_path:
@@ -37,7 +45,11 @@ def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileS
 
 
 def assign_pieces(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[InsertBucket]:
-    """Assign the staged rows of an insert, whose keys are not looked for."""
+    """Assign the staged rows of an insert to file groups: fill small slices first, then open new file groups.
+
+    Args:
+        slices: the file slices of each partition path. Without slices all rows go to new file groups.
+    """
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_path.setdefault(piece.path, []).append(piece)
@@ -51,7 +63,7 @@ def assign_pieces(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSli
 
 
 def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> CommitMetadata:
-    """Return the workload profile of a write that adds rows and changes none."""
+    """Return the workload profile of an insert: the number of new rows of each partition path, and no updates."""
     inserts: dict[str, int] = {}
     for bucket in buckets:
         inserts[bucket.partition_path] = inserts.get(bucket.partition_path, 0) + bucket.rows
@@ -59,7 +71,15 @@ def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> Co
 
 
 def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice | None, int]]:
-    """Return how many rows each small slice of a partition gets, and then each new file group (None)."""
+    """Split the new rows of one partition over file groups. Return (slice, number of rows) pairs.
+
+    Small slices of the partition come first, filled up to the maximum file size. Pairs with None instead of a slice follow: each
+    stands for one new file group.
+
+    Args:
+        rows: how many new rows the partition gets.
+        slices: the file slices of the partition.
+    """
     groups: list[tuple[FileSlice | None, int]] = []
     left = rows
     for target in sizing.find_small_slices(slices):
@@ -75,13 +95,13 @@ def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list
 
 
 class _RemainingPieces:
-    """Pieces from which rows are taken from the front."""
+    """The pieces of one partition path that are not assigned yet. Rows are taken from the front."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = list(pieces)
 
     def take(self, rows: int) -> tuple[Piece, ...]:
-        """Return the next rows. A piece is cut where they end within it."""
+        """Remove the next `rows` rows and return them as pieces. A piece with more rows than needed is cut in two."""
         taken: list[Piece] = []
         while rows > 0 and self._pieces:
             head = self._pieces[0]

@@ -1,8 +1,8 @@
-"""Stage 5 for the bucket index: one task per partition path and bucket. No keys are located.
+"""Stage 5 for the bucket index: plans one task per partition path and bucket. No keys are located.
 
-Staged rows are cut by bucket, so a task has all rows of its bucket and the only file group that they can be in. In a
-copy-on-write table the base file is read and merged once. In a merge-on-read table the rows are appended to the log without
-reading the slice: whether a key was known is decided when the slice is read. A bucket has one file group of any size.
+Staged rows are cut by bucket, so a task has all incoming rows of its bucket, and the only file group that can hold their keys. In
+a copy-on-write table the task merges the rows into the base file. In a merge-on-read table it appends them to the log without
+reading the slice; readers of the slice find out which keys were stored before. A bucket has one file group of any size.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ def plan_bucket_tasks(
     *,
     checks_keys: bool,
 ) -> TaskPlan:
-    """Plan a task for each bucket that rows belong to.
+    """Plan a task for each bucket that has incoming rows.
 
     Args:
-        slices: the file slices of the partitions of the rows. Rows of a bucket without a slice go to a new file group.
-        checks_keys: whether tasks compare the keys of a stored file with the number of buckets, if the table does not say it.
+        slices: the file slices of each partition path. Rows of a bucket without a slice go to a new file group.
+        checks_keys: whether tasks check that the keys of a stored base file belong to the file's bucket. Needed if the table's
+            properties do not say how many buckets it has.
     """
     slice_by_number = {path: buckets.by_number(slices_of_path) for path, slices_of_path in slices.items()}
     pieces_by_bucket: dict[tuple[str, int], list[Piece]] = {}
@@ -45,7 +46,7 @@ def plan_bucket_tasks(
         file_id = file_slice.file_id if file_slice else buckets.new_file_id(number, path)
         witness = None
         if checks_keys:
-            # An empty bucket has no keys to compare. Another bucket of the partition is as good.
+            # An empty bucket has no stored keys to check. The keys of another bucket of the partition are checked instead.
             witness = file_slice or next(iter(slices_of_path.values()), None)
         tasks.append(BucketTask(rules, path, tuple(pieces_of_bucket), file_slice, witness, file_id=file_id))
     profile = _make_profile(tasks, operation)
@@ -55,7 +56,7 @@ def plan_bucket_tasks(
 
 
 def _make_profile(tasks: Sequence[BucketTask], operation: Operation) -> CommitMetadata:
-    """Return the workload profile: rows of an empty bucket are inserts, all others are updates of its file group."""
+    """Return the workload profile. Rows of an empty bucket count as inserts, rows of an existing bucket as updates."""
     inserts = {task.partition_path: 0 for task in tasks}
     updates = []
     for task in tasks:

@@ -1,10 +1,12 @@
-"""`penstock.index=auto`: which index locates the keys of a batch, and why. Decides by names, sizes and a few footers of files.
+"""`penstock.index=auto`: chooses the simple or the bloom index for a batch, and says why.
 
-The choice is between the simple and the bloom index. Both read base files, so they may follow one another freely. The choice
-keeps to the reach of the index in the options: one partition, or all. The simple index reads the key column of each file. The
-bloom index reads the footers first, which pays if these rule out many files: if keys are ordered, so that the key ranges of files
-differ, or if a batch has few rows for many files. Four things decide: the size of the files, the order of their keys, the number
-of partitions and files that a batch goes to, and the number of its rows.
+Both indexes locate keys by reading base files and keep nothing else in the table, so each write may choose differently. The
+chosen index is global if the index in the options is global.
+
+The simple index reads the key column of each base file. The bloom index reads the footers first and skips the files that the key
+range or the bloom filter rules out. That pays if it rules out many files: if keys are ordered, so that the key ranges of files
+differ, or if a batch has few rows for many files. The choice depends on the size of the files, the overlap of a few sampled key
+ranges, the number of files and the number of incoming rows.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from penstock.index.simple import SimpleIndex
 from penstock.progress import format_bytes
 from penstock.storage import Storage
 
-#: Files whose footers are read.
+#: How many base files are sampled for their key range.
 _SAMPLED_FILES = 8
-#: If a key range overlaps with more than this share of the others, keys are in no order.
+#: Keys count as unordered if a key range overlaps with more than this share of the other key ranges.
 _MOST_OVERLAP = 0.5
-#: Filters are worth reading if they can rule out at least this share of the files.
+#: Bloom filters are worth reading if they can rule out at least this share of the files.
 _LEAST_RULED_OUT = 0.2
-#: Reading the key columns of files up to this size in all costs less than deciding by footers.
+#: Up to this total size of the base files, reading their key columns costs less than sampling footers.
 _SMALL_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class ChosenIndex:
-    """An index, and the reason for it."""
+    """The chosen index, and the reason in words."""
 
     index: Index
     why: str
@@ -45,11 +47,12 @@ class ChosenIndex:
 def choose_index(
     storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
 ) -> ChosenIndex:
-    """Choose the index for a batch whose keys may be in these file slices.
+    """Choose the simple or the bloom index for a batch.
 
     Args:
-        index: the index in the options, whose reach the choice keeps.
-        rows: how many rows the batch has for each partition path.
+        index: the index in the options. The chosen index is global, and moves rows, if this one does.
+        rows: how many incoming rows each partition path has.
+        slices: the file slices that may hold the keys, by partition path.
     """
     files = {path: _list_base_files(slices_of_path) for path, slices_of_path in slices.items()}
     count = sum(len(files_of_path) for files_of_path in files.values())
@@ -76,13 +79,14 @@ def _list_base_files(slices: Sequence[FileSlice]) -> list[BaseFile]:
 
 
 def _estimate_ruled_out(rows: Mapping[str, int], files: Mapping[str, int], *, is_global: bool) -> float:
-    """Return the share of files that no row is in, if rows fall into files at random: of their partition, or of all.
+    """Estimate the share of files that hold no incoming key, if keys are spread over files at random.
 
-    If n rows fall into m files at random, a file stays without a row with the probability (1 - 1/m)^n, about exp(-n/m).
+    If n keys fall into m files at random, a file gets none of them with the probability (1 - 1/m)^n, about exp(-n/m).
 
     Args:
-        rows: how many rows there are for each partition path.
-        files: how many files there are in each partition path.
+        rows: how many incoming rows each partition path has.
+        files: how many base files each partition path has.
+        is_global: whether a key may be in any file. Otherwise it is in a file of its row's partition.
     """
     count = sum(files.values())
     if is_global:
@@ -107,7 +111,7 @@ def _bloom(index: Index, why: str) -> ChosenIndex:
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Return with what share of the others the key range of a file overlaps, by a sample; None if files have no key ranges."""
+    """Return which share of the pairs of sampled files have overlapping key ranges; None with fewer than two key ranges."""
     if not files:
         return None
     ranges = []

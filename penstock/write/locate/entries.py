@@ -1,13 +1,15 @@
-"""Stage 5 for an index that keeps entries: the entry of each incoming key is looked up, and no base file is opened.
+"""Stage 5 for an index that keeps entries (record key to file group): locates keys by their entries and opens no base file.
 
-1. Tasks look up a part of the keys each (`look_up_keys`), and write a file of answers: for each row that counts, the number of
-   the file group that its key is in.
-2. The answers of all tasks are sorted by file slice (`sort_answers`) into a hit file, as tagging by base files writes it. Row
-   numbers are not known, so a hit has none: the merge finds rows by key, and a log needs no row numbers.
+1. Each task looks up a part of the keys (`look_up_keys`) and writes a file of answers: for each incoming row that counts (one per
+   key), the number of the file group that the key's entry names.
+2. The answers of all tasks are sorted by file slice (`sort_answers`) into a hit file of the same form as `tag.py` writes. Entries
+   do not know row numbers, so these hits have none: the task that merges finds the stored row by key, and a log needs no row
+   numbers.
 
-An entry counts if its commit is on the timeline, or older than the timeline, as in Hudi, and if its file group is still in the
-table. A row whose partition changed moves as it is, or is updated where it is. If the payload builds a row out of two, `moves.py`
-has read the stored row before.
+As in Hudi, an entry is valid if its commit is completed on the timeline or older than the timeline. An entry of a file group that
+is not in the table any more is ignored. An incoming row whose entry names another partition moves to its own partition, or
+updates the stored row in place, as the options say. If the payload builds a new row out of both, `moves.py` has read the stored
+row before.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_att
 _KEYS_PER_TASK = 20_000
 #: The driver sorts answers of up to this many rows. Starting a Spark job would take longer.
 _ROWS_SORTED_ON_DRIVER = 2_000_000
-#: `new` is the number of an incoming row, `place` the number of its file group in the file of answers, -1 for a new key.
+#: `new` is the number of an incoming row, `place` the position of its file group in `EntryResult.groups`, -1 for a new key.
 _ANSWERS = pa.schema([("new", pa.int64()), ("place", pa.int32()), ("fate", pa.int8())])
 
 #: Partition path and file id.
@@ -55,7 +57,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """A part of the incoming keys, whose entries are looked up."""
+    """Task description: look up the entries of a part of the incoming keys."""
 
     store: EntryStore
     timeline: Timeline
@@ -66,16 +68,17 @@ class EntryTask:
     moves: bool
     #: The first part of the name of the file of answers. The result holds the whole name.
     file_prefix: str
-    #: Which of how many parts of the keys the task looks up.
+    #: The keys are split into `parts` parts. The task looks up part number `part`.
     part: int
     parts: int
 
 
 @dataclass(frozen=True)
 class EntryResult:
-    """A file of answers, and the file groups that its answers number, as (partition path, file id)."""
+    """The file of answers that one task wrote."""
 
     file: str
+    #: (partition path, file id) of the file groups. An answer's `place` is a position in this list.
     groups: list[tuple[str, ...]]
     rows: int
 
@@ -86,22 +89,22 @@ class EntryAnswers:
 
     #: The file of answers of each task.
     files: tuple[str, ...]
-    #: The file groups that the answers of each file number.
+    #: For each file: the file groups that its answers refer to by position.
     groups_of_files: tuple[tuple[Group, ...], ...]
     rows: int
 
     @property
     def groups(self) -> set[Group]:
-        """All file groups that entries name."""
+        """All file groups that the entries of incoming keys name."""
         return set(chain.from_iterable(self.groups_of_files))
 
     @property
     def partitions(self) -> set[str]:
-        """The partition paths of the file groups."""
+        """The partition paths of `groups`."""
         return {path for path, _ in self.groups}
 
     def select_slices(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
-        """Return the slices of the file groups that entries name, by partition path."""
+        """Return the slices whose file groups the entries of incoming keys name, by partition path."""
         groups = self.groups
         selected: dict[str, list[FileSlice]] = {}
         for path in sorted(self.partitions):
@@ -111,7 +114,7 @@ class EntryAnswers:
 
 @dataclass(frozen=True)
 class SortTask:
-    """All answers, and the file slices by which they are sorted."""
+    """Task description: sort the answers of all tasks by file slice."""
 
     storage: Storage
     answers: EntryAnswers
@@ -132,10 +135,11 @@ def look_up_entries(
     moves: bool,
     attempt: int = 0,
 ) -> EntryAnswers:
-    """Look up the entries of all incoming keys. One job.
+    """Look up the entries of all incoming keys, in one job.
 
     Args:
-        attempt: how often this write has done so before, for the names of files.
+        moves: whether a row whose entry names another partition moves to the partition of the incoming row.
+        attempt: how often this write has looked up its keys before. Part of the names of the files of answers.
     """
     parts = -(-sum(piece.rows for piece in pieces) // _KEYS_PER_TASK)
     tasks = []
@@ -153,9 +157,10 @@ def look_up_entries(
 def check_not_clustered(
     table: TableState, index: Index, answers: EntryAnswers, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
-    """Raise OptionError if an entry names a file group that a clustering replaced: its row would be written twice.
+    """Raise OptionError if an entry names a file group that a clustering replaced without updating the entries.
 
-    A clustering by Penstock puts entries for the new file groups. One by Hudi, or with another index, does not.
+    The stored row is then in another file group, and an upsert would insert its key a second time. A clustering by Penstock with
+    this index puts entries for the new file groups. A clustering by Hudi, or with another index, does not.
     """
     listed_groups: set[Group] = set()
     for path, slices_of_path in slices.items():
@@ -178,7 +183,7 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Kernel: Look up the entries of a part of the keys, and write the answers to a file."""
+    """Look up the entries of one part of the keys, and write the answers to a file. Kernel."""
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
     positions = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
@@ -205,7 +210,14 @@ def look_up_keys(task: EntryTask) -> EntryResult:
 
 
 def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: Any, groups: Sequence[Group]) -> Fates:
-    """Return which rows move: those whose entry names another partition. A delete is applied where its row is."""
+    """Return the fate of each row: MOVE if its entry names another partition than the row's own, otherwise MERGE.
+
+    A delete is always MERGE: it is applied in the partition of the stored row.
+
+    Args:
+        rows: the numbers of the incoming rows.
+        places: the position in `groups` of each row's file group, -1 for a new key.
+    """
     fates = np.full(len(rows), Fate.MERGE, np.int8)
     known = np.flatnonzero(places >= 0)
     if not task.moves or not len(known):
@@ -221,9 +233,9 @@ def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: 
 
 
 def sort_answers(task: SortTask) -> TagResult:
-    """Kernel: Write the answers of all tasks as hits of each file slice, in the form of `tag_slices`.
+    """Write the answers of all tasks to a hit file, sorted by file slice, in the form of `tag_slices`. Kernel.
 
-    An entry of a file group that is not in the table any more is ignored: its row is new.
+    A row whose entry names a file group that is not in the table any more gets no hit: it counts as new.
     """
     new, slice_numbers, fates = _read_answers(task)
     order = np.argsort(slice_numbers, kind="stable")
@@ -241,7 +253,10 @@ def sort_answers(task: SortTask) -> TagResult:
 
 
 def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
-    """Return incoming rows, the number of each one's slice in the task (-1 if it has none), and their fates."""
+    """Return three arrays with one element per incoming row: row number, position of its slice in `task.slices`, and fate.
+
+    The position is -1 for a row without a slice.
+    """
     slice_numbers: dict[Group, int] = {}
     for number, file_slice in enumerate(task.slices):
         slice_numbers[file_slice.partition_path, file_slice.file_id] = number
@@ -264,12 +279,12 @@ def make_sort_task(
     pieces: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> SortTask:
-    """Return the task that sorts answers by those of the table's file slices that entries name."""
+    """Return the task that sorts the answers. Its slices are those whose file groups the answers name."""
     selected = chain.from_iterable(answers.select_slices(slices).values())
     hit_file_prefix = join(loading.staging.folder, "sorted")
     return SortTask(loading.staging.storage, answers, pieces, tuple(selected), hit_file_prefix)
 
 
 def sorts_on_driver(answers: EntryAnswers) -> bool:
-    """Whether the driver sorts the answers."""
+    """Whether the driver sorts the answers, because they are too few for a Spark job to pay."""
     return answers.rows <= _ROWS_SORTED_ON_DRIVER

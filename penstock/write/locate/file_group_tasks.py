@@ -1,9 +1,9 @@
-"""Plans the tasks of an upsert whose keys may be in several file groups: one task per partition, or one per file group.
+"""Plans the tasks of an upsert without buckets: one task per partition (`PartitionTask`) or per file group (`GroupTask`).
 
-A partition with at most one file group and moderately many incoming rows is one task: it finds the keys, merges and inserts, and
-opens the base file once. Where a partition has several file groups, or keys are looked for in all partitions, the keys are
-located first (`locate_keys.py`), new rows are assigned to file groups (`assign.py`), and every file group that changes is one
-task. Either way a task reads its rows from the staged files; nothing crosses from the JVM a second time.
+A partition with at most one file group and at most 256 MB of incoming rows is one task. The task finds the keys, merges and
+inserts, and opens the base file once. For a partition with several file groups, and for all partitions with a global index, the
+keys are located first (`locate_keys.py`) and new rows are assigned to file groups (`assign.py`). Then every file group that
+changes is one task. All tasks read their incoming rows from the staged files; no row crosses from the JVM a second time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import GroupTask, PartitionTask, UpsertRules, UpsertTask
 
-#: A partition with more incoming bytes is located first, so that its new rows are spread over several tasks.
+#: The keys of a partition with more incoming bytes are located first, so that its new rows can be spread over several tasks.
 _INCOMING_BYTES_PER_TASK = 256 * 1024 * 1024
 
 
 @dataclass
 class _Profile:
-    """What the tasks are expected to do, for the inflight file."""
+    """The workload profile for the inflight file: how many rows the tasks are expected to insert and update."""
 
-    #: New rows of each partition path that has rows.
+    #: The number of new rows of each partition path with incoming rows.
     new_rows: dict[str, int] = field(default_factory=dict)
-    #: (partition path, file id, base instant, rows) of each file group that is changed.
+    #: (partition path, file id, base instant, number of updated rows) of each existing file group that changes.
     updates: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def add_new_rows(self, partition_path: str, rows: int) -> None:
@@ -58,11 +58,12 @@ def plan_file_group_tasks(
     locates_all: bool = False,
     answers: EntryAnswers | None = None,
 ) -> TaskPlan:
-    """Plan one task per partition or per file group. Keys are located first where that is needed.
+    """Plan one task per partition or per file group. Keys are located first where a partition is not one task.
 
     Args:
-        locates_all: whether to locate all keys first, so that all counts are known before anything is written.
-        answers: what an index that keeps entries answered about the keys.
+        slices: the file slices that may hold the incoming keys, by partition path.
+        locates_all: whether to locate the keys of all partitions, so that all counts are known before any task runs.
+        answers: the entries of the incoming keys, from an index that keeps entries; None: keys are read from base files.
     """
     profile = _Profile()
     tasks: list[UpsertTask] = []
@@ -95,7 +96,12 @@ def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
 
 
 def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
-    """Whether one task writes all changes of a partition."""
+    """Whether all incoming rows of a partition can be one `PartitionTask`.
+
+    Args:
+        pieces: the staged rows of the partition.
+        slices: the file slices of the partition.
+    """
     if rules.index.is_global:
         return False
     if slices and (rules.drops_known or rules.index.finds_rows_in_logs):
@@ -107,7 +113,10 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
 
 
 def _add_partition(profile: _Profile, task: PartitionTask) -> None:
-    """Count all rows of a partition task as changes of its base file, or as new rows: only the task finds out."""
+    """Add a partition task to the profile: all its rows as updates if there is a base file, otherwise as new rows.
+
+    Only the task finds out which rows are new.
+    """
     if task.file_slice is None:
         profile.add_new_rows(task.partition_path, task.incoming_rows)
     elif task.base_file is not None:
@@ -117,7 +126,11 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
-    """Count the hits of all file groups, then the new rows of all partitions."""
+    """Add located keys to the profile: the hits of each file group as updates, and the new rows of each partition.
+
+    Args:
+        drops_known: whether rows with stored keys are dropped, so that there are no updates.
+    """
     if not drops_known:
         for piece_set in located:
             for hits in piece_set.hits:
@@ -131,7 +144,7 @@ def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_k
 
 
 def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mapping[str, Sequence[FileSlice]]) -> list[GroupTask]:
-    """Plan one task for each file group that changes, and for each new one."""
+    """Plan one task for each existing file group that changes, and one for each new file group."""
     tasks: dict[tuple[str, str], GroupTask] = {}
     new_rows = located.new_rows
     elsewhere_file = new_rows.file if new_rows and new_rows.lists_elsewhere else None
@@ -154,6 +167,6 @@ def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mappin
         task = tasks.get(group)
         if task is None:
             task = GroupTask(rules, insert.partition_path, located.pieces, insert.target)
-        # A base file that takes new rows is rewritten, with all changes of its group.
+        # A base file that takes new rows is rewritten, and the changes of its group go into the new version, not into the log.
         tasks[group] = replace(task, new_rows=insert.rows, appends=insert.target is not None and inserts_into_logs)
     return list(tasks.values())

@@ -1,4 +1,4 @@
-"""Which file slices a write may find its keys in, and appends changes to."""
+"""Lists the latest file slices in which a write looks for keys, and to whose logs it appends changes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from penstock.table import TableState
 def list_write_slices(
     table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
 ) -> dict[str, list[FileSlice]]:
-    """Return the newest file slices with a base file; of a merge-on-read table, with the log that changes are appended to.
+    """Return the latest file slice of each file group, by partition path. Slices of a merge-on-read table include their logs.
 
     Args:
-        instant: the time of the write.
-        logs_alone: whether to return slices without a base file too.
+        partitions: the partition paths to list; None: all.
+        instant: the instant time of the write.
+        logs_alone: whether to return slices without a base file too (merge-on-read only).
     """
     if table.is_merge_on_read:
         return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
@@ -28,17 +29,18 @@ def list_write_slices(
 def list_appendable_slices(
     table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool = False
 ) -> dict[str, list[FileSlice]]:
-    """Return, by partition path, where the rows of each file group are and where changes of them are appended.
+    """Return the latest file slices of a merge-on-read table, by partition path, with the base instant for new log files.
 
-    The base file and the log files are those that a query merges. While a compaction is pending for the group, the base instant
-    is the compaction's and differs from the base file's own: new log files belong to the base file that the compaction will
-    write. Compactions that were planned after the write began do not count.
+    The base file and the log files are those that a query merges. While a compaction of the file group is pending, the slice's
+    base instant is the compaction's instead of the base file's: new log files belong to the base file that the compaction will
+    write. Compactions that were planned after the write began are ignored.
 
     Args:
-        table: with a timeline that was loaded after the write took its instant. Otherwise a compaction that was planned in
-            between would be missed, and changes would be appended to a log that it reads or skips.
-        instant: the time of the write.
-        logs_alone: whether groups without a base file are returned too, for an index that finds keys in logs.
+        table: the table, with a timeline that was loaded after the write took its instant. An older timeline could miss a
+            compaction plan, and changes would be appended to a log that the compaction reads or skips.
+        partitions: the partition paths to list; None: all.
+        instant: the instant time of the write.
+        logs_alone: whether to return slices without a base file too, for an index that finds keys in logs.
     """
     pending = find_pending_compactions(table, before=instant)
     appendable: dict[str, list[FileSlice]] = {}

@@ -1,9 +1,9 @@
 """Looks up keys in the rows of a merge-on-read slice as a query sees them: base file and logs merged.
 
-A key may be in the base file of one group, where a log has deleted it, and alive in another: it was deleted and inserted again,
-or it moved to another partition. An incoming row meets only the living row. `are_dead` finds this out at little cost: it reads
-delete blocks, which are small, and the rest of the log only if a delete block names one of the keys, or if the merger writes
-its deletes as rows.
+A key may be in the base files of two file groups: in one of them a log has deleted it (the row is dead), in the other it is
+alive, because it was inserted again or moved to another partition. An incoming row is merged with the living row only.
+`are_dead` finds the dead rows at little cost: it reads delete blocks, which are small. It reads the rest of the log only if a
+delete block names one of the keys, or if the merger writes its deletes as rows.
 """
 
 from __future__ import annotations
@@ -26,18 +26,24 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class LivingRows:
-    """Rows of a merged slice whose keys were looked for."""
+    """The rows of a merged slice that have one of the wanted keys."""
 
-    #: The position of each row's key among the keys that were looked for.
+    #: The position of each row's key in the array of wanted keys.
     key: Positions
-    #: Some columns of the rows.
+    #: The requested columns of the rows.
     rows: pa.Table
 
 
 def look_up_merged(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array, columns: Sequence[str]
 ) -> LivingRows:
-    """Find keys among the merged rows of a slice. Every column of the result may hold nulls, because columns of a log may."""
+    """Return the rows of a slice, base file and logs merged, that have one of the keys.
+
+    Every column of the result is nullable, because a row in a log may lack a column.
+
+    Args:
+        columns: the columns to return, besides the record key. Columns that the table does not have are ignored.
+    """
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
     schema = pa.schema([rules.arrow.field(name).with_nullable(True) for name in wanted])
     found_keys = [np.empty(0, np.int64)]
@@ -51,9 +57,13 @@ def look_up_merged(
 
 
 def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Return which of the keys, all of them in the slice's base file, its log has deleted."""
+    """Return a mask over the keys: true where the slice's log has deleted the key.
+
+    Args:
+        keys: record keys that are all in the slice's base file.
+    """
     dead = np.zeros(len(keys), np.bool_)
-    # A merger that writes deletes as rows may have deleted any key without a delete entry.
+    # A merger that writes deletes as rows may have deleted any of the keys, so a missing delete entry proves nothing.
     may_be_dead = np.full(len(keys), rules.merger.logs_deletes_as_rows)
     scan = scan_slice(storage, file_slice, rules.times)
     for file, block in scan.blocks:
@@ -62,7 +72,7 @@ def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: p
                 may_be_dead |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
     if not may_be_dead.any():
         return dead
-    # A later row, or a greater ordering value, may have brought a deleted key back: only the whole log says.
+    # A later row, or one with a greater ordering value, may have brought a deleted key back: the whole log must be read.
     folded = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, [KEY_COLUMN]), scan)
     is_deleted = folded.empty
     if rules.merger.logs_deletes_as_rows:

@@ -1,8 +1,8 @@
-"""Runs the two jobs that locate the keys of staged rows: one finds the stored rows they meet, the other lists the new rows.
+"""Runs the two jobs that locate the keys of staged rows: one finds the stored rows with the same keys, the other lists new rows.
 
 The first job reads base files (`tag.py`), or sorts the answers of an index that keeps entries (`entries.py`). Both write hit
-files. The second job (`new_rows.py`) needs all hits. It compares row numbers only, so the driver does it unless there are very
-many rows.
+files: pairs of stored and incoming row numbers. The second job (`new_rows.py`) reads all hit files. It compares row numbers only,
+so the driver runs it unless there are more than two million rows.
 """
 
 from __future__ import annotations
@@ -20,35 +20,38 @@ from penstock.write.rows.staging import Piece
 from penstock.write.tasks.located_rows import HitBatch
 from penstock.write.tasks.task import UpsertRules
 
-#: Rows whose numbers the driver compares. Two arrays of this length take a few MB, and less time than a Spark job to start.
+#: Up to this many rows the driver lists the new rows. Arrays of this length take a few MB, and less time than a Spark job.
 _ROWS_ON_DRIVER = 2_000_000
 
 
 @dataclass(frozen=True)
 class SliceHits:
-    """A file slice that incoming rows meet: how many rows, and where the pairs are."""
+    """A file slice that holds keys of incoming rows."""
 
     file_slice: FileSlice
+    #: The number of hits: pairs of a stored and an incoming row with the same key.
     rows: int
+    #: Where the hits are stored.
     batch: HitBatch
 
 
 @dataclass(frozen=True)
 class LocatedPieces:
-    """What was found about one set of pieces, whose keys were looked for together."""
+    """The located keys of one set of pieces."""
 
     pieces: tuple[Piece, ...]
     #: The slices with at least one hit.
     hits: tuple[SliceHits, ...]
-    #: None if new rows are dropped.
+    #: The file that lists the new rows; None if the write drops new rows (delete).
     new_rows: NewRowsResult | None
 
 
 @dataclass(frozen=True)
 class LocatedKeys:
-    """What was found about all sets of pieces, and what the index did for it."""
+    """The located keys of all sets of pieces."""
 
     sets: list[LocatedPieces]
+    #: How many files were read and keys compared, for reports.
     index_counts: dict[str, int]
 
 
@@ -59,11 +62,12 @@ def locate_keys(
     runner: Runner,
     answers: EntryAnswers | None = None,
 ) -> LocatedKeys:
-    """Locate the keys of each set of pieces. Two jobs, however many sets there are.
+    """Locate the keys of each set of pieces. This takes two jobs, however many sets there are.
 
     Args:
-        piece_sets: the pieces of one partition each; or all pieces, if keys are unique in the whole table.
-        answers: what an index that keeps entries answered; None: base files are read.
+        piece_sets: one set of pieces per partition; with a global index, a single set of all pieces.
+        slices: the file slices that may hold the keys, by partition path.
+        answers: the entries of the keys, from an index that keeps entries; None: keys are read from base files.
     """
     tasks: Sequence[Sequence[TagTask | SortTask]]
     if answers is None:
@@ -81,7 +85,7 @@ def locate_keys(
 def _tag(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
-    """Look for keys in base files. Return the tasks and the results of each set of pieces."""
+    """Look for keys in base files. Return the list of tasks and the list of results of each set of pieces."""
     tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
     all_tasks: list[TagTask] = []
     for tasks_of_set in tasks:
@@ -98,7 +102,7 @@ def _sort_answers(
     runner: Runner,
     answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
-    """Make hits of the answers of an index, one task for each set of pieces."""
+    """Turn the answers of an index into hit files, one task for each set of pieces. Return tasks and results as `_tag` does."""
     tasks = [make_sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
     sorter = runner.at_driver() if sorts_on_driver(answers) else runner
     results = sorter.run(sort_answers, tasks, TagResult)
@@ -109,7 +113,8 @@ def _find_new_rows(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
 ) -> list[NewRowsResult]:
     staging = rules.loading.staging
-    # A global index may have found the living version of a dead row in another partition, where the row then belongs.
+    # With a global index the living version of a row that is dead in one partition may be in another partition. Then the
+    # incoming row belongs there, so it must not be revived where it is dead.
     revives = not (rules.drops_known or rules.index.is_global)
     tasks = []
     rows = 0
@@ -122,7 +127,7 @@ def _find_new_rows(
 
 
 def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]) -> list[SliceHits]:
-    """Return the slices with hits. A hit file has one batch for each slice of its task."""
+    """Return the slices with at least one hit. A hit file has one record batch for each slice of its task."""
     found = []
     for task, result in zip(tasks, results, strict=True):
         for batch, (file_slice, rows) in enumerate(zip(task.slices, result.hits, strict=True)):
@@ -132,7 +137,7 @@ def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]
 
 
 def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Sequence[TagResult]]) -> dict[str, int]:
-    """Return what the index did, under the names that a commit keeps."""
+    """Return the counts of files, keys and rows of the locating tasks, under the names in the commit's extra metadata."""
     counts = {"files": 0, "holding": 0, "opened": 0, "candidates": 0, "rows": 0}
     for tasks_of_set in tasks:
         counts["files"] += sum(len(task.slices) for task in tasks_of_set)

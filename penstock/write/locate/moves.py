@@ -1,19 +1,20 @@
-"""Stages rows again that move to another partition, where the row that is written there depends on the stored row.
+"""Merges incoming rows with stored rows of other partitions, and stages the merged rows again, before keys are located.
 
-A global index may find the key of an incoming row in another partition than the row's own. If the merger builds a row out of
-both, the stored row must be read before the built row can be written to its partition. `relocate_rows` runs two jobs before
-keys are located:
+A global index may find the key of an incoming row in another partition than the row's own. If the merger builds a new row out of
+the stored and the incoming row, the stored row must be read before the built row can be written to its partition.
+`relocate_rows` runs two jobs:
 
-1. `find_moves` reads the stored rows of keys that are in another partition, merges, and writes the results to files.
-2. `stage_moves` stages the batch again, with what the moving rows become.
+1. `find_moves` reads the stored rows whose keys incoming rows of other partitions have, merges them, and writes the merged rows
+   to files of moves.
+2. `stage_moves` stages the whole batch again, with the merged rows in place of the incoming ones.
 
-With Hudi's payloads the row always goes to the partition of the incoming row. With Penstock's mergers and with functions of the
-user it stays if it has the partition columns of the stored row, because the incoming row came late or does not supply them.
-Then the incoming row is staged for the stored row's partition and merged there. The same holds for a row that a function
-deletes.
+With Hudi's payloads the merged row always goes to the partition of the incoming row. With Penstock's mergers and with functions
+of the user, the merged row stays in the stored row's partition if it has the stored row's partition columns, because the
+incoming row came late or does not supply them. Then the incoming row is staged for the stored row's partition and merged there.
+The same holds for a row that a function deletes.
 
 An index that keeps entries never reads a stored row, and a merger that needs no stored column is not called while keys are
-located (`tag.py`). In both cases the rows that the merger keeps or deletes in place are found here too (`MoveTask.decides`).
+located (`tag.py`). In both cases this module also finds the rows that the merger keeps or deletes in place (`MoveTask.decides`).
 """
 
 from __future__ import annotations
@@ -52,11 +53,13 @@ _STORED_PATH = "_penstock_stored_path"
 
 @dataclass(frozen=True)
 class MoveTask:
-    """Some file slices, and the incoming rows of other partitions whose keys are looked for in them."""
+    """Task description: find the keys of incoming rows in file slices of other partitions, and merge the rows."""
 
+    #: The file slices and the incoming rows.
     tag: TagTask
     partition_columns: tuple[str, ...]
-    #: Whether rows that the merger keeps or deletes are found here, because locating does not call the merger.
+    #: Whether to stage rows that the merger keeps or deletes for the stored row's partition, because locating does not call the
+    #: merger.
     decides: bool = False
     #: Whether keys may be in log files alone.
     in_logs: bool = False
@@ -64,10 +67,11 @@ class MoveTask:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Staged rows, and files with what some of them become."""
+    """Task description: stage the batch again, with the merged rows of the files of moves."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
+    #: The files that `find_moves` wrote.
     move_files: tuple[str, ...]
     #: Whether built rows are marked (`MADE`), for a merger that would build them from scratch again when they are inserted.
     marks_built: bool = False
@@ -80,9 +84,10 @@ def relocate_rows(
     partition_columns: Sequence[str],
     runner: Runner,
 ) -> list[Piece]:
-    """Return the pieces of the batch, staged again if rows move and depend on the stored ones.
+    """Return the pieces of the batch. They are staged again if the rows that move depend on stored rows of other partitions.
 
     Args:
+        slices: the file slices that may hold the keys, by partition path.
         partition_columns: the columns that the partition path is made of.
     """
     if not pieces or not _needs_stored_rows(rules):
@@ -98,7 +103,7 @@ def relocate_rows(
 
 
 def _needs_stored_rows(rules: UpsertRules) -> bool:
-    """Whether moving rows depend on stored ones. A payload of Hudi that picks one of two rows needs none of this."""
+    """Whether rows that move depend on stored rows. With a payload of Hudi that picks one of two rows they do not."""
     if not rules.index.moves_rows:
         return False
     merger = rules.merger
@@ -110,7 +115,10 @@ def _decides(rules: UpsertRules) -> bool:
 
 
 def find_moves(task: MoveTask) -> str:
-    """Kernel: Write what becomes of incoming rows whose stored version is in another partition. Return the file; "" if none."""
+    """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a file of moves. Kernel.
+
+    Return the name of the file; an empty string if there is no row to stage again.
+    """
     tag = task.tag
     incoming = load_task_rows(tag.loading, tag.pieces)
     partitions = RowPartitions(tag.pieces)
@@ -130,7 +138,7 @@ def find_moves(task: MoveTask) -> str:
 
 
 def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
-    """Return the keys that each slice may hold: those in its base file, or all keys where a log may hold more."""
+    """Return, for each slice, the keys that it may hold: those found in its base file; all keys if a log may hold others."""
     keys = len(incoming.keys)
     all_keys = KeyMatches(np.full(keys, -1), np.arange(keys), keys, True)
     slices = task.tag.slices
@@ -146,7 +154,13 @@ def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
 def _merge_moving(
     task: MoveTask, file_slice: FileSlice, found: KeyMatches, incoming: TaskRows, partitions: RowPartitions
 ) -> pa.Table | None:
-    """Merge the incoming rows of other partitions that were found in one slice; None if none is staged again."""
+    """Merge one slice's stored rows with the incoming rows of other partitions that have their keys.
+
+    Return the rows of the file of moves; None if there is no row to stage again.
+
+    Args:
+        found: the keys that the slice may hold.
+    """
     is_away = partitions.path_numbers_of(incoming.rows[found.key]) != partitions.path_number(file_slice.partition_path)
     away = np.flatnonzero(is_away)
     if not len(away):
@@ -165,7 +179,7 @@ def _merge_moving(
     built = merged.rows(np.where(is_built, Choice.BUILD, Choice.KEEP_OLD))
     stored = take_rows(stored, chosen)
     new = drop_marks(take_rows(new, chosen))
-    # Built rows come first. A row that is merged in place has no built row: the stored one stands for it, and says where it is.
+    # Built rows come first. A row that is merged in place has no built row: the file of moves lists the stored row instead.
     in_place = np.arange(len(chosen)) >= built.num_rows
     rows = pa.concat_tables([built, stored.filter(pa.array(in_place))])
     stays = _find_staying(task, file_slice, rows, stored, new) | in_place
@@ -180,10 +194,15 @@ def _merge_moving(
 
 
 def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored: pa.Table, new: pa.Table) -> Flags:
-    """Return the rows that stay in the partition of the stored row.
+    """Return a mask over the merged rows: true where the row stays in the partition of the stored row.
+
+    Args:
+        rows: the merged rows.
+        stored: the stored row of each merged row.
+        new: the incoming row of each merged row.
 
     Raises:
-        Unsupported: a row has partition columns of both, and so belongs to the partition of neither.
+        Unsupported: a merged row has some partition columns of the stored row and some of the incoming row.
     """
     columns = task.partition_columns
     stays = ~have_same_values(rows, new, columns) & task.tag.merger.keeps_partition
@@ -198,7 +217,15 @@ def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored:
 def _read_stored(
     tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, away: Positions
 ) -> tuple[Positions, pa.Table]:
-    """Return which keys have a living row in the slice, and these rows, with the columns of the incoming ones."""
+    """Return the stored rows of the slice that incoming rows of other partitions meet, with the columns of the incoming rows.
+
+    Args:
+        found: the keys that the slice may hold.
+        away: the positions in `found` whose incoming rows are of another partition.
+
+    Returns:
+        The position in `incoming.keys` of each row's key, and the rows. Keys that a log has deleted are left out.
+    """
     storage = tag.loading.staging.storage
     schema = pa.schema([field for field in incoming.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
     if tag.merging is not None and file_slice.log_files:
@@ -213,7 +240,7 @@ def _read_stored(
 
 
 def stage_moves(task: StageTask) -> list[Piece]:
-    """Kernel: Write the batch to one staged file, in record batches of one partition path each."""
+    """Write the whole batch to one new staged file, in record batches of one partition path each. Kernel."""
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
     moves = pa.concat_tables([pa.ipc.open_file(storage.map(file)).read_all() for file in task.move_files])
@@ -237,7 +264,7 @@ def stage_moves(task: StageTask) -> list[Piece]:
 
 
 def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return rows with other values. Key and order of arrival stay, because `values` has no columns for them."""
+    """Return `rows` with the columns of `values`. Record key and arrival number stay, because `values` does not have them."""
     columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 
@@ -245,11 +272,12 @@ def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
 def _write_by_path(
     staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
 ) -> list[Piece]:
-    """Write the rows of one partition path after the other, and return them as pieces.
+    """Write the batch to a staged file, one partition path after the other, and return its pieces.
 
     Args:
-        source: where in `rows` each row of the batch is.
-        path_of_row: the number of each row's path among `paths`.
+        rows: the incoming rows, followed by the merged rows that replace some of them.
+        source: for each row of the batch, its position in `rows`.
+        path_of_row: for each row of the batch, the position of its partition path in `paths`.
     """
     file = name_of_attempt(join(staging.folder, "relocated"))
     pieces: list[Piece] = []

@@ -1,9 +1,8 @@
-"""Which incoming rows are new, once the hits of all file slices are known: those that no living stored row meets, and those
-that move.
+"""Lists the new rows of a write, once the hits of all slices are known: rows without a living stored row, and rows that move.
 
-A key may be in several base files if logs have deleted it in some of them: it was deleted and inserted again, or it moved. Then
-the incoming row goes where the key lives. A row whose key is dead everywhere comes alive where it was, so that the group keeps
-the key.
+A key may be in several base files if logs have deleted it in some of them, because it was inserted again or moved. Then the
+incoming row is merged where the key is alive. A row whose key is in one base file, and deleted there by a log, is appended to
+that log again, and the key stays in its file group.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ from penstock.write.tasks.located_rows import name_of_attempt, read_hit_file, wr
 
 @dataclass(frozen=True)
 class NewRowsTask:
-    """The hit files of one set of incoming rows."""
+    """Task description: list the new rows of one set of incoming rows."""
 
     storage: Storage
     pieces: tuple[Piece, ...]
-    #: The first one lists the rows that count.
+    #: The hit files of all locating tasks of the set. The first one also lists the rows that count, one per key.
     hit_files: tuple[str, ...]
     #: The first part of the name of the file of new rows.
     file_prefix: str
-    #: Whether a row whose only stored version is dead comes alive where that was. Otherwise it is new.
+    #: Whether a row whose only stored version was deleted by a log is appended to that log. Otherwise the row is new.
     revives: bool = True
 
 
 @dataclass(frozen=True)
 class NewRowsResult:
-    """A file of new rows, ordered by partition path."""
+    """The Arrow file that lists the numbers of the new rows, ordered by partition path."""
 
     file: str
-    #: How many new rows each partition path has, in the order of the file.
+    #: (partition path, number of new rows), in the order of the file.
     rows_by_path: list[tuple[str, int]]
-    #: Whether the file lists rows that must not be appended where a log has deleted them.
+    #: Whether the file also lists rows that must not be appended to the slice in which a log has deleted their key.
     lists_elsewhere: bool
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Kernel: Write the numbers of the new rows to a file."""
+    """Write the numbers of the new rows to a file. Kernel."""
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)
     is_met = np.zeros(total, np.bool_)

@@ -1,7 +1,8 @@
-"""Stage 5 of a write: which tasks a write has, by where its keys are. The index of the write decides how the keys are located.
+"""Stage 5 of a write: locates the keys of the staged rows and plans the tasks that write files.
 
-`Planner` is the locator of `index/index.py`: it offers the ways to locate keys (read base files, hash keys into buckets, ask for
-entries), and `Index.locate` calls one of them. With `penstock.index=auto` the index itself is chosen first (`choose_index.py`).
+`Planner` implements the locator protocol of `index/index.py`. It offers three ways to locate keys (read base files, hash keys
+into buckets, look up entries), and `Index.locate` calls one of them. With `penstock.index=auto` the index is chosen first
+(`choose_index.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def plan_upsert(
     """Locate the keys of staged rows and plan the tasks of the write.
 
     Args:
-        locates_all: whether every file group gets a task of its own and no row moves, as a report about a write needs it.
+        locates_all: whether to locate all keys before any task runs and to leave out `moves.py`. `explain_write` sets it.
     """
     planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
@@ -55,14 +56,18 @@ def plan_upsert(
 
 
 def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
-    """Assign the rows of an insert to small files of their partitions, and the rest to new file groups."""
+    """Assign the rows of an insert to small file slices of their partitions, and the rest to new file groups.
+
+    Args:
+        instant: the instant time of the write.
+    """
     partitions = sorted({piece.path for piece in pieces})
     slices = list_write_slices(write.table, partitions, instant=instant, logs_alone=write.index.finds_rows_in_logs)
     return assign_pieces(pieces, slices, read_sizing(write.table, write.options))
 
 
 def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return how many rows the batch has for each partition path."""
+    """Return the number of staged rows of each partition path."""
     rows_by_path: dict[str, int] = {}
     for piece in pieces:
         rows_by_path[piece.path] = rows_by_path.get(piece.path, 0) + piece.rows
@@ -71,7 +76,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the tasks of one write, in the way that its index chooses."""
+    """Plans the tasks of one write. Its index calls the method for the way in which it locates keys."""
 
     write: WriteContext
     rules: UpsertRules
@@ -80,11 +85,11 @@ class Planner:
     locates_all: bool
 
     def look_into_files(self) -> TaskPlan:
-        """Read keys from base files."""
+        """Plan the tasks by looking for the keys in base files."""
         return self.look_into_slices(self.list_slices())
 
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
-        """Read keys from the base files of these slices."""
+        """Plan the tasks by looking for the keys in the base files of these slices, by partition path."""
         pieces = self.pieces
         if not self.locates_all:
             pieces = relocate_rows(self.rules, pieces, slices, self.write.partition_columns, self.runner)
@@ -93,14 +98,18 @@ class Planner:
         )
 
     def hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
-        """Plan one task for each bucket that rows belong to."""
-        # A table of Hudi need not say how many buckets it has. Then tasks compare some keys with the number that was set.
+        """Plan one task for each bucket that has incoming rows."""
+        # The properties of a table that Hudi wrote may lack the number of buckets. Then tasks check the number in the options
+        # against keys of a stored file.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw
         slices = self.list_slices()
         return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.write.settings.operation, checks_keys=checks_keys)
 
     def ask_entries(self, store: EntryStore) -> TaskPlan:
-        """Ask for the entry of each key. Only partitions of incoming rows, and partitions that entries name, are listed."""
+        """Plan the tasks by looking up the entry of each key in a store.
+
+        Only partitions of incoming rows, and partitions that entries name, are listed.
+        """
         rules = self.rules
         table = self.write.table
         moves = rules.index.moves_rows and not rules.drops_known
@@ -117,7 +126,7 @@ class Planner:
         if moves and not self.locates_all:
             relocated = relocate_rows(rules, pieces, answers.select_slices(slices), self.write.partition_columns, self.runner)
             if relocated != list(pieces):
-                # Rows have other numbers in the relocated pieces, and answers name rows by number.
+                # Answers refer to rows by number, and rows have other numbers in the relocated pieces.
                 pieces = relocated
                 answers = look_up(relocated, attempt=1)
         return plan_file_group_tasks(
@@ -125,7 +134,7 @@ class Planner:
         )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
-        """Return the file slices that incoming keys may be in: of all partitions if the index is global."""
+        """Return the file slices that may hold incoming keys: those of the rows' partitions; of all if the index is global."""
         rules = self.rules
         table = self.write.table
         partitions = None if rules.index.is_global else sorted({piece.path for piece in self.pieces})

@@ -1,11 +1,11 @@
-"""Locating by base files: finds the stored rows whose keys incoming rows have, and decides what becomes of each (its `Fate`).
+"""Locates keys by reading base files: finds the stored row of each incoming key, and decides its `Fate`.
 
-This is a Spark job of its own, before the tasks that write. Each of its tasks reads the keys of some base files
-(`index/lookup.py`), except the files that footers rule out, and writes the pairs of row numbers to a hit file. The tasks that
-write need no keys then.
+This is a Spark job of its own, before the tasks that write. Each of its tasks reads the keys of several base files
+(`index/lookup.py`), except files that a key range or bloom filter in the footer rules out. It writes pairs of stored and incoming
+row numbers (hits) to a hit file. The tasks that write then match rows by number and need not compare keys.
 
-A key may also be in a base file and deleted by a log on top of it (`live_rows.py`). Such a row is `Fate.DEAD`; `new_rows.py`
-decides about it when the hits of all files are known.
+A log on top of a base file may have deleted a key of the base file (`live_rows.py`). The hit of this key has `Fate.DEAD`;
+`new_rows.py` decides about its incoming row when the hits of all files are known.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_
 from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.tasks.task import UpsertRules
 
-#: Base files that one tagging task reads. Each task loads all incoming keys, so it should read several files.
+#: How many base files one tagging task reads. Each task loads all incoming keys, so it should read several files.
 _FILES_PER_TASK = 10
 
 
 @dataclass(frozen=True)
 class TagTask:
-    """Some file slices, and the incoming rows whose keys are looked for in their base files."""
+    """Task description: look for the keys of incoming rows in the base files of some file slices."""
 
     pieces: tuple[Piece, ...]
     slices: tuple[FileSlice, ...]
@@ -50,22 +50,22 @@ class TagTask:
     moves: bool
     #: The first part of the name of the hit file. The result holds the whole name.
     hit_file_prefix: str
-    #: Whether the hit file lists the rows that count. One task of a set of incoming rows does that.
+    #: Whether the hit file also lists the rows that count, one per key. The first task of a set of incoming rows does that.
     lists_rows: bool
-    #: How base files and logs are merged to rows, in a merge-on-read table.
+    #: How base files and logs are merged to rows; None: the table is copy-on-write.
     merging: MergeRules | None = None
 
 
 @dataclass(frozen=True)
 class TagResult:
-    """What one locating task found."""
+    """The hit file of one locating task, and counts."""
 
     hit_file: str
-    #: Hits of each slice of the task.
+    #: The number of hits of each slice of the task.
     hits: list[int]
-    #: Incoming rows that count, one per key.
+    #: How many incoming rows count, one per key.
     rows: int
-    #: Base files whose key column was read, and keys that were compared with it.
+    #: How many base files had their key column read, and how many keys were compared with it.
     files_opened: int = 0
     candidates: int = 0
 
@@ -78,11 +78,12 @@ def plan_tag_tasks(
     *,
     with_logs_alone: bool = False,
 ) -> list[TagTask]:
-    """Plan the tasks that look for the keys of some pieces: several base files each, at least one task.
+    """Plan the tasks that look for the keys of one set of pieces, with several base files per task. There is at least one task.
 
     Args:
-        number: the number of this set of pieces, for names of files.
-        with_logs_alone: whether slices without a base file are looked into too.
+        slices: the file slices that may hold the keys, by partition path.
+        number: the number of this set of pieces. Part of the names of the hit files.
+        with_logs_alone: whether to include slices without a base file.
     """
     paths = list(slices) if rules.index.is_global else sorted({piece.path for piece in pieces})
     candidates: list[FileSlice] = []
@@ -106,7 +107,7 @@ def plan_tag_tasks(
 
 
 def tag_slices(task: TagTask) -> TagResult:
-    """Kernel: Write the hits of each slice to a hit file."""
+    """Look for the incoming keys in the base file of each slice, and write the hits to a hit file. Kernel."""
     storage = task.loading.staging.storage
     hit_file = name_of_attempt(task.hit_file_prefix)
     incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
@@ -131,7 +132,11 @@ def tag_slices(task: TagTask) -> TagResult:
 
 
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
-    """Return the hits of the rows that were found in a base file, with the fate of each."""
+    """Return the hits of one slice with their fates.
+
+    Args:
+        found: the incoming keys that are in the slice's base file.
+    """
     new = incoming.rows[found.key]
     storage = task.loading.staging.storage
     if task.merging is None or not file_slice.log_files or not len(new):
@@ -140,7 +145,7 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
     if not task.moves:
         is_dead = are_dead(storage, file_slice, task.merging, incoming.keys.take(pa.array(found.key)))
         return Hits(found.old, new, np.where(is_dead, Fate.DEAD, Fate.MERGE).astype(np.int8))
-    # A row that moves leaves the slice for good, so it must be known whether it is alive and what it holds now.
+    # Rows may move out of this slice, so it must be known which of them are alive, and what they hold after the log is applied.
     columns = [find_top_column(path, task.merging.arrow.names) for path in task.merger.needs]
     keys, old = _positions_by_key(found)
     living = look_up_merged(storage, file_slice, task.merging, incoming.keys.take(pa.array(keys)), columns)
@@ -153,7 +158,7 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
 
 
 def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
-    """Return the keys that were found in a base file, each once, and their positions; -1 if a key is there several times."""
+    """Return each found key once, with its row number in the base file; -1 if the base file has the key several times."""
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)
 
@@ -166,13 +171,15 @@ def _decide_fates(
     partitions: RowPartitions,
     read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """Return the fate of each hit: the merger decides in place, or the row goes to the partition of the incoming row.
+    """Return the fate of each hit of a slice.
 
-    A delete applies wherever the stored row is. A stored row that the merger would keep stays, and counts as written again.
+    MERGE if rows do not move, or the incoming row is of the slice's partition, or the row is deleted. Otherwise TOUCH if the
+    merger keeps the stored row, and MOVE if it does not.
 
     Args:
-        new: the incoming row of each hit.
-        read_stored: returns the columns that the merger needs, of the stored rows of some hits.
+        new: the number of each hit's incoming row.
+        read_stored: returns the columns that the merger needs of the stored rows of some hits. Its argument is the positions
+            of these hits.
     """
     fates = np.full(len(new), Fate.MERGE, np.int8)
     if not task.moves:
@@ -192,7 +199,12 @@ def _decide_fates(
 
 
 def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRows, old: Positions, hits: Positions) -> pa.Table:
-    """Return the columns that the merger needs, of the stored rows of some hits."""
+    """Return the columns that the merger needs, of the stored rows of some hits.
+
+    Args:
+        old: the row number in the base file of each hit.
+        hits: the positions in `old` of the hits to read.
+    """
     assert file_slice.base_file is not None
     schema = incoming.schema
     path = file_slice.base_file.path

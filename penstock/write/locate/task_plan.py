@@ -1,4 +1,4 @@
-"""`TaskPlan`: what planning returns, and what the store stage, the commit and the reports use."""
+"""`TaskPlan`: the result of stage 5 (`locate/`). The store stage runs its tasks; commits and reports keep its counts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from penstock.write.tasks.task import UpsertTask
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """The tasks of an upsert, and what they are expected to do."""
+    """The tasks of an upsert, and how many rows they are expected to insert and update."""
 
     tasks: tuple[UpsertTask, ...]
-    #: The counts of the inflight file.
+    #: The workload profile, which the inflight file holds.
     profile: CommitMetadata
-    #: What the index did, for reports: files opened, keys compared, …
+    #: Counts of what locating did, for reports: files opened, keys compared, …
     index_counts: Mapping[str, int] = field(default_factory=dict)
-    #: The index that was used and, if it was chosen by `penstock.index=auto`, the reason.
+    #: The name of the index that located the keys, and the reason for it if `penstock.index=auto` is set.
     index: str = ""
     why: str = ""
 
     def figures(self) -> str:
-        """Return the text that a commit keeps under `INDEX_FIGURES`."""
+        """Return the index, its reason and its counts as JSON. The commit stores it under the key `INDEX_FIGURES`."""
         reason = {"why": self.why} if self.why else {}
         return json.dumps({"index": self.index, **reason, **self.index_counts})
 
     @property
     def touched(self) -> set[tuple[str, str]]:
-        """(partition path, file id) of the existing file groups that are changed, or may be."""
+        """(partition path, file id) of the existing file groups that the tasks may change."""
         return {(task.partition_path, task.file_slice.file_id) for task in self.tasks if task.file_slice}
