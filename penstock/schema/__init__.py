@@ -1,8 +1,8 @@
 """The schema of a table in three forms: Avro on disk, Arrow in the kernels, Spark at the public API.
 
-Kernel: schemas in, schemas out. `convert.py` converts between the forms; `avro.py`, `arrow.py` and `spark.py` each read one form
-into the model of `model.py` and write it from the model. `meta_columns.py` adds and removes Hudi's meta columns, and
-`evolution.py` decides which schema a write leaves behind.
+Reads no files and needs no Spark. `model.py` defines a form-independent model. `avro.py`, `arrow.py` and `spark.py` each convert
+one form to the model and back; `convert.py` converts between the forms. `meta_columns.py` adds and removes Hudi's meta columns.
+`evolution.py` computes the schema that a table has after a write.
 """
 
 from penstock.schema.avro import avro_text, column_defaults

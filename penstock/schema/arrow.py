@@ -1,6 +1,6 @@
 """The Arrow form of a schema: the types in which the kernels hold rows.
 
-Every Arrow type that Spark or a user may pass in is read; exactly one Arrow type is written for each type of the model.
+Reading accepts every Arrow type that Spark or a user may pass. Writing uses exactly one Arrow type for each type of the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ NO_TYPE = "column {} has the type {}, which a Hudi table cannot hold: cast it to
 
 
 def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
-    """Return the columns of an Arrow schema or struct.
+    """Convert the fields of an Arrow schema or struct to the model.
+
+    Args:
+        path: the names of the columns that enclose the struct, for errors.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
@@ -33,7 +36,7 @@ def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
 
 
 def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
-    """Return the columns as Arrow fields."""
+    """Convert columns of the model to Arrow fields."""
     return [pa.field(column.name, _write_type(column.type), column.nullable) for column in struct.fields]
 
 
@@ -58,7 +61,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 _LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
-#: The type of the model for each Arrow type without parameters. The first test that holds decides.
+#: The type of the model for Arrow types without parameters: that of the first check that is true.
 _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
     (pt.is_boolean, m.BOOLEAN),
     (_is_int, m.INT),

@@ -1,7 +1,8 @@
-"""The Avro form of a schema, as commits, footers, log blocks and `hoodie.properties` hold it.
+"""The Avro form of a schema, as commit files, Parquet footers, log blocks and `hoodie.properties` store it.
 
-Read: unions with null on either side, named types that are mentioned again by name, enums (as strings), decimals as bytes or
-fixed. Written: Hudi's conventions, so that a schema that Hudi wrote is written unchanged, down to the order of its JSON keys.
+Reading accepts unions with null first or last, references to named types, enums (as strings), and decimals as bytes or fixed.
+Writing follows Hudi's conventions: a schema that Hudi wrote, read and written again, is the same text, down to the order of its
+JSON keys.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _CARRIER = {
 
 
 def parse_avro(avro: Avro) -> AvroRecord:
-    """Return an Avro schema, given as JSON text or as a mapping, as a dict.
+    """Return an Avro record schema, which may be JSON text or a mapping, as a dict.
 
     Raises:
-        SchemaError: it is not the schema of a record.
+        SchemaError: the argument is not the Avro schema of a record.
     """
     try:
         record = json.loads(avro) if isinstance(avro, str) else avro
@@ -60,10 +61,10 @@ def parse_avro(avro: Avro) -> AvroRecord:
 
 
 def avro_to_struct(avro: Avro) -> Struct:
-    """Return the columns of an Avro record.
+    """Convert an Avro record schema to the model.
 
     Raises:
-        SchemaError: it is not an Avro schema, or has a type that a table cannot have.
+        SchemaError: the argument is not an Avro record schema, or has a type that a table cannot have.
     """
     try:
         return _Reader().record(parse_avro(avro), "", ())
@@ -72,12 +73,12 @@ def avro_to_struct(avro: Avro) -> Struct:
 
 
 def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
-    """Return the Avro record with this full name and these columns."""
+    """Convert columns of the model to the Avro schema of a record with this full name (namespace and name)."""
     return _Writer().record(replace(struct, full_name=full_name), full_name)
 
 
 def avro_text(avro: Avro) -> str:
-    """Return the schema as Hudi writes it to commits, footers and properties: JSON without spaces."""
+    """Return the schema as JSON text without spaces, as Hudi writes it to commit files, footers and `hoodie.properties`."""
     return json.dumps(parse_avro(avro), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -92,10 +93,10 @@ def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 class _Reader:
-    """Reads one schema. Keeps the named types, because Avro defines a type once and then only names it."""
+    """Reads one schema. Remembers named types: Avro defines such a type where it first occurs, and then refers to it by name."""
 
     def __init__(self) -> None:
-        #: By full name. None while the definition is being read: a type that is used then contains itself.
+        #: Named types by full name. None while the definition of a type is being read: a reference to it then is recursive.
         self._named: dict[str, Type | None] = {}
 
     def type(self, avro: Any, namespace: str, path: Path) -> Type:
@@ -132,7 +133,7 @@ class _Reader:
         return struct
 
     def _type_and_nullable(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
-        """Return the type and whether it is nullable. Null may be the first or the second branch of a union."""
+        """Return the type, and whether it is nullable: whether it is a union with null. Null may be first or last in it."""
         if not isinstance(avro, list):
             return self.type(avro, namespace, path), False
         branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
@@ -162,13 +163,17 @@ def _full_name(avro: Mapping[str, Any], namespace: str) -> str:
 
 
 class _Writer:
-    """Writes one schema. A record that is used twice is defined once and then only named, as Avro requires."""
+    """Writes one schema. As Avro requires, a record that occurs twice is defined the first time, and then referred to by name."""
 
     def __init__(self) -> None:
         self._defined: dict[str, Struct] = {}
 
     def type(self, kind: Type, place: str) -> Any:
-        """Return a type in Avro. `place` is the full name of the parent record and the field, which names nested types."""
+        """Return the Avro form of a type.
+
+        Args:
+            place: `<full name of the parent record>.<field name>`. Named types inside the field get their names from it.
+        """
         match kind:
             case Simple(name):
                 return {"type": _CARRIER[name], "logicalType": name} if name in _CARRIER else name
@@ -187,7 +192,7 @@ class _Writer:
     def record(self, struct: Struct, place: str) -> AvroRecord:
         full_name = struct.full_name or place
         if full_name in self._defined:
-            # Another record has this name: schema evolution changed one of two uses of a record.
+            # Another record has this name: schema evolution changed the record in one of the two places where it occurs.
             full_name = place
         self._defined[full_name] = struct
         namespace, _, name = full_name.rpartition(".")

@@ -1,12 +1,12 @@
 """Conversions between the Avro, Arrow and Spark forms of a schema.
 
-Each form is converted to the model of `model.py` and from it, so that a fourth form needs two functions, not six. The Avro form
-follows Hudi's conventions to the letter: record `<table>_record` in namespace `hoodie.<table>`, nested records named after
-their field inside the full name of their parent, nullable columns as `["null", T]` with default null, decimals as fixed. The
-Spark form is the JSON of a `StructType`.
+Each conversion goes through the model of `model.py`: a fourth form would need two functions, not six. The Avro form follows
+Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the name of its
+field, and the full name of its parent as namespace. A nullable column is `["null", T]` with default null. A decimal is a fixed.
+The Spark form is the JSON of a `StructType`.
 
-Columns that Avro cannot hold raise a `SchemaError` that names the column: names that are no Avro names, maps whose keys are not
-strings, columns that are only null, intervals, variants.
+A column that Avro cannot hold raises a `SchemaError` that names the column: its name is not an Avro name, or its type is a map
+with keys that are not strings, the null type, an interval or a variant.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def spark_to_avro(struct: Mapping[str, Any], table_name: str) -> AvroRecord:
 
 
 def avro_to_arrow(avro: Avro) -> pa.Schema:
-    """Return the Arrow schema in which the kernels hold rows of this Avro schema.
+    """Return the Arrow schema in which Penstock holds rows of this Avro schema in memory.
 
     Raises:
-        SchemaError: it is not the Avro schema of a record, or has a type that a table cannot have.
+        SchemaError: the argument is not the Avro schema of a record, or has a type that a table cannot have.
     """
     return pa.schema(struct_to_arrow(avro_to_struct(avro)))
 
 
 def spark_to_arrow(struct: Mapping[str, Any]) -> pa.Schema:
-    """Return the Arrow schema in which workers return rows with these columns to Spark.
+    """Return the Arrow schema in which Python workers return rows of this Spark struct (a `jsonValue()`) to Spark.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
@@ -64,7 +64,7 @@ def spark_to_arrow(struct: Mapping[str, Any]) -> pa.Schema:
 
 
 def avro_to_spark(avro: Avro) -> SparkStruct:
-    """Return the JSON form of this schema's Spark struct, for `StructType.fromJson`.
+    """Convert an Avro schema to the JSON form of a Spark struct, for `StructType.fromJson`.
 
     Raises:
         SchemaError: as for `avro_to_arrow`.
@@ -73,11 +73,11 @@ def avro_to_spark(avro: Avro) -> SparkStruct:
 
 
 def with_storage_types(schema: pa.Schema) -> pa.Schema:
-    """Return the same columns with the types that base files hold, so that every reader understands them.
+    """Return the schema with each column in the type that Penstock writes to base files. Every Hudi reader can read these types.
 
-    All columns are nullable. Integers of 8 and 16 bits become 32 bits wide. Timestamps are in microseconds (milliseconds stay),
-    and in UTC unless they have no zone. Dictionary encodings and large offsets are removed. The child of a list is called
-    `element`.
+    All columns are nullable. Integers of 8 and 16 bits become 32 bits wide. Timestamps become microseconds (but milliseconds
+    stay); those with a zone become UTC. Dictionary types become their value types, large types become the normal ones. The
+    child of a list is named `element`.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.

@@ -1,7 +1,6 @@
-"""Schema evolution: the schema that a write leaves behind, from the table's schema and that of the incoming rows.
+"""Schema evolution: computes the table's schema after a write from its schema before and the schema of the incoming rows.
 
-Kernel. `evolve` is called once per write on the driver, before any row is written. All differences that cannot be resolved are
-reported in one error.
+`evolve` is called once per write on the driver, before any row is written. One error reports all columns that do not fit.
 """
 
 from __future__ import annotations
@@ -42,18 +41,24 @@ def evolve(
     reconcile: bool,
     validate: bool,
 ) -> AvroRecord:
-    """Return the schema that a write of `incoming` rows leaves behind, without meta columns.
+    """Return the schema of the table after a write of rows with the schema `incoming`, without meta columns.
 
-    Columns are matched by name at every depth. A column of both schemas is nullable if it is nullable in either. If the types
-    differ, incoming values are cast to the table's type where Hudi allows the promotion. Otherwise the table's type widens to the
-    incoming type, where files written before can be read with it (int → long → float → double). New columns are added and made
-    nullable, because rows written before have no value. Columns have the order of the incoming rows. A column of the table that
-    the incoming rows do not have is
+    Columns and nested fields are matched by name. A column of both schemas is nullable if it is nullable in either. If the types
+    of a column differ, its type is the table's type if Hudi can cast incoming values to it; otherwise the incoming type, if
+    existing files can be read with it (int → long → float → double). A new column is added as nullable, because existing rows
+    have no value for it. Columns have the order of the incoming rows. A column of the table that the incoming rows lack is
 
     - kept and filled with null if `reconcile`; columns of the table then keep the table's order;
     - kept and filled with null if `set_null_for_missing`, in the table's order, unless `allow_drop` or `validate` is set;
     - dropped from the table if `allow_drop`;
     - an error otherwise.
+
+    Args:
+        table: the schema of the table before the write; None if the write creates the table.
+        set_null_for_missing: the option `hoodie.write.set.null.for.missing.columns`.
+        allow_drop: the option `hoodie.datasource.write.schema.allow.auto.evolution.column.drop`.
+        reconcile: the option `hoodie.datasource.write.reconcile.schema`.
+        validate: the option `hoodie.avro.schema.validate`.
 
     Raises:
         SchemaError: columns are missing or have types that do not fit. The message lists all of them and the options that help.
@@ -80,11 +85,11 @@ class SchemaMerge:
     """Merges the schema of incoming rows into a table's schema, and collects all columns that do not fit.
 
     Attributes:
-        fills: columns that the incoming rows do not have stay in the table, as nullable columns.
-        drops: columns that the incoming rows do not have are dropped from the table.
-        table_order: with `fills`, columns keep the table's order even if no column is missing and some are new.
-        missing: columns that are missing, and neither filled nor dropped.
-        unfit: columns whose types or names do not fit.
+        fills: whether columns that the incoming rows lack stay in the table, as nullable columns.
+        drops: whether columns that the incoming rows lack are dropped from the table.
+        table_order: with `fills`, whether columns keep the table's order even if no column is missing and some are new.
+        missing: collects columns that the incoming rows lack and that are neither filled nor dropped.
+        unfit: collects a message for each column whose type or name does not fit.
     """
 
     fills: bool
@@ -94,7 +99,10 @@ class SchemaMerge:
     unfit: list[str] = field(default_factory=list)
 
     def merge_structs(self, old: Struct, new: Struct, path: Path = ()) -> Struct:
-        """Return the merged columns of the table (`old`) and of the incoming rows (`new`), at every depth."""
+        """Return the columns of the table (`old`) merged with those of the incoming rows (`new`), nested structs included.
+
+        Columns that do not fit are added to `missing` and `unfit`. `path` holds the names of the enclosing columns.
+        """
         old_fields = {column.name: column for column in old.fields}
         self._check_case(old_fields, new, path)
         merged = []
@@ -112,7 +120,7 @@ class SchemaMerge:
         return Struct(tuple(merged), old.full_name)
 
     def raise_if_unfit(self) -> None:
-        """Raise SchemaError if columns are missing or do not fit. The message lists all of them and the options that help."""
+        """Raise SchemaError if `missing` or `unfit` is not empty. The message lists these columns and the options that help."""
         faults = []
         if self.missing:
             faults.append(
@@ -145,7 +153,7 @@ class SchemaMerge:
         return Field(new.name, kind, old.nullable or new.nullable, new.doc or old.doc)
 
     def _check_case(self, old_fields: Mapping[str, Field], new: Struct, path: Path) -> None:
-        """Note new columns whose names differ from the table's only by case: Spark could not tell the two apart."""
+        """Add each new column whose name differs from a column of the table only by case to `unfit`: Spark ignores case."""
         by_lower_case = {name.lower(): name for name in old_fields}
         for column in new.fields:
             old_name = by_lower_case.get(column.name.lower(), column.name)
@@ -155,10 +163,11 @@ class SchemaMerge:
                 self.unfit.append(f"{new_place} differs only by case from {old_place} of the table")
 
     def _fill_missing(self, old: Struct, merged: Sequence[Field], missing: Sequence[Field]) -> tuple[Field, ...]:
-        """Return the merged and the missing columns.
+        """Return the merged columns and, as nullable columns, the missing ones.
 
-        If a column is missing, no column is new, or `table_order` is set, columns have the table's order. Then a new column is
-        placed before the first of the table's columns that it precedes in the incoming rows. Otherwise the incoming order holds.
+        If a column is missing, no column is new, or `table_order` is set, columns have the table's order. Then a new column
+        stands before the first (in the table's order) of the columns that follow it in the incoming rows. Otherwise columns
+        have the order of the incoming rows.
         """
         position = {column.name: number for number, column in enumerate(old.fields)}
         has_new = any(column.name not in position for column in merged)
@@ -182,7 +191,7 @@ class SchemaMerge:
 
 
 def _casts_up(source: Type, target: Type) -> bool:
-    """Whether incoming values of type `source` may be cast to the table's type `target`, as Hudi's promotions allow."""
+    """Whether Hudi allows incoming values of type `source` to be cast to the table's type `target`."""
     if isinstance(source, Decimal):
         return target == m.STRING or (isinstance(target, Decimal) and _is_wider(target, source))
     if isinstance(target, Decimal):
@@ -206,9 +215,9 @@ _CASTS_UP: dict[Type, tuple[Type, ...]] = {
 
 
 def _reads_as(stored: Type, asked: Type) -> bool:
-    """Whether values that files hold as `stored` can be read as `asked`, so that the column may widen.
+    """Whether values that existing files hold as type `stored` can be read as type `asked`. Then the column may widen to `asked`.
 
-    Decimals widen only within the same number of bytes: base files hold them as fixed-length bytes.
+    Base files hold decimals as fixed-length bytes, so a decimal can only widen to a decimal with the same number of bytes.
     """
     if isinstance(stored, Decimal) and isinstance(asked, Decimal):
         same_bytes = m.decimal_size(stored.precision) == m.decimal_size(asked.precision)

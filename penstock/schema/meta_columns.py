@@ -1,6 +1,6 @@
-"""The meta columns that Hudi writes before the columns of each row, and schemas with and without these columns.
+"""Hudi's meta columns, which data files have before the columns of the user; adds them to schemas and removes them.
 
-The schema of a commit has no meta columns; the schema in a file's footer and in a log block has them.
+The schema in a commit file has no meta columns. The schemas in the footers of base files and in log blocks have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPERATION_COLUMN = "_hoodie_operation"
 
 
 def with_meta_columns(avro: Avro) -> AvroRecord:
-    """Return the schema of the table's files: the five meta columns, the operation column if the schema has it, the rest."""
+    """Return the schema of data files: the five meta columns, `_hoodie_operation` if `avro` has it, then the user's columns."""
     names = [*META_COLUMNS]
     if has_operation_column(avro):
         names.append(OPERATION_COLUMN)
@@ -28,23 +28,23 @@ def with_meta_columns(avro: Avro) -> AvroRecord:
 
 
 def with_operation_column(avro: Avro) -> AvroRecord:
-    """Return the schema without the five meta columns and with the operation column before the others."""
+    """Return the schema with `_hoodie_operation` before the user's columns, and without the five other meta columns."""
     record = without_meta_columns(avro)
     return {**record, "fields": [_meta_column(OPERATION_COLUMN), *record["fields"]]}
 
 
 def has_operation_column(avro: Avro) -> bool:
-    """Whether the schema has the operation column."""
+    """Whether the schema has the column `_hoodie_operation`."""
     return any(column["name"] == OPERATION_COLUMN for column in parse_avro(avro)["fields"])
 
 
 def without_meta_columns(avro: Avro) -> AvroRecord:
-    """Return the schema with the user's columns only."""
+    """Return the schema with the user's columns only, without the six meta columns."""
     record = parse_avro(avro)
     kept = [column for column in record["fields"] if column["name"] not in (*META_COLUMNS, OPERATION_COLUMN)]
     return {**record, "fields": kept}
 
 
 def _meta_column(name: str) -> AvroRecord:
-    # Hudi writes an empty doc. The footer's schema must be Hudi's, letter by letter.
+    # Hudi writes an empty doc, and the schema text in footers must equal Hudi's exactly.
     return {"name": name, "type": ["null", "string"], "doc": "", "default": None}

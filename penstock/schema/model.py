@@ -1,6 +1,7 @@
 """The model of a schema, independent of Avro, Arrow and Spark: every type that a column of a Hudi table can have.
 
-Frozen values. Each form of a schema is read into a `Struct` and written from a `Struct`. Checks and messages use the model only.
+All classes are frozen values. The Avro, Arrow and Spark forms of a schema are converted to a `Struct` and back. Checks and error
+messages about schemas use the model only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaError
 
-#: The names from a top-level column to a nested one.
+#: The names from a top-level column down to a nested field.
 Path = tuple[str, ...]
 
 
@@ -30,14 +31,14 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Bytes of one length. Spark has no type for them and reads binary."""
+    """Bytes of a fixed length. Spark has no such type and reads them as binary."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class List:
-    """A list. `nullable` is about the elements."""
+    """A list. `nullable` says whether elements may be null."""
 
     element: Type
     nullable: bool
@@ -45,7 +46,7 @@ class List:
 
 @dataclass(frozen=True)
 class Map:
-    """A map with string keys, as in Avro. `nullable` is about the values."""
+    """A map with string keys, as in Avro. `nullable` says whether values may be null."""
 
     value: Type
     nullable: bool
@@ -66,7 +67,7 @@ class Struct:
     """The columns of a table, or a nested struct."""
 
     fields: tuple[Field, ...]
-    #: The name of the Avro record that was read. None: `struct_to_avro` makes a name by Hudi's convention.
+    #: The full name of the Avro record that the struct was read from. None: `struct_to_avro` names it by Hudi's convention.
     full_name: str | None = field(default=None, compare=False)
 
 
@@ -89,7 +90,10 @@ TIME_MILLIS = Simple("time-millis")
 
 
 def decimal(precision: int, scale: int, path: Path) -> Decimal:
-    """Return a decimal type that Avro, Arrow and Spark can hold.
+    """Return a decimal type, after a check that Avro, Arrow and Spark can hold it.
+
+    Args:
+        path: the path of the column, for the error.
 
     Raises:
         SchemaError: the precision is not 1 to 38, or the scale is not 0 to the precision.
@@ -100,14 +104,17 @@ def decimal(precision: int, scale: int, path: Path) -> Decimal:
 
 
 def decimal_size(precision: int) -> int:
-    """Return the fewest bytes whose two's complement holds every number of `precision` digits, as Parquet and Hudi do."""
+    """Return the number of bytes for a decimal of this precision: the fewest whose two's complement holds every value.
+
+    Parquet and Hudi use this size.
+    """
     greatest: int = 10**precision - 1
     sign_bit = 1
     return (greatest.bit_length() + sign_bit + 7) // 8
 
 
 def check_names(struct: Struct, path: Path = ()) -> None:
-    """Check the names of all columns, at every depth.
+    """Check the names of all columns and nested fields.
 
     Raises:
         SchemaError: a name is not an Avro name, occurs twice, or differs from another name only by case.
@@ -131,22 +138,22 @@ def check_names(struct: Struct, path: Path = ()) -> None:
 
 
 def make_nullable(struct: Struct) -> Struct:
-    """Return the struct with null allowed at every depth, and without the names of its Avro records."""
+    """Return the struct with all columns, nested fields, elements and values nullable, and without names of Avro records."""
     return _rebuild_struct(struct, nullable=True)
 
 
 def drop_record_names(struct: Struct) -> Struct:
-    """Return the struct without the names of its Avro records: they are named by Hudi's convention again."""
+    """Return the struct without names of Avro records. `struct_to_avro` then names the records by Hudi's convention."""
     return _rebuild_struct(struct, nullable=False)
 
 
 def dotted(path: Path) -> str:
-    """Return the path of a column for a message: dots between the names, in quotes."""
+    """Return the path of a column for an error message: in quotes, with dots between the names."""
     return repr(".".join(path))
 
 
 def text(kind: Type) -> str:
-    """Return a type for a message, as Spark SQL spells it."""
+    """Return the name of a type for an error message, as Spark SQL spells it."""
     match kind:
         case Simple(name):
             return _SPARK_SQL.get(name, name)
@@ -175,8 +182,8 @@ _SPARK_SQL = {
 def _is_avro_name(name: str) -> bool:
     """Whether Avro's Java library accepts a name.
 
-    It checks one UTF-16 unit at a time with `Character.isLetter`: letters of all scripts are accepted, but no character beyond
-    the Basic Multilingual Plane.
+    The library checks one UTF-16 unit at a time with `Character.isLetter`. So it accepts letters of all scripts, but no character
+    beyond the Basic Multilingual Plane.
     """
     return name != "" and all(map(_is_avro_letter_or_digit, name)) and not name[0].isdecimal()
 
@@ -186,7 +193,7 @@ def _is_avro_letter_or_digit(char: str) -> bool:
 
 
 def _structs_in(kind: Type) -> list[Struct]:
-    """Return the struct that a type is, or that the elements or values of a list or map are."""
+    """Return the type itself if it is a struct, or the struct inside a list or map, as a list of one; an empty list if none."""
     match kind:
         case Struct():
             return [kind]
@@ -196,7 +203,7 @@ def _structs_in(kind: Type) -> list[Struct]:
 
 
 def _rebuild_struct(struct: Struct, *, nullable: bool) -> Struct:
-    """Return the struct without record names; with null allowed at every depth if `nullable`."""
+    """Return the struct without record names. If `nullable`, all columns, nested fields, elements and values become nullable."""
     fields = []
     for column in struct.fields:
         kind = _rebuild_type(column.type, nullable=nullable)

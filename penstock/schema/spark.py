@@ -29,10 +29,10 @@ _SIMPLE: dict[str, Type] = {
     "decimal": Decimal(10, 0),
 }
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
-#: Spark keeps the length of char and varchar, and collations, in the name of the type. All are strings in Avro.
+#: Strings with a length or a collation, which Spark writes into the name of the type. All are plain strings in Avro.
 _STRING = re.compile(r"(char|varchar)\(\d+\)|string collate .+", re.IGNORECASE)
 
-#: Spark 3.5 and 4.0 have no type for a time of day. They read the number that Avro stores.
+#: The Spark type for each type of the model. Spark 3.5 and 4.0 have no type for a time of day, so it is read as Avro's number.
 _SPARK: dict[Type, str] = {
     **{kind: name for name, kind in _SIMPLE.items() if name not in ("byte", "short", "decimal")},
     m.MILLIS: "timestamp",
@@ -43,7 +43,10 @@ _SPARK: dict[Type, str] = {
 
 
 def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
-    """Return the columns of a Spark struct.
+    """Convert the JSON of a Spark struct to the model.
+
+    Args:
+        path: the names of the columns that enclose the struct, for errors.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.
@@ -57,7 +60,7 @@ def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
 
 
 def struct_to_spark(struct: Struct) -> SparkStruct:
-    """Return the JSON of the Spark struct with these columns."""
+    """Convert columns of the model to the JSON of a Spark struct."""
     return {"type": "struct", "fields": [_write_field(column) for column in struct.fields]}
 
 

@@ -1,7 +1,7 @@
 """Storage: the port through which Penstock reads and writes a table's files.
 
-`open_storage(path)` returns the storage that serves the scheme of a path. `base.py` holds the protocol that every storage
-implements, `schemes.py` the table of schemes, and one module per storage the implementations.
+`open_storage(path)` returns the storage for the scheme of a path. `base.py` defines the protocol that every storage implements.
+`schemes.py` maps schemes to storages. Each storage has a module of its own: `local.py`, `memory.py`.
 """
 
 from penstock.storage.base import FileInfo, Storage, join, walk

@@ -45,7 +45,7 @@ class Storage(Protocol):
     """
 
     def read(self, path: str) -> bytes:
-        """Return the whole content of a file: of a file that is being replaced, the old bytes or the new ones.
+        """Return the whole content of a file. While `replace` runs on the file, return the old or the new content, never a mix.
 
         Raises FileNotFoundError.
         """
@@ -54,31 +54,32 @@ class Storage(Protocol):
         """Open a file for random access. Raises FileNotFoundError."""
 
     def map(self, path: str) -> pa.NativeFile:
-        """Open a file for random access without copying, where the storage can.
+        """Open a file for random access as a memory map; if the storage has no memory maps, as `open` does.
 
-        Only for files that no other process shortens while they are open: a mapped file that shrinks kills the process.
+        Only for files that no other process truncates while they are open: reading past the end of a mapped file kills this
+        process.
         Raises FileNotFoundError.
         """
 
     def create(self, path: str) -> pa.NativeFile:
         """Create a data file and return a stream that writes it. Missing parent folders are created.
 
-        Not atomic: readers may see the file before the stream is closed, and a crash leaves a part of it. Markers name the
-        data files of a write for this reason. Raises AlreadyExists and leaves the existing file unchanged.
+        Not atomic: readers may see the file before the stream is closed, and a crash leaves a partial file. For this reason a
+        write creates a marker before each data file. Raises AlreadyExists if the path is taken; the file there is unchanged.
         """
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Make closed files that `create` wrote survive a power failure."""
+        """Make files durable that `create` created and whose streams are closed: they survive a power failure."""
 
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with this content, atomically and durably. Missing parent folders are created.
 
-        This is how instants are published: of many concurrent calls with one path exactly one succeeds, and readers see the
-        whole file or none. Raises AlreadyExists if the path is taken, and then changes nothing.
+        Instants are published with this method. Of several concurrent calls with the same path exactly one succeeds. Readers see
+        the whole file or no file. Raises AlreadyExists if the path is taken; the file there is unchanged.
         """
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file with this content over an existing one or as a new one, atomically and durably.
+        """Replace the content of a file, or create the file, atomically and durably.
 
         Readers see the old content or the new content. Missing parent folders are created.
         """
@@ -86,38 +87,39 @@ class Storage(Protocol):
     def list(self, path: str) -> list[FileInfo]:
         """Return the direct children of a folder, sorted by path. Returns an empty list if there is no folder at the path.
 
-        Every file that exists during the whole call is in the list, whatever other processes create or delete. Files that
-        appear or vanish during the call may be in it or not.
+        The list contains every file that exists during the whole call. It may or may not contain files that other processes
+        create or delete during the call.
         """
 
     def stat(self, path: str) -> FileInfo | None:
-        """Return the entry of a file or folder, or None if there is none."""
+        """Return path, size and modification time of a file or folder; None if there is neither at the path."""
 
     def delete(self, path: str) -> bool:
-        """Delete a file. Return False if there was none."""
+        """Delete a file. Return True if it existed, False if there was no file at the path."""
 
     def delete_tree(self, path: str) -> None:
-        """Delete a folder and everything below it, also while other processes delete in it. Links are not followed.
+        """Delete a folder and everything below it. Links are deleted, not followed.
 
-        Not atomic. Does nothing if there is no folder at the path.
+        Not atomic. Other processes may delete files in the folder at the same time. Does nothing if there is no folder.
         """
 
     def remove_empty(self, path: str) -> bool:
-        """Delete a folder if it is empty. Return whether there is no such folder afterwards."""
+        """Delete a folder if it is empty. Return True if the folder does not exist afterwards, False if it still exists."""
 
     def move_tree(self, path: str, to: str) -> None:
         """Rename a file, or a folder with everything below it.
 
-        The rename is atomic, the check that `to` is free need not be: callers must not race for one target. Raises
-        AlreadyExists if `to` exists and changes nothing; raises StorageError if `path` does not exist.
+        The rename itself is atomic. But another process may create `to` between the check and the rename, so concurrent calls
+        must not have the same `to`. Raises AlreadyExists, and moves nothing, if `to` exists. Raises StorageError if `path` does
+        not exist.
         """
 
     def make_dirs(self, path: str) -> None:
-        """Create a folder and its parents, where the storage has folders. Does nothing if the folder exists."""
+        """Create a folder and its parents. Does nothing if the folder exists, or if the storage has no folders of its own."""
 
 
 def split_scheme(path: str) -> tuple[str, str]:
-    """Split a path into its scheme in lower case ("" if it has none) and what follows the colon."""
+    """Return the scheme of a path in lower case, and the path after the colon; `("", path)` if the path has no scheme."""
     match = _SCHEME.match(path)
     if match is None:
         return "", path

@@ -1,10 +1,10 @@
-"""The local file system.
+"""`LocalStorage`: files of the local file system.
 
 `write_new` writes a temporary file in the same folder, syncs it and links it to the final name. `link` fails if the name is
-taken, so that of two concurrent writers exactly one succeeds.
+taken. Therefore exactly one of two concurrent writers succeeds.
 
-Hadoop's local file system writes a checksum `.<name>.crc` next to every file, and refuses to read a file that differs from its
-checksum. Every change or removal of a file therefore removes its checksum, too.
+Hadoop's local file system writes a checksum file `.<name>.crc` next to every file, and refuses to read a file that does not match
+its checksum. So `LocalStorage` deletes the checksum file whenever it replaces, moves or deletes a file.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from penstock.storage.base import FileInfo, Storage, split_scheme
 
 #: Above this many files one `os.sync()` is cheaper than an `fsync` per file.
 _MOST_FSYNCS = 8
-#: How many times to retry creating or deleting what a concurrent process deletes or creates.
+#: Attempts to create a file in a folder that a concurrent process deletes, or to delete a folder that one adds files to.
 _ATTEMPTS = 5
 
 
 def open_local(path: str) -> tuple[Storage, str]:
-    """Return the local storage and the absolute path of a plain path or a `file:` path.
+    """Return the local storage, and the absolute path for a path without a scheme or with the scheme `file:`.
 
     Raises:
         OptionError: the path names a host, as `file://host/folder` does.
@@ -47,7 +47,7 @@ def open_local(path: str) -> tuple[Storage, str]:
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """Files of this machine, or of a network file system that is mounted on it."""
+    """A storage for files of this machine, or of a network file system that is mounted on it."""
 
     def read(self, path: str) -> bytes:
         with _errors_of_reading(path), open(path, "rb") as file:
@@ -71,7 +71,7 @@ class LocalStorage:
         if len(paths) > _MOST_FSYNCS:
             os.sync()
             return
-        # A new file's name is durable only when its folder is synced.
+        # The entry of a new file in its folder is durable only when the folder is synced.
         folders = sorted({os.path.dirname(path) for path in paths})
         for path in [*paths, *folders]:
             with _errors_of_writing(path):
@@ -147,13 +147,13 @@ class LocalStorage:
 
 
 def temporary_folder() -> str:
-    """Return this machine's folder for temporary files."""
+    """Return the path of this machine's folder for temporary files."""
     return tempfile.gettempdir()
 
 
 @contextlib.contextmanager
 def _errors_of_reading(path: str) -> Iterator[None]:
-    """Raise the errors of the storage port instead of the operating system's. A missing file stays a FileNotFoundError."""
+    """Convert an OSError in the `with` block: to FileNotFoundError if the file is missing, otherwise to StorageError."""
     try:
         yield
     except (FileNotFoundError, StorageError):
@@ -166,7 +166,7 @@ def _errors_of_reading(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _errors_of_writing(path: str) -> Iterator[None]:
-    """Raise AlreadyExists for a name that is taken, and StorageError for every other failure, a missing file included."""
+    """Convert an OSError in the `with` block: to AlreadyExists if the name is taken, otherwise to StorageError."""
     try:
         yield
     except StorageError:
@@ -178,10 +178,10 @@ def _errors_of_writing(path: str) -> Iterator[None]:
 
 
 def _create_empty_file(path: str) -> None:
-    """Create an empty file that must be new, and its folder.
+    """Create an empty file, and its folder if missing. Raise FileExistsError if the file exists.
 
-    Tries again if the folder is missing: a concurrent process may delete a folder that is still empty, between the creation of
-    the folder and that of the file.
+    Tries again if the folder is missing: after this function created the folder, a concurrent process may delete it again while
+    it is still empty.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -196,7 +196,7 @@ def _create_empty_file(path: str) -> None:
 def _delete_tree(path: str) -> None:
     """Delete a folder and everything below it.
 
-    Tries again if the folder is not empty in the end: a concurrent process may add files to it.
+    Tries again if the folder is not empty after its files were deleted: a concurrent process may add files to it.
     """
     for attempt in range(_ATTEMPTS):
         with os.scandir(path) as entries:
@@ -216,9 +216,9 @@ def _delete_tree(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """Write a synced temporary file in the folder of `path`, and delete it afterwards.
+    """Write `data` to a temporary file in the folder of `path` and sync it; yield its path. Delete it after the `with` block.
 
-    The name begins with a dot and ends in `.tmp`, which no reader of a timeline takes for an instant.
+    The name begins with a dot and ends in `.tmp`. No reader of the timeline takes such a file for an instant.
     """
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
@@ -235,7 +235,7 @@ def _temporary_file(path: str, data: bytes) -> Iterator[str]:
 
 
 def _info_of_entry(entry: os.DirEntry[str]) -> FileInfo | None:
-    """Return the info of a directory entry, or None if it was deleted since the listing, or is a dangling link."""
+    """Return path, size and time of a directory entry; None if it was deleted since it was listed, or is a dangling link."""
     try:
         return _file_info(entry.path, entry.stat())
     except FileNotFoundError:
@@ -256,7 +256,7 @@ def _delete_checksum(path: str) -> None:
 
 
 def _fsync(path: str) -> None:
-    """Write a file, or the entries of a folder, to disk."""
+    """Make the content of a file, or the entries of a folder, durable on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Files in the memory of this process, for tests that need a storage and no disk.
+"""`MemoryStorage`: files in the memory of this process, for tests that need no disk.
 
-Storages of the same name share their files, so that a pickled copy in the same process sees the same table.
+Storages of the same name share their files. Therefore a pickled copy in the same process reads the same table.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from penstock.clock import now_ms
 from penstock.errors import AlreadyExists, StorageError
 from penstock.storage.base import FileInfo, Storage, split_scheme
 
-#: By name of the storage and by path: content and modification time.
+#: Name of the storage → path → content and modification time.
 _FILES: dict[str, dict[str, tuple[bytes, int]]] = {}
 _LOCK = threading.Lock()
 
 
 def open_memory(path: str) -> tuple[Storage, str]:
-    """Return the memory storage named "default" and the path of a `memory:` path."""
+    """Return the memory storage named "default", and the path without the scheme `memory:`."""
     _, rest = split_scheme(path)
     return MemoryStorage(), "/" + rest.strip("/")
 
 
 @dataclass(frozen=True)
 class MemoryStorage:
-    """A map of path to content. A folder exists as long as a file is below it."""
+    """A storage that keeps a map from path to content. A folder exists as long as there is a file below it."""
 
     name: str = "default"
 
@@ -118,7 +118,7 @@ class MemoryStorage:
         pass
 
     def _paths_below(self, folder: str) -> builtins.list[str]:
-        """Return the paths of all files below a folder. The name `list` is the method above."""
+        """Return the paths of all files below a folder."""
         prefix = folder.rstrip("/") + "/"
         return [file_path for file_path in self._files if file_path.startswith(prefix)]
 

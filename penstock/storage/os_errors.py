@@ -1,4 +1,4 @@
-"""Errors of the operating system as Penstock's own, while files are written."""
+"""Converts errors of the operating system to `StorageError`, for code that writes files through Arrow or Parquet streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import StorageError
 
 @contextlib.contextmanager
 def convert_os_errors(path: str) -> Iterator[None]:
-    """Raise an error of the operating system inside the block, a full disk for example, as a StorageError that names the path."""
+    """Convert an OSError in the `with` block (a full disk, for example) to a StorageError that names the path."""
     try:
         yield
     except StorageError:

@@ -1,8 +1,8 @@
-"""The table of storages by path scheme, and `open_storage`, which chooses one.
+"""`STORAGES`, the map from path scheme to storage; and `open_storage`, which chooses the storage of a path.
 
-A new storage is one module next to this one, with a class that implements `Storage` and a function that opens a path, and one
-line in `STORAGES` per scheme. A storage that needs an optional package imports the package inside its functions: this module
-is imported by every Spark worker. Add the storage to the fixture of `tests/contract/test_storage.py`, too.
+To add a storage, write a module next to this one, with a class that implements `Storage` and a function that opens a path. Add
+one line per scheme to `STORAGES`, and add the storage to the fixture of `tests/contract/test_storage.py`. Every Spark worker
+imports this module. So a storage that needs an optional package must import that package inside its functions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
 
 
 def open_storage(path: str) -> tuple[Storage, str]:
-    """Return the storage that serves the path's scheme, and the path in the form that the storage's methods take.
+    """Return the storage for the path's scheme, and the path without the scheme, as the methods of the storage expect it.
 
-    Nothing is read: the path need not exist.
+    Reads nothing: the path need not exist.
 
     Raises:
         OptionError: the path is empty or malformed.

@@ -1,7 +1,7 @@
-"""Rows that do not fit in memory, in a local file that is removed by itself.
+"""Spill files: local files for rows that do not fit in memory.
 
-A task writes rows to a spill file, then reads them back as a memory map. The file is deleted as soon as it is mapped: the mapping
-keeps the bytes until the last reference to the rows is gone, so a task that is killed later leaves no file behind.
+A task writes rows to a spill file, then reads them back as a memory map. The file is deleted as soon as it is mapped. The mapping
+keeps the bytes until the last reference to the rows is gone. So a task that is killed after that leaves no file behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.storage.os_errors import convert_os_errors
 
 
 class SpillFile:
-    """A local Arrow IPC file. Write all rows, call `read` once, and call `close` in any case.
+    """A spill file: a local Arrow IPC file. Call `write` for all rows, then `read` once, and always `close`.
 
     Args:
         folder: the folder of the file. It is created if it does not exist.
@@ -31,7 +31,7 @@ class SpillFile:
         self._writer: Any = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows. The file is created with the first ones."""
+        """Append rows. The first call creates the file."""
         with convert_os_errors(self._path):
             if self._writer is None:
                 self._sink = self._storage.create(self._path)
@@ -39,7 +39,7 @@ class SpillFile:
             self._writer.write_table(table)
 
     def read(self) -> list[pa.Table]:
-        """Return all rows, mapped, one table per record batch. No rows can be written afterwards."""
+        """Return all rows as memory-mapped tables, one per record batch. After this call no rows can be written."""
         if self._writer is None:
             return []
         with convert_os_errors(self._path):
@@ -57,7 +57,11 @@ class SpillFile:
 
 
 def spill_tables(tables: Iterable[pa.Table], folder: str) -> list[pa.Table]:
-    """Write tables of one schema to a spill file and return the same rows, mapped."""
+    """Write tables of one schema to a spill file; return the same rows as memory-mapped tables.
+
+    Args:
+        folder: the folder of the spill file. It is created if it does not exist.
+    """
     file = SpillFile(folder)
     try:
         for table in tables:
