@@ -1,4 +1,4 @@
-"""Clustering after a write: whether the options ask for it, and whether it could run."""
+"""Clustering after a write: whether the options ask for it, and a check before the write that it can run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from penstock.table import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Refuse a write whose clustering could not be done, before anything is written.
+    """Raise an error if the options ask for a clustering after the write and it could not run. Called before the write begins.
 
     Args:
         avro: the Avro schema of the rows that are about to be written.
 
     Raises:
-        SchemaError: rows cannot be sorted as the options say.
+        SchemaError: rows cannot be sorted by the columns that the options name.
         OptionError, Unsupported: the table's index does not allow the clustering.
     """
     if not clusters_after_write(table):
@@ -27,6 +27,9 @@ def check_inline(table: TableState, avro: str) -> None:
 
 
 def clusters_after_write(table: TableState) -> bool:
-    """Whether a write clusters, or plans a clustering. With `hoodie.clustering.async.enabled` another process does both."""
+    """Whether a write also clusters or plans a clustering.
+
+    `hoodie.clustering.async.enabled` alone leaves both to another process.
+    """
     options = table.options
     return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

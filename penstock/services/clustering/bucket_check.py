@@ -1,4 +1,4 @@
-"""Whether the rows of a table may be clustered: not where a hash of the key binds a row to its file group."""
+"""The check that a table has no buckets: clustering must not move a row out of the file group that its key hashes to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def check_no_buckets(table: TableState, file_ids: Iterable[str] = ()) -> None:
     """Raise Unsupported if the table has buckets: clustering would move a row out of the bucket of its key.
 
     Args:
-        file_ids: file groups of the table. A table of Hudi does not always say in its properties that it has buckets.
+        file_ids: file ids of the table. The properties of a table that Hudi wrote do not always say that it has buckets; the
+            form of its file ids does.
     """
     named = {table.options[o.INDEX_TYPE].upper(), table.config.raw.get(o.INDEX_TYPE.key, "").upper()}
     if "BUCKET" in named or find_bucket_engine(table, list(file_ids)) is not None:

@@ -1,11 +1,11 @@
-"""Curves through several columns: rows that are near one another in all columns come near one another in the order. Kernels.
+"""Space-filling curves through several columns: rows with similar values in all columns come close together. Kernels.
 
     column → words → z-order or hilbert → numbers to sort by
 
-Every column becomes 64-bit words in the order of its values. The z-order curve takes the bits of all columns in turn. The hilbert
-curve first turns and mirrors the cells of every level (Skilling, "Programming the Hilbert curve", 2004), so that rows next to
-each other on the curve are next to each other in space. Both return a few columns of numbers; rows are sorted by the first, then
-by the second, and so on.
+Every column is converted to unsigned 64-bit words in the order of its values. The z-order curve takes the bits of all columns in
+turn. The hilbert curve first turns and mirrors the cells of every level (Skilling, "Programming the Hilbert curve", 2004), so
+that rows next to each other on the curve are next to each other in space. Both return a few columns of numbers; rows are sorted
+by the first, then by the second, and so on.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MOST_COLUMNS = 8
 
 
 def order_words(column: pa.ChunkedArray) -> Words:
-    """Return a word for each value, in the order of the values and independent of other rows. Nulls come first.
+    """Return a word for each value, in the same order as the values. A word depends on its value alone. Nulls come first.
 
-    Of texts and bytes only the first eight bytes count.
+    Of strings and binary values only the first eight bytes count.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -70,7 +70,7 @@ def _words_of_texts(column: pa.ChunkedArray) -> Words:
 
 
 def _leading_bytes(texts: pa.Array) -> Words:
-    """Return the first eight bytes of each text as a number, the first byte highest; zeros behind the end of a short one."""
+    """Return the first eight bytes of each string as a big-endian number, padded with zeros."""
     _, offsets, data = texts.buffers()
     words = np.zeros(len(texts), np.uint64)
     if data is None or not data.size:
@@ -88,10 +88,11 @@ def _leading_bytes(texts: pa.Array) -> Words:
 
 
 def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return a word for each value that uses all bits between the least and the greatest value of a sample. Nulls come first.
+    """Return a word for each value, scaled so that the range from least to greatest value of a sample uses all bits.
 
-    A curve compares the upper bits of all columns first. Small whole numbers would differ in their last bits only, and floating
-    point numbers spend most of their bits on tiny values; without stretching, such a column would hardly count.
+    Nulls come first. A curve compares the upper bits of all columns first. Small whole numbers would differ in their last bits
+    only, and floating point numbers spend most of their bits on tiny values; without stretching, such a column would hardly
+    count.
     """
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         return _stretch_floats(_to_floats(sample.drop_null()), _to_floats(column), pc.is_null(column).to_numpy())
@@ -127,9 +128,9 @@ def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_
 
 
 def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Return the values of a column, each once, and for every row the number of its value; nulls have the number behind the last.
+    """Return the distinct values of a column, and for every row the number of its value.
 
-    The values are in the order in which they occur first.
+    The values are in the order of their first occurrence. The number of a null is the count of distinct values.
     """
     encoded = column.dictionary_encode().unify_dictionaries()
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
@@ -138,7 +139,10 @@ def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return for each value how many values of a sample are not greater, in the upper bits of a word. Nulls come first."""
+    """Return for each value how many values of a sample are less or equal, shifted to the upper bits of a word.
+
+    Nulls come first.
+    """
     values, codes = encode_distinct(column)
     known = sample.drop_null()
     # Sample and values are sorted together; the sort is stable and the sample stands in front. So the sampled values that were
@@ -156,7 +160,7 @@ def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
 
 
 def z_order(columns: Sequence[Words]) -> list[Words]:
-    """Return the bits of all columns in turn, the highest first, as numbers to sort by one after the other.
+    """Interleave the bits of all columns, the highest first. Return columns of numbers to sort by, the most significant first.
 
     Byte by byte: the eight bits of a byte are spread by a table of 256 entries, so that the bits of the other columns fit between
     them. One byte of all columns takes 8 bits per column, and as many bytes as fit are packed into one word.
@@ -179,7 +183,7 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
 
 def _spread_bits(count: int) -> Words:
-    """Return for each byte its bits, with room for those of the other columns between them."""
+    """Return a table of 256 words: the bits of each byte, with `count - 1` zero bits between them."""
     numbers = np.arange(256, dtype=np.uint64)
     spread = np.zeros(256, np.uint64)
     for bit in range(8):
@@ -188,7 +192,7 @@ def _spread_bits(count: int) -> Words:
 
 
 def hilbert(columns: Sequence[Words]) -> list[Words]:
-    """Return the place of each row along the hilbert curve, as numbers to sort by one after the other.
+    """Compute the position of each row on the hilbert curve. Return columns of numbers to sort by, the most significant first.
 
     Skilling's transform of coordinates, for all rows at once: undo the turns of every level, then Gray-encode across the columns.
     The bits of the result, taken in turn, are the place on the curve.

@@ -1,4 +1,4 @@
-"""Which partitions a clustering plan considers: kernels over partition paths, which compare as text.
+"""Which partitions a clustering plan considers. Kernels over partition paths, which are compared as strings.
 
 A new filter is one entry of `FILTERS`.
 """
@@ -17,29 +17,29 @@ from penstock.options import Options
 
 @dataclass(frozen=True)
 class Selection:
-    """What the filters choose partitions by."""
+    """The options by which the filters choose partitions."""
 
-    #: Name of the filter.
+    #: Name of the filter: a key of `FILTERS`.
     mode: str = "NONE"
-    #: How many of the newest partitions are chosen; 0 or less for all of them.
+    #: How many of the newest partitions RECENT_DAYS chooses; 0 or less for all of them.
     lookback: int = 2
-    #: How many of the newest partitions are left out before.
+    #: How many of the newest partitions RECENT_DAYS skips first.
     skip: int = 0
     begin: str | None = None
     end: str | None = None
     #: A regular expression that the whole partition path has to match.
     pattern: str | None = None
-    #: Only these partitions, if there are any.
+    #: Consider only these partitions; if empty, those that match `pattern`.
     named: tuple[str, ...] = ()
-    #: The hour of the day, in the zone of the machine.
+    #: The current hour of the day in the time zone of this machine, for DAY_ROLLING.
     hour: int = 0
 
 
 def selection_of(options: Options, mode: str | None = None) -> Selection:
-    """Return the selection that the options ask for.
+    """Return the selection that the options describe.
 
     Args:
-        mode: the filter that the plan strategy implies, whatever the options say.
+        mode: the filter that the plan strategy implies; None to use the filter that the options name.
     """
     return Selection(
         mode=mode or options[o.CLUSTERING_PARTITION_FILTER],
@@ -54,7 +54,7 @@ def selection_of(options: Options, mode: str | None = None) -> Selection:
 
 
 def choose_partitions(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Return the partitions that a plan considers. Raises OptionError for a pattern that is not a regular expression."""
+    """Return the partition paths that a plan considers. Raise OptionError if the pattern is not a regular expression."""
     if selection.named:
         named = set(selection.named)
         candidates = [path for path in paths if path in named]
@@ -79,13 +79,13 @@ def choose_all(paths: Sequence[str], selection: Selection) -> list[str]:
 
 
 def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose the newest partitions, the newest first."""
+    """Choose the newest `lookback` partitions after skipping the newest `skip` ones; the newest comes first."""
     newest = sorted(paths, reverse=True)[selection.skip :]
     return newest[: selection.lookback] if selection.lookback > 0 else newest
 
 
 def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose partitions from the first to the last, both included."""
+    """Choose the partitions from `selection.begin` to `selection.end`, both included. None is an open end."""
     first = selection.begin or ""
     last = selection.end
     return [path for path in paths if path >= first and (last is None or path <= last)]

@@ -1,6 +1,6 @@
-"""What a clustering plan holds: from the table's file groups to the groups of slices that are rewritten together.
+"""Make a clustering plan: choose file groups of the table and group them; each group of slices is rewritten together.
 
-A plan names the newest slice of each file group that it takes.
+A plan names the newest slice of each file group that it rewrites.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 
 
 def make_plan(table: TableState) -> ClusteringPlan:
-    """Plan a clustering of the table at this moment, without writing anything. The plan may be empty.
+    """Plan a clustering of the table, without storing the plan. The plan may have no groups.
 
     Raises:
-        OptionError: the options name a strategy that is not known, or not for this table.
+        OptionError: the options name an unknown strategy, or one that does not fit this table.
         SchemaError: rows cannot be sorted by the columns that the options name.
         Unsupported: the table has a fixed number of buckets.
     """
@@ -73,7 +73,7 @@ def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strateg
 def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: HashRings) -> tuple[ClusteringGroup, ...]:
     """Return the groups of a plan that splits and joins buckets.
 
-    A partition whose buckets a pending plan changes is left out: both plans would start from the same hash ring.
+    Partitions of pending clusterings are left out: both plans would change the same hash ring.
     """
     limits = replace(clustering_limits(table.options), small_file_limit=LONG_MAX)
     bucket_limits = limits_of(table.options, rings.count)
@@ -90,7 +90,10 @@ def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits
 
 
 def _parameters(options: Options) -> dict[str, str]:
-    """Return the options that the plan carries to the process that runs it. Hudi reads the sort columns, Penstock all of them."""
+    """Return the options about the row order that are stored in the plan, for the process that runs it.
+
+    Hudi reads only the sort columns, Penstock reads all of them.
+    """
     columns = options[o.CLUSTERING_SORT_COLUMNS]
     if not columns:
         return {}

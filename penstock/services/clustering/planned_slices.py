@@ -1,6 +1,6 @@
-"""The file slices that a clustering plan names, and whether a write has changed their file groups since.
+"""The file slices that a clustering plan names, and the check that no write has changed their file groups since.
 
-Checked twice: before the run begins, against the files on storage; and right before the commit, against the timeline.
+Checked twice: before the run begins, by listing files; and right before the commit is published, by reading the timeline.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ GroupKey = tuple[str, str]
 
 
 def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[list[FileSlice]]:
-    """Return the slices of each group of a plan, as they are on storage.
+    """Return the file slices of each group of a plan, with the files found on storage.
 
     Raises:
-        CorruptFile: a file is missing.
-        WriteConflict: a slice is not the newest of its file group any more.
+        CorruptFile: a file that the plan names is missing.
+        WriteConflict: a slice is no longer the newest of its file group, or has other log files than the plan names.
     """
     file_groups = list_groups(table, sorted({each.partition_path for each in plan.slices}))
     existing = _file_names(file_groups)
@@ -73,10 +73,11 @@ def _find_slice(
 
 
 def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
-    """Raise WriteConflict if a write changes a file group of the plan, or has done so since the run began.
+    """Raise WriteConflict if a write that is pending, or was completed since the run began, changes a file group of the plan.
 
     Args:
-        table: the table as it was when the run began.
+        table: the table with the timeline of the beginning of the run.
+        time: the instant time of the plan.
     """
     planned = {(each.partition_path, each.file_id) for each in plan.slices}
     known = table.timeline.completed_times
@@ -88,7 +89,7 @@ def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
 
 
 def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
-    """Return the file groups that a write has changed or is about to change; none if the write does not say."""
+    """Return the file groups that the commit file or inflight file of a write names; an empty set if it names none."""
     if instant.state is State.REQUESTED or table.storage.stat(instant_path(table.base_path, instant)) is None:
         return set()
     try:

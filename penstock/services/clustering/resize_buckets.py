@@ -1,10 +1,11 @@
-"""Clustering of consistent hashing: buckets that have become too large are split in two, small neighbours are joined.
+"""Clustering of a table with consistent hashing: split buckets that are too large, join small neighbours.
 
-The buckets of a partition are parts of a ring of hash values (`index/consistent_hashing.py`). Rows go to new file groups by the
-new parts of the ring. A group of a resize plan says, under Hudi's names, which parts of the ring become what (`Node`). The new
-hash ring is stored before the clustering commits, and takes effect when it has. Other buckets are rewritten only to be sorted.
+The buckets of a partition are parts of a ring of hash values (`index/consistent_hashing.py`). The clustering changes the ring and
+writes the rows of the changed buckets to new file groups, one per new part of the ring. Each group of the plan lists the changes
+of the ring (`Node`) under Hudi's field names. The new ring is stored before the clustering commits, and takes effect when the
+commit completes. Buckets that are neither split nor joined are rewritten only if the options ask to sort rows.
 
-Kernels plan and rewrite; `plan.py` and `service.py` of this package do the rest, as for every clustering.
+This module holds the kernels for planning and rewriting; `plan.py` and `service.py` call them.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from penstock.timeline.commit_file import WriteStat
 
 PLANNER = "org.apache.hudi.client.clustering.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
 RUNNER = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
-#: Hudi's names for the partition, the new parts of its ring, and how often the ring was changed before.
+#: Hudi's names in the extra metadata of a group: the partition, the changes of its ring, and how many changes the ring has had.
 _PARTITION = "clustering.group.partition"
 _NODES = "clustering.group.child.node"
 _CHANGES = "clustering.group.sequence.no"
 
 
 def rings_to_resize(table: TableState) -> HashRings | None:
-    """Return the hash rings of a table; None if it has no buckets, so that its rows may move between file groups.
+    """Return the hash rings of a table; None if the table has no buckets, and clustering may move rows between file groups.
 
     Raises:
-        Unsupported: the table has a fixed number of buckets, whose rows cannot move.
-        OptionError: the options name a strategy that is not for this table.
+        Unsupported: the table has a fixed number of buckets. Clustering must not move their rows.
+        OptionError: the options name a strategy that does not fit this table, or do not name the table's index.
     """
     options = table.options
     buckets = load_buckets(table)
@@ -79,7 +80,7 @@ def _check_strategies(table: TableState) -> None:
 
 
 def _is_same_class(name: str, java_class: str) -> bool:
-    """Whether a name, with or without its package, is that of a Java class."""
+    """Whether two Java class names are equal without their packages."""
     return name.rpartition(".")[2] == java_class.rpartition(".")[2]
 
 
@@ -88,22 +89,23 @@ def _is_same_class(name: str, java_class: str) -> bool:
 
 @dataclass(frozen=True)
 class BucketLimits:
-    """When buckets are split and joined."""
+    """When to split and join buckets."""
 
+    #: Split buckets above `split_bytes`; join neighbours that each have at most `join_bytes`.
     split_bytes: int
     join_bytes: int
-    #: Most and least buckets of a partition.
+    #: Most and least buckets that a partition may have.
     most: int
     least: int
-    #: Whether buckets that are neither split nor joined are rewritten too, because rows are to be sorted.
+    #: Whether to rewrite the other buckets too, because the options ask to sort rows.
     sorts: bool = False
 
 
 def limits_of(options: Options, count: int) -> BucketLimits:
-    """Return the limits that the options ask for.
+    """Return the limits that the options set.
 
     Args:
-        count: how many buckets a partition of the table begins with.
+        count: how many buckets a new partition of the table has.
     """
     size_bytes = options[o.MAX_FILE_SIZE]
     return BucketLimits(
@@ -125,7 +127,10 @@ class FilledBucket:
 
 
 def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits) -> Iterator[ClusteringGroup]:
-    """Yield the groups of one partition: buckets to split, then neighbours to join, then the others if rows are to be sorted."""
+    """Yield the plan's groups for one partition: first buckets to split, then runs of neighbours to join.
+
+    If the options ask to sort rows (`limits.sorts`), all other buckets follow.
+    """
     unchanged = []
     count = len(ring.values)
     for bucket in _filled_buckets(slices, ring):
@@ -146,7 +151,7 @@ def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits)
 
 
 def _filled_buckets(slices: Sequence[FileSlice], ring: Ring) -> list[FilledBucket]:
-    """Return the buckets that have a slice, in the order of the ring."""
+    """Return the buckets that have a file slice, in the order of the ring."""
     buckets = []
     for file_slice in slices:
         number = ring.number_of(file_slice.file_id)
@@ -156,11 +161,11 @@ def _filled_buckets(slices: Sequence[FileSlice], ring: Ring) -> list[FilledBucke
 
 
 def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_removed: int) -> Iterator[list[FilledBucket]]:
-    """Yield runs of small buckets next to each other on the ring, as long as what is joined stays small.
+    """Yield runs of small buckets that are next to each other on the ring. Each run is to be joined into one bucket.
 
     Args:
         buckets: in the order of the ring.
-        most_removed: how many buckets may disappear by joining.
+        most_removed: by how many at most joining may reduce the number of buckets.
     """
     run: list[FilledBucket] = []
     for bucket in buckets:
@@ -190,16 +195,16 @@ def _group(buckets: Sequence[FilledBucket], nodes: Sequence[Node], ring: Ring) -
 
 
 def is_resize(plan: ClusteringPlan) -> bool:
-    """Whether a plan changes the hash rings of the table."""
+    """Whether a clustering plan changes hash rings."""
     return any(_NODES in group.extra for group in plan.groups)
 
 
 def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str, Ring]:
-    """Return the hash rings as they are after a plan, by partition path.
+    """Return the new hash rings that a plan leads to, by partition path.
 
     Raises:
         WriteConflict: another clustering has changed a ring since the plan was made.
-        CorruptFile: the plan does not say what becomes of the buckets.
+        CorruptFile: a group of the plan does not list valid changes of its ring.
     """
     nodes: dict[str, list[Node]] = {}
     for group in plan.groups:
@@ -223,20 +228,20 @@ def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
 
 @dataclass(frozen=True)
 class ResizeTask:
-    """Buckets of one partition that become other buckets. Pickled to a worker."""
+    """Buckets of one partition whose rows are written to new buckets. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
-    #: The hash rings of the table; those that are stored are the new rings of this partition.
+    #: The hash rings of the table, with the new ring of this partition.
     rings: HashRings
-    #: File id prefixes of the new buckets.
+    #: File id prefixes of the new buckets that this task writes.
     prefixes: tuple[str, ...]
-    #: Different for every task of a clustering: part of the names of new files.
+    #: Unique among all tasks of the clustering. Part of the names of new files.
     number: int
 
     @property
     def partition_path(self) -> str:
-        """The partition of all slices."""
+        """The partition path, which all slices share."""
         return self.slices[0].partition_path
 
 
@@ -248,14 +253,15 @@ def make_resize_tasks(
     changed: Mapping[str, Ring],
     time: str,
 ) -> list[ResizeTask]:
-    """Return a task for each group of a plan.
+    """Return one task for each group of a plan.
 
     Args:
-        slices: the slices of each group.
+        slices: the file slices of each group.
+        rings: the current hash rings of the table.
         changed: the new rings, by partition path.
         time: the instant time of the plan.
     """
-    # A bucket is one file group however large it is, so its file is never cut.
+    # A bucket is exactly one file group, so its rows go to one file however large it gets.
     settings = replace(settings, file_settings=replace(settings.file_settings, max_file_bytes=LONG_MAX))
     tasks = []
     for number, (group, group_slices) in enumerate(zip(plan.groups, slices, strict=True)):
@@ -267,7 +273,7 @@ def make_resize_tasks(
 
 
 def resize(task: ResizeTask) -> list[WriteStat]:
-    """Write the rows of some buckets to the new buckets that they belong to; return the write stats."""
+    """Write each row of the task's buckets to the new bucket that its key hashes to; return the write stats of the new files."""
     rows: Iterable[pa.Table] = _read_slices(task)
     if task.settings.ordering is not None:
         rows = in_order(rows, task.settings.ordering)
@@ -289,7 +295,7 @@ def _read_slices(task: ResizeTask) -> Iterator[pa.Table]:
 
 
 def _split_by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each new bucket, with the file id prefix of the bucket.
+    """Split rows by their new bucket. Yield the file id prefix of each bucket with its rows.
 
     Raises:
         CorruptFile: a row belongs to a bucket that this task does not write.

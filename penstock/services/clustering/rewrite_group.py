@@ -1,7 +1,7 @@
-"""The kernel of a clustering: read the slices of one group, put their rows in order, write new file groups.
+"""The kernel of a clustering: read the slices of one group of the plan, sort their rows, write new file groups.
 
-Without an order, rows pass through one row group at a time. With an order, all rows of the group are in memory at once; groups
-that are too large for that are rewritten in several tasks (`rewrite_large.py`). Runs in workers or on the driver.
+Without an ordering, rows are copied one row group at a time. With an ordering, all rows of the group are in memory at once;
+groups that are too large for that are rewritten in several tasks (`rewrite_large.py`). Runs in workers or on the driver.
 """
 
 from __future__ import annotations
@@ -30,34 +30,37 @@ from penstock.timeline.commit_file import WriteStat
 
 @dataclass(frozen=True)
 class RewriteSettings:
-    """How rows are rewritten, the same for every task of one clustering. Pickled to the workers."""
+    """How to rewrite rows. The same for every task of one clustering. Pickled to the workers."""
 
     file_settings: FileSettings
-    #: The order of rows; None: rows stay in the order they are read in.
+    #: What to sort rows by; None to keep rows in the order in which they are read.
     ordering: Ordering | None
     #: Whether rows keep their commit time and sequence number.
     preserves_meta: bool
-    #: How base files and logs become rows; None: no slice of the plan has logs.
+    #: How to merge base files with log files; None if no slice of the plan has log files.
     rules: MergeRules | None = None
 
     @property
     def keeps_meta_columns(self) -> bool:
-        """Whether new files take over the meta columns of old ones; there may be none to make."""
+        """Whether to copy the meta columns of the old files instead of writing new ones.
+
+        True if the plan preserves them, or if the table does not populate meta columns.
+        """
         return self.preserves_meta or not self.file_settings.populate_meta
 
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Slices of one partition that become new file groups."""
+    """Slices of one partition whose rows are written to new file groups. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
-    #: Different for every task of a clustering, of whatever kind: part of the names of new files.
+    #: Unique among all tasks of the clustering, of every kind. Part of the names of new files.
     number: int
 
 
 def rewrite(task: RewriteTask) -> list[WriteStat]:
-    """Write the new file groups of a task; return their write stats."""
+    """Rewrite the slices of a task to new file groups; return the write stats of the new files."""
     only_file = _open_only_file(task)
     rows = _read_slices(task, only_file)
     if task.settings.ordering is not None:
@@ -66,7 +69,7 @@ def rewrite(task: RewriteTask) -> list[WriteStat]:
 
 
 def _open_only_file(task: RewriteTask) -> pq.ParquetFile | None:
-    """Open the base file that has all rows of the task; None if they come from several files."""
+    """Open the base file that holds all rows of the task; return None if the rows come from several files."""
     first = task.slices[0]
     if len(task.slices) > 1 or first.log_files or first.base_file is None:
         return None
@@ -81,11 +84,11 @@ def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterato
 def read_slice(
     file_slice: FileSlice, settings: RewriteSettings, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a slice, with their own meta columns.
+    """Yield the merged rows of a slice in batches, with the meta columns that are stored with them.
 
     Args:
-        columns: read only these.
-        file: the base file of the slice, if it is open already.
+        columns: the columns to read; None for all columns.
+        file: the open base file of the slice; None to open it here.
     """
     storage = settings.file_settings.storage
     wanted = body_schema(settings.file_settings.schema)
@@ -100,10 +103,12 @@ def read_slice(
 
 
 def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
-    """Yield all rows in order, a row group at a time.
+    """Sort rows and yield them, one row group at a time.
 
     Args:
-        sample: sort columns of rows that stand for all rows of the group, if these are only some of them.
+        parts: the rows to sort; all of them are held in memory.
+        sample: sort columns of sampled rows of the whole group. Needed if `parts` is only a part of the group, because the sample
+            decides where values lie on a curve. None to sample `parts`.
     """
     held = list(parts)
     if not held:
@@ -124,11 +129,13 @@ def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | N
 def write_groups(
     rows: Iterable[pa.Table], path: str, settings: RewriteSettings, number: int, only_file: pq.ParquetFile | None = None
 ) -> list[WriteStat]:
-    """Write rows to new file groups of a partition; return their write stats.
+    """Write rows to new file groups of a partition; return the write stats of the new files.
 
     Args:
         path: the partition path.
-        only_file: the base file that all rows come from, if it is a single one: its key filter is copied.
+        number: the number of the task, which is part of the names of the new files.
+        only_file: the open base file that all rows come from, whose bloom filter can be copied; None if the rows come from
+            several files.
     """
     output = open_output(settings, number)
     writer = RollingWriter(output, path, old=only_file if settings.keeps_meta_columns else None)
@@ -141,13 +148,13 @@ def write_groups(
 
 
 def open_output(settings: RewriteSettings, number: int) -> TaskOutput:
-    """Open the output of a task. Its write token is its own number and the attempt of the Spark task that runs it."""
+    """Open the output of a task. Its write token consists of `number` and the stage and attempt of the Spark task."""
     attempt = this_task().write_token.partition("-")[2]
     return TaskOutput(settings.file_settings, number, f"{number}-{attempt}")
 
 
 def write_rows(writer: RollingWriter, rows: pa.Table, settings: RewriteSettings) -> None:
-    """Write rows with their own meta columns, or with new ones of this commit."""
+    """Write rows: with their stored meta columns if `settings.keeps_meta_columns`, otherwise with new ones of this commit."""
     if settings.keeps_meta_columns:
         writer.keep(rows)
     else:

@@ -1,10 +1,11 @@
-"""Rewriting a large group in several tasks, none of which holds all its rows.
+"""Rewrite a large group of a clustering plan in several tasks, none of which holds all its rows.
 
-    sample     a few rows of each slice show where the order is cut into ranges of equal size
-    sort       a task per slice: its rows in order, stored as Arrow IPC, one range after the other
-    write      a task per new file: its ranges of all slices together, one range at a time
+    sample     read some rows of each slice and choose the keys that cut the sort order into ranges of equal size
+    sort       one task per slice: sort its rows and store them as Arrow IPC, one range after the other
+    write      one task per new file: read its ranges from the sorted files of all slices, one range at a time, and write them
 
-Between sort and write every row is stored once, uncompressed, in the work folder of the run, which is deleted with its markers.
+Between sort and write every row is stored once, uncompressed, in the work folder of the run. The work folder is deleted together
+with the markers of the run.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ _SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class LargeGroup:
-    """A group whose rows one task cannot hold. Stays on the driver, which runs the three kernels one after the other."""
+    """A group of the plan that is too large for one task. Stays on the driver, which runs sample, sort and write in turn."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
-    #: New file groups.
+    #: How many file groups to write.
     outputs: int
-    #: Into how many ranges the order is cut; a task holds one range in memory. At least as many as outputs.
+    #: Into how many ranges to cut the sort order, at least `outputs`. A task holds one range in memory.
     ranges: int
-    #: Folder of the sorted rows, until they are written.
+    #: Folder of the files with sorted rows.
     folder: str
-    #: Number of the first task that writes a file; tasks of other groups have other numbers.
+    #: Number of the first task that writes a file; the others follow. No task of another group has these numbers.
     number: int
 
 
 @dataclass(frozen=True)
 class SampleTask:
-    """A slice of which a few rows are read."""
+    """A slice to sample, for `sample_slice`."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -61,37 +62,37 @@ class SampleTask:
 
 @dataclass(frozen=True)
 class SortTask:
-    """A slice whose rows are put in order."""
+    """A slice to sort, for `sort_slice`."""
 
     settings: RewriteSettings
     ordering: Ordering
     file_slice: FileSlice
-    #: Sort columns of sampled rows, as Arrow IPC.
+    #: Sort columns of the sampled rows of all slices, as Arrow IPC.
     sample: bytes
     ranges: int
-    #: Beginning of the path of the file with the sorted rows.
+    #: Path of the file to write, without the write token and suffix.
     path_prefix: str
 
 
-#: Rows of one range in one file of sorted rows: the path, the first batch and the batch behind the last.
+#: The rows of one range in one file of sorted rows: path, number of the first record batch, number after the last one.
 Batches = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class RangesTask:
-    """Consecutive ranges of the order, which become one file."""
+    """Consecutive ranges of the sort order that are written to one new file, for `write_ranges`."""
 
     settings: RewriteSettings
     ordering: Ordering
     sample: bytes
     partition_path: str
-    #: For each range the batches of all files that hold its rows.
+    #: For each range, where its rows are in the files of sorted rows.
     ranges: tuple[tuple[Batches, ...], ...]
     number: int
 
 
 def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
-    """Rewrite a group in several tasks; return the write stats."""
+    """Rewrite a large group: sample, sort, write. Return the write stats of the new files."""
     ordering = group.settings.ordering
     assert ordering is not None  # rows that need no order never make a large group
     sample = _take_sample(group, ordering, runner)
@@ -111,7 +112,7 @@ def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
 
 
 def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes:
-    """Return the sort columns of some rows of all slices, as Arrow IPC."""
+    """Sample all slices of a group; return the sort columns of the sampled rows as Arrow IPC."""
     rows_per_slice = max(1, max(ordering.sample_rows or 0, _SAMPLE_ROWS) // len(group.slices))
     tasks = [SampleTask(group.settings, ordering, file_slice, rows_per_slice) for file_slice in group.slices]
     samples = [_from_ipc(base64.b64decode(text)) for text in runner.run(sample_slice, tasks, str)]
@@ -119,7 +120,7 @@ def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes
 
 
 def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
-    """Return for each range the batches of all files that hold its rows; files without such rows are left out."""
+    """Return for each range where its rows are in the sorted files. Files without rows of the range are left out."""
     by_range = []
     for number in range(ranges):
         batches = []
@@ -132,7 +133,7 @@ def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[t
 
 
 def sample_slice(task: SampleTask) -> str:
-    """Return the sort columns of a few rows of a slice, as Arrow IPC in base64: results of tasks are text."""
+    """Return the sort columns of sampled rows of a slice as Arrow IPC, in base64 because results of tasks are strings."""
     body = body_schema(task.settings.file_settings.schema)
     names = columns_read(task.ordering, body.names)
     # With an empty table in front, the result has its columns even if the slice has no rows.
@@ -144,15 +145,15 @@ def sample_slice(task: SampleTask) -> str:
 
 @dataclass(frozen=True)
 class SortedSlice:
-    """A file with the rows of a slice in order."""
+    """A file that holds the sorted rows of a slice."""
 
     path: str
-    #: Of each range its first batch and the batch behind its last.
+    #: For each range the number of its first record batch, and the number after its last one.
     ranges: list[tuple[int, int]]
 
 
 def sort_slice(task: SortTask) -> SortedSlice:
-    """Store the rows of a slice in order, in a file of their own."""
+    """Sort the rows of a slice and write them to a new Arrow IPC file."""
     file_settings = task.settings.file_settings
     empty = body_schema(file_settings.schema).empty_table()
     rows = pa.concat_tables([empty, *read_slice(task.file_slice, task.settings)])
@@ -168,7 +169,12 @@ def sort_slice(task: SortTask) -> SortedSlice:
 
 
 def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
-    """Write rows in order; return for each range its first batch and the one behind its last."""
+    """Write rows to an Arrow IPC file in the given order; return for each range (first batch, batch after its last).
+
+    Args:
+        order: positions of the rows in sort order.
+        ends: for each range but the last, where it ends in `order`.
+    """
     written = 0
     batches_of_ranges = []
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, rows.schema) as file:
@@ -184,12 +190,12 @@ def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions,
 
 
 def write_ranges(task: RangesTask) -> list[WriteStat]:
-    """Write the file of some ranges; return its write stat."""
+    """Write the ranges of a task to a new file; return its write stat."""
     return write_groups(_sorted_rows(task), task.partition_path, task.settings, task.number)
 
 
 def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
-    """Yield the rows of all ranges in order. Ranges follow one another, so only the rows within a range have to be sorted."""
+    """Yield the rows of the task's ranges, sorted. The ranges follow one another, so it is enough to sort within each range."""
     storage = task.settings.file_settings.storage
     sample = _from_ipc(task.sample)
     for batches in task.ranges:
@@ -203,17 +209,25 @@ def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.T
 
 
 def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
-    """Return the keys that cut sampled rows into ranges of equal size: the first key behind each range but the last."""
+    """Return the sort keys that cut sampled rows into ranges of equal size: the first key after each range but the last.
+
+    Args:
+        keys: the sort keys of the sampled rows.
+    """
     order = order_of(keys)
     positions = [len(order) * number // ranges for number in range(1, ranges)] if len(order) else []
     return keys.take(pa.array(order[np.array(positions, np.int64)], pa.int64()))
 
 
 def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions]:
-    """Return the order of rows, and how many rows belong to the ranges up to each of these ends.
+    """Return the positions of rows in sort order, and for each end how many rows come before it.
 
     Rows and ends are sorted together. Rows come first in the concatenated table and the sort is stable, so rows whose key equals
-    an end stand in front of it. The rows in front of the n-th end are those of the ranges up to it.
+    an end are sorted before that end.
+
+    Args:
+        keys: the sort keys of the rows.
+        ends: the result of `range_ends`.
     """
     together = order_of(pa.concat_tables([keys, ends.cast(keys.schema)]))
     is_end = together >= keys.num_rows

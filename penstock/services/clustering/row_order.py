@@ -1,9 +1,9 @@
-"""The order in which clustering writes rows: by columns one after the other, or along a curve through them.
+"""The order in which clustering writes rows: sorted by columns, or along a space-filling curve through the columns.
 
     rows → sort columns → sort keys → positions
 
-Sort columns are the columns that the options name. Sort keys are what rows are compared by: the sort columns themselves, or the
-numbers of a curve. Nulls come first. Kernels over Arrow tables.
+Sort columns are the columns that the options name. Sort keys are the columns that rows are compared by: the sort columns
+themselves, or the numbers of a curve. Nulls come first. Kernels over Arrow tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SORTS_BY_KEY = ("GLOBAL_SORT", "PARTITION_SORT")
 
 
 class RowOrderKind(str, Enum):
-    """How several columns make one order."""
+    """How to combine several sort columns: lexicographic order (LINEAR), or a z-order or hilbert curve."""
 
     LINEAR = "LINEAR"
     Z_ORDER = "ZORDER"
@@ -47,22 +47,26 @@ class RowOrderKind(str, Enum):
 
 @dataclass(frozen=True)
 class Ordering:
-    """What rows are ordered by. Pickled to the workers."""
+    """What to sort rows by. Pickled to the workers."""
 
-    #: Columns, or fields inside structs (`a.b`).
+    #: Names of columns, or paths of fields inside structs (`a.b`).
     columns: tuple[str, ...]
     kind: RowOrderKind = RowOrderKind.LINEAR
-    #: Number of sampled rows among which a curve ranks values; None: the curve goes by the values themselves.
+    #: Number of sampled rows among which a curve ranks values; None if the curve uses the values themselves.
     sample_rows: int | None = None
 
     @property
     def is_curve(self) -> bool:
-        """Whether the columns are mixed. A single column is its own order."""
+        """Whether rows are sorted along a curve. A single column is always sorted by its values."""
         return self.kind is not RowOrderKind.LINEAR and len(self.columns) > 1
 
 
 def read_ordering(options: Options) -> Ordering | None:
-    """Return the order that the options ask for: by the sort columns, or else as a bulk insert sorts; None for no order."""
+    """Return the ordering that the options ask for; None if rows are not sorted.
+
+    That is by `hoodie.clustering.plan.strategy.sort.columns` if set, otherwise by record key if `hoodie.bulkinsert.sort.mode`
+    sorts.
+    """
     columns = options[o.CLUSTERING_SORT_COLUMNS]
     if not columns:
         return Ordering((KEY_COLUMN,)) if options[o.BULK_INSERT_SORT_MODE] in _SORTS_BY_KEY else None
@@ -72,7 +76,11 @@ def read_ordering(options: Options) -> Ordering | None:
 
 
 def sortable_columns(avro: str) -> pa.Schema:
-    """Return the columns that rows may be ordered by: those of the table, and the meta columns that rows carry with them."""
+    """Return the schema of the columns that rows can be sorted by: the table's columns and the meta columns.
+
+    Args:
+        avro: the Avro schema of the table.
+    """
     return body_schema(pa.schema([field for field in avro_to_arrow(avro) if field.name not in META_COLUMNS]))
 
 
@@ -102,16 +110,16 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
 
 
 def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
-    """Return the columns of a file that the order depends on, each once.
+    """Return the top-level columns of a file that the ordering needs, without duplicates.
 
     Args:
-        names: the columns of the file.
+        names: the names of the file's columns.
     """
     return list(dict.fromkeys(find_top_column(path, list(names)) for path in ordering.columns))
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """Return the columns that rows are ordered by, named by their numbers."""
+    """Return the sort columns of rows, with their numbers as names."""
     columns = []
     for path in ordering.columns:
         column = find_column(rows, path)
@@ -122,12 +130,12 @@ def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
 
 
 def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = None) -> pa.Table:
-    """Return what rows are compared by.
+    """Return the sort keys of rows: the columns that rows are compared by.
 
     Args:
         columns: the result of `sort_columns`.
         sample: the result of `sort_columns` for rows that stand for all rows of a group. Several tasks that sort parts of a group
-            need the same sample, because it decides where values lie on a curve. By default these rows are sampled.
+            need the same sample, because it decides where values lie on a curve. None to sample `columns`.
     """
     if not ordering.is_curve:
         return columns
@@ -140,17 +148,17 @@ def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = N
 
 
 def sample_of(rows: pa.Table, count: int) -> pa.Table:
-    """Return at most `count` rows, at even distances."""
+    """Return at most `count` of the rows, at equal distances."""
     if rows.num_rows <= count:
         return rows
     return rows.take(pa.array(np.linspace(0, rows.num_rows - 1, count).astype(np.int64)))
 
 
 def order_of(keys: pa.Table) -> Positions:
-    """Return the positions of rows in the order of their keys. The sort is stable."""
+    """Return the positions of rows in the order of their sort keys. The sort is stable."""
     if keys.num_columns == 1 and not _is_text(keys.column(0).type) and not keys.column(0).null_count:
         return pc.sort_indices(keys.column(0)).to_numpy()
-    # Arrow sorts several columns, texts and nulls by comparing values; sorting the numbers of their order is much faster.
+    # Arrow sorts several columns, strings and nulls by comparing values; sorting by integers of the same order is much faster.
     numbers = []
     for column in keys.columns:
         of_column = _order_numbers(column)
@@ -164,7 +172,7 @@ def order_of(keys: pa.Table) -> Positions:
 
 
 def _stable_order(numbers: npt.NDArray[np.unsignedinteger]) -> Positions:
-    """Return the positions of numbers in their order.
+    """Return the positions of numbers in ascending order. The sort is stable.
 
     numpy sorts numbers of 16 bits by their digits (radix sort), much faster than it sorts wider ones by comparison. So numbers of
     32 bits are sorted by their lower half and then, stably, by their upper half.
@@ -181,7 +189,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Return numbers in the order of a column's values, as narrow as possible: narrow ones sort faster."""
+    """Return an unsigned integer per value, in the same order as the values. Of a narrow type if possible, which sorts faster."""
     kind = column.type
     if kind == pa.uint64():  # a number of a curve
         return column.to_numpy()
@@ -191,7 +199,7 @@ def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _rank_among_values(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Return the rank of each value among the values of the column. Equal values are compared once, however often they occur."""
+    """Return the rank of each value among the distinct values of the column; 0 for nulls. Sorts only the distinct values."""
     values, codes = encode_distinct(column)
     order = pc.sort_indices(values).to_numpy()
     ranks = np.empty(len(order) + 1, np.min_scalar_type(len(order) + 1))

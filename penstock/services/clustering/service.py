@@ -1,10 +1,11 @@
-"""`CLUSTERING`: the groups of a plan become new file groups, which replace those that the plan names.
+"""`CLUSTERING`: the table service that rewrites the file groups of a plan to new file groups, which replace the old ones.
 
     <t>.replacecommit.requested (the plan) → inflight → base files, markers first → <t>.replacecommit
 
-Writers may run at the same time, on other file groups. From the moment a plan is stored, a write to one of its file groups is
-refused, or, if the options of the write allow it, makes the plan void: the run then raises WriteConflict, because the new files
-would lack the rows of that write.
+Concurrent writes to other file groups are allowed. From the moment a plan is stored, a write to one of its file groups is
+refused.
+If the options of the write allow it, the write goes ahead and invalidates the plan: the run of the plan then raises
+WriteConflict, because its new files would not contain the rows of that write.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from penstock.timeline.instant import Action, Instant
 
 
 class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
-    """File groups are rewritten into larger ones."""
+    """The table service that rewrites file groups into larger, sorted ones."""
 
     name = "cluster"
     title = "cluster"
@@ -58,33 +59,36 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     doing = "clustering"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether a write to the table clusters, or plans a clustering."""
+        """Whether the options ask to cluster, or to plan a clustering, after each write."""
         return clusters_after_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the options ask for clusterings, or one may be pending."""
-        # A pending replace commit may also be a write. Only its file tells, and it is not read for this answer.
+        """Whether the options turn clustering on, or a clustering may be pending."""
+        # A pending replace commit may also be a write. Only its file would tell, and this method must not read files.
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; plan and run another one if the options ask for clusterings and it is due."""
+        """Run pending plans; then, if the options turn clustering on and a plan is due, make it and run it."""
         if asks_for_clustering(table.options):
             return describe_runs(schedule_and_run(spark, table, self, stages))
         return describe_runs(run_pending(spark, table, self, stages))
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans and one that is due; or only plan it, for another process to run."""
+        """Run pending plans, then a new one if it is due.
+
+        Without `hoodie.clustering.inline` only store a plan, if none is pending.
+        """
         if table.options[o.CLUSTERING_INLINE]:
             schedule_and_run(spark, table, self, stages)
         elif not list_clustering_plans(reload_timeline(table)):
             schedule(table, self)
 
     def is_due(self, table: TableState) -> bool:
-        """Whether there were enough commits since the last clustering."""
+        """Whether the number of commits since the last clustering asks for the next one (`triggers.is_due`)."""
         return is_due(table)
 
     def make_plan(self, table: TableState) -> ClusteringPlan | None:
-        """Plan the file groups that the strategy and the partition filter of the options choose."""
+        """Plan a clustering of the file groups that the options' strategy and partition filter choose; None if there are none."""
         plan = make_plan(table)
         return plan if plan.groups else None
 
@@ -101,11 +105,11 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return load_clustering_plan(table, instant)
 
     def check_plan(self, table: TableState, time: str, plan: ClusteringPlan) -> None:
-        """Raise Unsupported for a plan that names another runner, or moves rows between fixed buckets."""
+        """Raise Unsupported if the plan names an unknown execution strategy, or the table has a fixed number of buckets."""
         if is_resize(plan):
             return
         if plan.runner and not plan.runner.endswith((SORT_AND_SIZE, SINGLE_FILE)):
-            # Another runner may cut file groups differently, and the process that made the plan may count on that.
+            # Another execution strategy may form file groups differently, and the process that made the plan may rely on that.
             raise Unsupported(
                 f"clustering {time} of {table.base_path} is to be run by {plan.runner}, which Penstock does not know; run it "
                 f"with Hudi, or give it up with unschedule_clustering({time!r})"
@@ -118,7 +122,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         Raises:
             CorruptFile: a file that the plan names is missing.
             SchemaError: rows cannot be sorted by the columns that the plan names.
-            WriteConflict: a write has changed a file group of the plan.
+            WriteConflict: a write has changed a file group of the plan since it was made.
         """
         return make_tasks(run)
 
@@ -127,7 +131,10 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return sum(group.outputs for group in plan.groups)
 
     def run_kernels(self, run: PlanRun[ClusteringPlan], tasks: Sequence[ClusteringTask], runner: Runner) -> list[WriteStat]:
-        """Rewrite all groups: small ones at the same time, one task each; then the large ones, one group after the other."""
+        """Rewrite all groups of the plan; return the write stats of the new files.
+
+        Small groups are rewritten concurrently, one task each; then large groups, one after the other; then resized buckets.
+        """
         rewrite_tasks = [task for task in tasks if isinstance(task, RewriteTask)]
         stats = runner.collect(rewrite, rewrite_tasks, WriteStat)
         for task in tasks:
@@ -140,7 +147,10 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return stats
 
     def before_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Call the index with the new file groups: one that keeps entries puts them."""
+        """Call `Index.before_publish` with the new files.
+
+        An index with an entry store (HBASE) puts entries for the moved rows.
+        """
         make_index(run.table.options).before_publish(_written_files(run, stats, runner))
 
     def check_conflicts(self, run: PlanRun[ClusteringPlan]) -> None:
@@ -148,11 +158,11 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         check_untouched(run.table, run.time, run.plan)
 
     def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Call the index with the new file groups: one that only knows what this process wrote remembers them."""
+        """Call `Index.after_publish` with the new files. The in-memory index then remembers their file groups."""
         make_index(run.table.options).after_publish(_written_files(run, stats, runner))
 
     def replaced_groups(self, plan: ClusteringPlan) -> Mapping[str, tuple[str, ...]]:
-        """Return the file ids that the plan names, by partition path."""
+        """Return the file ids of the plan's slices, by partition path: the commit replaces these file groups."""
         replaced: dict[str, tuple[str, ...]] = {}
         for each in plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)

@@ -1,4 +1,4 @@
-"""Strategies of clustering: how the slices of a partition become groups that are rewritten together. Kernels.
+"""Clustering strategies: how to form groups from the slices of a partition. A group is rewritten together. Kernels.
 
 A new strategy is one entry of `STRATEGIES`.
 """
@@ -22,21 +22,24 @@ _PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
 
 @dataclass(frozen=True)
 class ClusteringLimits:
-    """How much goes into a plan, and into a group of a plan."""
+    """Limits on the size of a plan and of each of its groups."""
 
-    #: Base files of at least this many bytes are left alone.
+    #: Slices whose base file has at least this many bytes are not rewritten.
     small_file_limit: int
+    #: Size of new files.
     target_file_bytes: int
+    #: Most bytes of a group, unless it is a single slice.
     group_bytes: int
+    #: Most groups of a plan.
     groups: int
-    #: Whether a partition's last group may be a single slice.
+    #: Whether the last group of a partition may consist of a single slice.
     single: bool
-    #: The size that the base file of a slice without one is expected to reach.
+    #: Assumed size of a slice that has no base file.
     max_file_bytes: int
 
 
 def clustering_limits(options: Options) -> ClusteringLimits:
-    """Return the limits that the options ask for."""
+    """Return the limits that the options set."""
     return ClusteringLimits(
         small_file_limit=options[o.CLUSTERING_SMALL_FILE_LIMIT],
         target_file_bytes=options[o.CLUSTERING_TARGET_FILE_BYTES],
@@ -52,15 +55,16 @@ Grouping = Callable[[Sequence[FileSlice], ClusteringLimits], Iterator[Clustering
 
 @dataclass(frozen=True)
 class Strategy:
-    """How the slices of a partition become groups."""
+    """How to form the groups of a plan."""
 
+    #: Forms groups from the slices of one partition.
     group: Grouping
-    #: The partition filter that the strategy implies, whatever the options say; None if they decide.
+    #: The partition filter that the strategy implies; None to use the filter that the options name.
     partition_filter: str | None = None
 
 
 def strategy_of(options: Options) -> Strategy:
-    """Return the strategy that the options name. Raises OptionError."""
+    """Return the strategy that the options name. Raise OptionError if it is unknown."""
     name = options[o.CLUSTERING_PLAN_STRATEGY]
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:
@@ -71,10 +75,10 @@ def strategy_of(options: Options) -> Strategy:
 def eligible_slices(
     groups: Iterable[FileGroup], visible: Visibility, busy: Collection[tuple[str, str]], limits: ClusteringLimits
 ) -> dict[str, list[FileSlice]]:
-    """Return the newest slices whose base file is small or missing, by partition path.
+    """Return the newest slice of each file group whose base file is small or missing, by partition path.
 
     Args:
-        busy: file groups that a pending plan owns, by partition path and file id; they are left out.
+        busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in latest_merged_slices(groups, visible):
@@ -87,7 +91,11 @@ def eligible_slices(
 def group_slices(
     by_partition: Iterable[Sequence[FileSlice]], strategy: Strategy, limits: ClusteringLimits
 ) -> tuple[ClusteringGroup, ...]:
-    """Return the groups of a plan, one partition after the other, up to the limit of groups."""
+    """Return the groups of a plan, one partition after the other, at most `limits.groups`.
+
+    Args:
+        by_partition: the slices of each partition.
+    """
     groups: list[ClusteringGroup] = []
     for slices in by_partition:
         groups += islice(strategy.group(slices, limits), limits.groups - len(groups))
@@ -95,7 +103,7 @@ def group_slices(
 
 
 def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
-    """Yield groups of slices, the largest slices first, none above the limit of bytes unless it is a single slice."""
+    """Yield groups of slices of one partition, the largest slices first. A group of several slices has at most `group_bytes`."""
     group: list[FileSlice] = []
     group_bytes = 0
     for file_slice in sorted(slices, key=lambda each: _expected_bytes(each, limits), reverse=True):
@@ -111,25 +119,25 @@ def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[C
 
 
 def one_by_one(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
-    """Yield a group for every slice, which becomes one file."""
+    """Yield one group per slice. Its rows are written to one file."""
     for file_slice in slices:
         yield group_of([file_slice], 1)
 
 
 def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str] | None = None) -> ClusteringGroup:
-    """Return the group of slices that become `outputs` file groups together."""
+    """Return a plan's group of slices, whose rows are to be written to `outputs` new file groups."""
     return ClusteringGroup(tuple(slice_named(each) for each in slices), max(1, outputs), _metrics(slices), extra or {})
 
 
 def slice_named(file_slice: FileSlice) -> ClusteringSlice:
-    """Return a slice as a plan names it: by the names of its files."""
+    """Return a file slice in the form of a clustering plan: with the names of its files."""
     base_file = file_slice.base_file.name if file_slice.base_file else None
     logs = tuple(log.name for log in file_slice.log_files)
     return ClusteringSlice(file_slice.partition_path, file_slice.file_id, base_file, logs)
 
 
 def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
-    """Return how much work a group is, in whole megabytes as Hudi counts them."""
+    """Return the metrics of a group: how much it reads and writes, in whole megabytes as in Hudi."""
     log_files = sum(len(file_slice.log_files) for file_slice in slices)
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)
     base_bytes = sum(file_slice.base_bytes for file_slice in slices)
@@ -153,6 +161,6 @@ STRATEGIES: dict[str, Strategy] = {
     f"{_PACKAGE}SparkRecentDaysClusteringPlanStrategy": Strategy(by_size, "RECENT_DAYS"),
     f"{_PACKAGE}SparkSelectedPartitionsClusteringPlanStrategy": Strategy(by_size, "SELECTED_PARTITIONS"),
     f"{_PACKAGE}SparkSingleFileSortPlanStrategy": Strategy(one_by_one),
-    # Only known here so that its name is accepted: tables that it is for are grouped by `resize_buckets.py`.
+    # Listed only to accept the name: tables with consistent hashing are planned by `resize_buckets.py` instead.
     f"{_PACKAGE}SparkConsistentBucketClusteringPlanStrategy": Strategy(one_by_one),
 }

@@ -1,4 +1,4 @@
-"""From a clustering plan to its tasks, on the driver: how rows are rewritten, and how groups are cut into tasks."""
+"""Make the tasks of a clustering plan, on the driver: the settings for rewriting rows, and which slices each task gets."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from penstock.spread.session import count_cores
 from penstock.storage import join
 from penstock.timeline.clustering_plan import ClusteringPlan
 
-#: Ends of the Java classes whose plans are run: rows sorted into files of some size, or each file by itself.
+#: Suffixes of the execution strategies (Java classes) that Penstock runs: sort a group into files of a target size, or rewrite
+#: each slice to one file.
 SORT_AND_SIZE = "SortAndSizeExecutionStrategy"
 SINGLE_FILE = "SingleFileSortExecutionStrategy"
 
 _MB = 1024 * 1024
-#: Most stored bytes of a group that one task sorts in memory, and least bytes for which another task pays.
+#: Most bytes on storage that one task sorts in memory; and least bytes that are worth a task of their own.
 _MOST_BYTES = 128 * _MB
 _LEAST_BYTES = 32 * _MB
 
-#: Options by which the process that runs a plan may change the order of rows that the plan asks for.
+#: Options that, if set in the process that runs a plan, take precedence over the row order in the plan.
 _ORDER_OPTIONS = (o.LAYOUT_OPTIMIZE_STRATEGY, o.LAYOUT_CURVE_METHOD, o.LAYOUT_CURVE_SAMPLE, o.BULK_INSERT_SORT_MODE)
 
 ClusteringTask = RewriteTask | LargeGroup | ResizeTask
@@ -46,9 +47,9 @@ def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
 
     Raises:
         CorruptFile: a file that the plan names is missing.
-        OptionError: the plan splits or joins buckets, and the options name another index.
+        OptionError: the plan splits or joins buckets, and the options do not name the bucket index of consistent hashing.
         SchemaError: rows cannot be sorted by the columns that the plan names.
-        WriteConflict: a write has changed a file group of the plan.
+        WriteConflict: a write has changed a file group of the plan since it was made.
     """
     slices = planned_slices(run.table, run.time, run.plan)
     settings = make_rewrite_settings(run)
@@ -60,7 +61,10 @@ def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
 def _make_rewrite_tasks(
     run: PlanRun[ClusteringPlan], slices: Sequence[Sequence[FileSlice]], settings: RewriteSettings
 ) -> list[ClusteringTask]:
-    """Return a task for each group, or several where its rows need not come together; large groups are left whole."""
+    """Return the tasks that rewrite groups: one `RewriteTask` per group, or one `LargeGroup` for a large group to sort.
+
+    A group that is not sorted and has several outputs is divided into several tasks.
+    """
     tasks_at_once = count_cores(run.spark.conf) if run.spark else None
     max_bytes = bytes_per_task(slices, tasks_at_once)
     parts: list[Sequence[FileSlice]] = []
@@ -94,7 +98,11 @@ def _make_rewrite_tasks(
 
 
 def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]:
-    """Deal slices out to at most `count` parts of about the same size. The slices come with the largest first."""
+    """Divide slices into at most `count` parts of about the same size.
+
+    Args:
+        slices: the largest first.
+    """
     parts: list[list[FileSlice]] = [[] for _ in range(count)]
     for file_slice in slices:
         smallest = min(parts, key=_sum_bytes)
@@ -103,11 +111,11 @@ def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]
 
 
 def bytes_per_task(slices: Sequence[Sequence[FileSlice]], tasks_at_once: int | None) -> int:
-    """Return the stored bytes that one task sorts: few enough that all cores have work, within fixed limits.
+    """Return how many bytes on storage one task sorts: few enough to keep all cores busy, within fixed limits.
 
     Args:
-        slices: the slices of each group.
-        tasks_at_once: how many tasks Spark runs at the same time; None if that is not known.
+        slices: the file slices of each group.
+        tasks_at_once: how many tasks Spark runs concurrently; None if unknown.
     """
     if not tasks_at_once:
         return max(_LEAST_BYTES, _MOST_BYTES)
@@ -133,7 +141,10 @@ def _make_resize_tasks(
 
 
 def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
-    """Return how the groups of a plan are rewritten. Raises SchemaError if rows cannot be sorted as the plan asks."""
+    """Return the settings for rewriting the groups of a plan.
+
+    Raise SchemaError if rows cannot be sorted by the columns that the plan names.
+    """
     table = run.table
     plan = run.plan
     given = {key: text for key, text in plan.parameters.items() if key.startswith("hoodie.") and text is not None}

@@ -1,4 +1,4 @@
-"""When a clustering is due: whether the options ask for clusterings, and how many commits there were since the last one."""
+"""When a clustering is due: by the options, and by the number of commits since the last clustering."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from penstock.timeline.store import read_schema
 
 
 def asks_for_clustering(options: Options) -> bool:
-    """Whether the options ask for clusterings at all. There is no number of commits after which every table needs one."""
+    """Whether an option turns clustering on: inline, schedule inline or async. Without one, no clustering is ever due."""
     return options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
 
 
 def is_due(table: TableState) -> bool:
-    """Whether there were so many commits since the last clustering that the next one is due."""
+    """Whether the commits since the last clustering reach `hoodie.clustering.inline.max.commits` or its async counterpart.
+
+    Both must be reached if inline and async clustering are on. Always true if neither is on.
+    """
     options = table.options
     thresholds = []
     if options[o.CLUSTERING_INLINE]:
@@ -29,7 +32,7 @@ def is_due(table: TableState) -> bool:
 
 
 def commits_since(table: TableState) -> int:
-    """Return how many writes were completed after the last clustering, which may be completed or pending."""
+    """Return how many completed writes are later than the last clustering, be it completed or pending."""
     last = ""
     for instant in reversed(table.timeline.filter(Action.REPLACE_COMMIT)):
         if _is_clustering(table, instant):

@@ -1,4 +1,4 @@
-"""Give up a clustering plan."""
+"""Remove a pending clustering plan from the timeline."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from penstock.timeline.store import instant_path
 
 
 def unschedule_clustering(table: TableState, time: str) -> None:
-    """Roll back what a run of a plan has left, then remove the plan. A torn plan whose run has not begun is removed too.
+    """Remove a pending clustering plan, after rolling back what a crashed run of it left.
+
+    A plan whose file cannot be read is removed too, if its run has not begun.
 
     Raises:
-        OptionError: there is no such plan.
-        CorruptFile: the plan is torn, and its run has begun.
-        WriteConflict: another process runs the plan.
+        OptionError: there is no pending clustering at this instant time.
+        CorruptFile: the plan cannot be read, and its run has begun.
+        WriteConflict: another process is running the plan.
     """
     table = reload_timeline(table)
     torn = _find_torn(table, time)
@@ -34,7 +36,7 @@ def unschedule_clustering(table: TableState, time: str) -> None:
 
 
 def _find_torn(table: TableState, time: str) -> Instant | None:
-    """Return the instant at a time if its plan cannot be read and its run has not begun."""
+    """Return the requested instant at a time if its plan cannot be read; None otherwise."""
     for instant in table.timeline.filter(Action.REPLACE_COMMIT):
         if instant.time == time and instant.state is State.REQUESTED:
             try:

@@ -1,6 +1,6 @@
-"""Compaction: the log files of a merge-on-read table become base files.
+"""Compaction: merge the log files of a merge-on-read table into new base files.
 
-`service.py` is the entrance: `COMPACTION`, which `services/planned.py` schedules and runs. `triggers.py` says when a plan is due,
-`plan.py` and `strategies.py` what it holds, `planned_slices.py` which files it stands for when it is run. `compact_slice.py` is
-the kernel. `unschedule.py` takes a plan off the timeline again.
+`service.py` is the entrance: `COMPACTION`, which `services/planned.py` schedules and runs. `triggers.py` decides when a plan is
+due. `plan.py` and `strategies.py` make the plan; `planned_slices.py` finds the files of the plan when it is run.
+`compact_slice.py` is the kernel. `unschedule.py` removes a plan from the timeline.
 """

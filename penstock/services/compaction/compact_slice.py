@@ -19,12 +19,12 @@ from penstock.timeline.commit_file import WriteStat
 
 @dataclass(frozen=True)
 class CompactTask:
-    """One file slice that becomes a base file."""
+    """One file slice to merge into a new base file. Pickled to a worker."""
 
     file_slice: FileSlice
     rules: MergeRules
     settings: FileSettings
-    #: Bytes of log files when the plan was made, for the write stat.
+    #: Bytes of the slice's log files when the plan was made, for the write stat.
     log_bytes: int
 
     @property
@@ -34,10 +34,10 @@ class CompactTask:
 
 
 def compact_slice(task: CompactTask) -> list[WriteStat]:
-    """Write the base file that a slice becomes; return its write stat. Rows keep their commit time and sequence number.
+    """Merge a file slice into a new base file; return its write stat. Rows keep their commit time and sequence number.
 
-    A slice without any row left becomes a base file without rows. So the next plan finds nothing to do, and log files that were
-    appended since the plan was made have a base file below them.
+    If all rows were deleted, the new base file is empty. It is written all the same: the next plan then finds nothing to do, and
+    log files that were appended since the plan was made have a base file below them.
     """
     began_s = clock.monotonic_s()
     file_slice = task.file_slice
@@ -50,7 +50,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
     output = TaskOutput(task.settings, identity.number, identity.write_token)
     writer = _open_writer(output, file_slice)
     while rows is not None:
-        # Rows that only the log has come last, so once one was inserted all that follow are new to the key filter.
+        # Rows that are only in the log come last. So after the first inserted row, all keys are missing in the old bloom filter.
         writer.keep(fit_to_schema(rows, body), new=counts.inserts > 0)
         del rows  # free this part before the next one is read
         if writer.waiting_bytes > task.rules.memory_bytes // 2:
@@ -78,7 +78,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
 
 
 def _open_writer(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
-    """Open the new base file. Where the slice has an old one, its key filter is copied and extended."""
+    """Open a writer of the new base file. If the slice has an old base file, its bloom filter is copied and extended."""
     if file_slice.base_file is None:
         return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
     old = open_base_file(output.settings.storage, file_slice.base_file.path)

@@ -1,4 +1,4 @@
-"""What a compaction plan holds: from file groups to the operations that the strategy of the options chooses."""
+"""Make a compaction plan: list slices with log files, and let the strategy of the options choose among them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.timeline.compaction_plan import CompactionOperation, CompactionPla
 
 
 def make_plan(table: TableState) -> CompactionPlan:
-    """Plan a compaction of the table at this moment, without writing anything. The plan may be empty."""
+    """Plan a compaction of the table, without storing the plan. The plan may have no operations."""
     strategy, limits = strategy_of(table.options)
     # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
     busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
@@ -28,20 +28,20 @@ def make_plan(table: TableState) -> CompactionPlan:
 def plan_compaction(
     slices: Iterable[FileSlice], strategy: Strategy, limits: CompactionLimits, max_file_bytes: int
 ) -> CompactionPlan:
-    """Plan the file slices that a strategy chooses.
+    """Plan the compaction of those slices that a strategy chooses.
 
     Args:
-        max_file_bytes: the size that the base file of a slice without one is expected to reach.
+        max_file_bytes: assumed size of the new base file of a slice that has no base file.
     """
     operations = [plan_operation(file_slice, max_file_bytes) for file_slice in slices]
     return CompactionPlan(tuple(strategy.choose(operations, limits)))
 
 
 def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Collection[tuple[str, str]]) -> list[FileSlice]:
-    """Return the newest committed slice of each file group, where it has log files.
+    """Return the newest committed slice of each file group, if that slice has log files.
 
     Args:
-        busy: file groups that a pending plan owns, by partition path and file id; they are left out.
+        busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
     """
     slices = []
     for group in groups:
@@ -55,7 +55,7 @@ def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Col
 
 
 def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOperation:
-    """Return the operation that compacts a file slice."""
+    """Return the operation of a plan that compacts a file slice."""
     return CompactionOperation(
         partition_path=file_slice.partition_path,
         file_id=file_slice.file_id,
@@ -67,7 +67,7 @@ def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOper
 
 
 def _metrics(file_slice: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
-    """Return how much work a slice is, in whole megabytes as Hudi counts them."""
+    """Return the metrics of an operation: how much it reads and writes, in whole megabytes as in Hudi."""
     read_mb = file_slice.size_bytes // MB
     write_mb = (file_slice.base_bytes or max_file_bytes) // MB
     return {

@@ -1,8 +1,8 @@
 """The file slices that a compaction plan names, as they are when the plan is run.
 
-A plan names files as they were when it was made. A write may have been rolled back since. Then a new log file, which the plan
-does not name, cancels blocks of one that it names; or a file group that began with log files is gone. Therefore a slice is
-compacted with all log files of its base instant, not only with those that the plan names.
+A plan names the files that existed when it was made. A write may have been rolled back since. Then a new log file, which the plan
+does not name, cancels blocks of a log file that the plan names; or a file group that consisted of log files only is gone.
+Therefore a slice is compacted with all log files of its base instant, not only with those that the plan names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PartitionFiles:
 
 
 def list_folders(table: TableState, plan: CompactionPlan) -> dict[str, PartitionFiles]:
-    """List the partitions that a plan names, each once; return their files by partition path."""
+    """List the files of each partition that a plan names; return them by partition path."""
     paths = {operation.partition_path for operation in plan.operations}
     return {path: _partition_files(table.storage.list(join(table.base_path, path))) for path in paths}
 
@@ -47,7 +47,10 @@ def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
 
 
 def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
-    """Return the slice that an operation names, with all its log files. Raises CorruptFile if a named one is missing."""
+    """Return the file slice of an operation, with all log files of its base instant, in reading order.
+
+    Raise CorruptFile if a file that the operation names is missing.
+    """
     file_slice = named_slice(base_path, operation, files.sizes)
     logs = (*file_slice.log_files, *unnamed_logs(file_slice, files))
     in_order = sorted(logs, key=lambda log: (log.base_instant, log.version, log.write_token))
@@ -55,7 +58,7 @@ def whole_slice(base_path: str, operation: CompactionOperation, files: Partition
 
 
 def unnamed_logs(file_slice: FileSlice, files: PartitionFiles) -> tuple[LogFile, ...]:
-    """Return the log files of a slice's base instant that the slice does not hold, in reading order."""
+    """Return the log files with the slice's file id and base instant that are not in `file_slice.log_files`, in reading order."""
     known = {log.name for log in file_slice.log_files}
     logs = files.logs.get((file_slice.file_id, file_slice.base_instant), ())
     return tuple(log for log in logs if log.name not in known)
@@ -66,11 +69,12 @@ def remaining_operations(
 ) -> Iterator[CompactionOperation]:
     """Yield the operations of a plan whose file groups still exist.
 
-    A file group that began with log files is gone if the write that began it was rolled back since the plan was made. It still
-    needs a base file if log files of the plan's instant lie on top, although none of its own rows count any more.
+    A file group without base file is gone if the write that created it was rolled back since the plan was made. It still needs a
+    base file if it has log files with the plan's instant as base instant, although its earlier rows were rolled back.
 
     Args:
         time: the instant time of the plan.
+        folders: the files of each partition, by partition path.
     """
     for operation in plan.operations:
         if operation.base_file is not None or table.timeline.is_visible(operation.base_instant):
@@ -83,7 +87,7 @@ def remaining_operations(
 
 
 def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
-    """Return the file slice of exactly the files that an operation names. Raises CorruptFile if one is missing.
+    """Return a file slice of exactly the files that an operation names. Raise CorruptFile if one is missing.
 
     Args:
         sizes: bytes of the files in the operation's partition, by file name.
@@ -106,7 +110,7 @@ def _base_file(folder: str, file_name: str, sizes: Mapping[str, int]) -> BaseFil
 
 
 def _log_files(folder: str, file_names: Sequence[str], sizes: Mapping[str, int]) -> tuple[LogFile, ...]:
-    """Return log files in reading order."""
+    """Return log files by their names, in reading order. Raise CorruptFile if one is missing or not a log file."""
     named = []
     for file_name in file_names:
         name = parse_log_name(file_name)
@@ -132,7 +136,7 @@ def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
 
 
 def missing_file(path: str) -> CorruptFile:
-    """Return the error for a file that a compaction plan names and that does not exist."""
+    """Return the CorruptFile error for a missing file that a compaction plan names."""
     return CorruptFile(
         f"{path} is missing, which a compaction plan names; restore the file from a copy, or unschedule that compaction"
     )

@@ -1,9 +1,9 @@
-"""`COMPACTION`: each file slice of a plan becomes a base file at the plan's instant.
+"""`COMPACTION`: the table service that merges each file slice of a plan into a new base file at the plan's instant.
 
     <t>.compaction.requested (the plan) → inflight → base files, markers first → <t>.commit
 
-Every operation of the plan is a task. Writers may run at the same time: while the plan is pending they append to log files whose
-base instant is the plan's, and these belong to the slice that the new base file begins.
+Every operation of the plan is one task. Concurrent writes are allowed: while the plan is pending, they write log files whose base
+instant is the plan's. These log files belong to the slice of the new base file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.timeline.instant import Action, Instant, format_time
 
 
 class Compaction(PlannedService[CompactionPlan, CompactTask]):
-    """Log files become base files."""
+    """The table service that merges log files into base files."""
 
     name = "compact"
     title = "compact"
@@ -46,15 +46,18 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     is_compaction = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the table may have log files and its options allow table services."""
+        """Whether the table is merge-on-read and its options allow table services."""
         return table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the table may have log files."""
+        """Whether the table is merge-on-read. Only then can compaction be due."""
         return table.is_merge_on_read
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans and one that is due; or only plan it, for another process to run."""
+        """Run pending plans, then a new one if it is due.
+
+        If compaction is not inline, store at most a plan for another process.
+        """
         if compacts_inline(table.options):
             self.run_due(spark, table, stages)
         elif table.options[o.COMPACT_SCHEDULE_INLINE] and not list_compaction_plans(reload_timeline(table)):
@@ -65,16 +68,16 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         check_merge_on_read(table)
 
     def refresh(self, table: TableState) -> TableState:
-        """Return the table with the timeline of this moment, after finishing interrupted unscheduling."""
+        """Reload the timeline and finish unscheduling that was interrupted; return the table afterwards."""
         return finish_unscheduling(reload_timeline(table))
 
     def is_due(self, table: TableState) -> bool:
-        """Whether the trigger of the options asks for a compaction."""
+        """Whether the trigger that the options name asks for a compaction now."""
         now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
         return is_due(table.timeline, table.options, format_time(now))
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan the file slices that the strategy of the options chooses."""
+        """Plan a compaction of the file slices that the options' strategy chooses; None if there are none."""
         plan = make_plan(table)
         return plan if plan.operations else None
 
@@ -87,7 +90,10 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:
-        """Return a task for each operation of the plan, the most bytes first. Raises CorruptFile if a file is missing."""
+        """Return a task for each operation of the plan, the largest slice first.
+
+        Raise CorruptFile if a file that the plan names is missing.
+        """
         rules, settings = merge_file_settings(run.table, run.time, run.schema)
         folders = list_folders(run.table, run.plan)
         tasks = []
@@ -98,11 +104,11 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return sorted(tasks, key=lambda task: task.file_slice.size_bytes, reverse=True)
 
     def count_new_files(self, plan: CompactionPlan) -> int:
-        """Return how many file groups the plan names: each gets one base file."""
+        """Return the number of operations of the plan: each writes one base file."""
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[CompactTask], runner: Runner) -> list[WriteStat]:
-        """Write a base file for each task."""
+        """Write a base file for each task; return the write stats."""
         return runner.collect(compact_slice, tasks, WriteStat)
 
     def extra_metadata(self, plan: CompactionPlan) -> Mapping[str, str]:
@@ -111,7 +117,10 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
 
 
 def compacts_inline(options: Options) -> bool:
-    """Whether a write to a merge-on-read table compacts: by default it does, unless the options leave it to another process."""
+    """Whether a write to a merge-on-read table compacts: as `hoodie.compact.inline` says if set.
+
+    Otherwise true, unless async compaction or inline scheduling is turned on and leaves it to another process.
+    """
     if options.is_set(o.COMPACT_INLINE):
         return options[o.COMPACT_INLINE]
     compacts_elsewhere = options.is_set(o.COMPACTION_ASYNC) and options[o.COMPACTION_ASYNC]

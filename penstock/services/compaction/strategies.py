@@ -1,7 +1,7 @@
-"""Strategies of compaction: which file groups a plan takes, and in which order. Kernels over the operations that are possible.
+"""Compaction strategies: which file slices to compact, and in which order. Kernels.
 
-A strategy may choose partition paths first, so that the other partitions are not even listed; then it chooses operations. A new
-strategy is one entry of `STRATEGIES`.
+A strategy first chooses partition paths, and only these partitions are listed; then it chooses among the possible operations. A
+new strategy is one entry of `STRATEGIES`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from penstock.timeline.compaction_plan import CompactionOperation
 
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _DAY = re.compile(r"([0-9]{4})[-/]([0-9]{1,2})[-/]([0-9]{1,2})(?:/.*)?")
-#: The `column=` of a path in Hive's style.
+#: The `column=` parts of a Hive-style partition path.
 _COLUMN = re.compile(r"(^|/)[^/=]*=")
 
 
 @dataclass(frozen=True)
 class CompactionLimits:
-    """How much a strategy may take."""
+    """Limits by which the strategies choose operations and partitions."""
 
     io_mb: int
     log_bytes: int
@@ -48,15 +48,15 @@ def all_partitions(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How the operations of a plan are chosen."""
+    """How to choose the operations of a plan."""
 
     choose: OperationChoice
-    #: Chooses the partition paths that are listed.
+    #: Chooses the partitions to list.
     choose_partitions: PartitionChoice = all_partitions
 
 
 def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
-    """Return the strategy that the options name, and its limits. Raises OptionError."""
+    """Return the strategy that the options name, and its limits. Raise OptionError if the strategy is unknown."""
     name = options[o.COMPACTION_STRATEGY].strip()
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:
@@ -77,7 +77,7 @@ def take_all(operations: Operations, limits: CompactionLimits) -> list[Compactio
 
 
 def take_while_io(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose operations in order until the allowed reading and writing is used up. As in Hudi the last one may exceed it."""
+    """Choose operations in order until their I/O reaches `limits.io_mb`. As in Hudi the last operation may exceed the limit."""
     chosen = []
     used_mb = 0.0
     for operation in operations:
@@ -89,12 +89,12 @@ def take_while_io(operations: Operations, limits: CompactionLimits) -> list[Comp
 
 
 def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose the operations with most bytes of log files, within the allowed reading and writing."""
+    """Choose operations by bytes of log files, the most first, at least `limits.log_bytes` each, up to `limits.io_mb` of I/O."""
     return take_while_io(_sort_by_metric(operations, LOG_BYTES, limits.log_bytes), limits)
 
 
 def take_most_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose the operations with most log files, within the allowed reading and writing."""
+    """Choose operations by number of log files, the most first, at least `limits.log_files` each, up to `limits.io_mb` of I/O."""
     return take_while_io(_sort_by_metric(operations, LOG_FILES, limits.log_files), limits)
 
 
@@ -104,12 +104,12 @@ def _sort_by_metric(operations: Operations, metric: str, least: int) -> list[Com
 
 
 def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose the partitions of the newest days."""
+    """Choose the newest `limits.day_partitions` partitions, by the day in their paths."""
     return sorted(paths, key=day_of, reverse=True)[: limits.day_partitions]
 
 
 def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose the partitions of the last days before today, of today, and of days in the future."""
+    """Choose the partitions of the last `limits.day_partitions` days before today, of today and of later days."""
     first = limits.today - timedelta(days=limits.day_partitions)
     return sorted((path for path in paths if day_of(path) >= first), key=day_of, reverse=True)
 
@@ -121,7 +121,10 @@ def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 
 def day_of(path: str) -> date:
-    """Return the day of a partition path: `2026/01/31`, `year=2026/month=01/day=31`, `2026-01-31`. Raises OptionError."""
+    """Return the day in a partition path: `2026/01/31`, `year=2026/month=01/day=31` or `2026-01-31`.
+
+    Raise OptionError if the path has no such form.
+    """
     match = _DAY.fullmatch(_COLUMN.sub(r"\1", path))
     if match:
         with suppress(ValueError):
@@ -133,7 +136,7 @@ def day_of(path: str) -> date:
 
 
 def take_by_day(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose all operations, those of the newest day first."""
+    """Choose all operations, ordered by the day of their partitions, the newest day first."""
     return sorted(operations, key=lambda operation: day_of(operation.partition_path), reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""Triggers of compaction: whether a plan is due, by the timeline alone. A new trigger is one entry of `TRIGGERS`."""
+"""Compaction triggers: whether a plan is due, decided from the timeline alone. A new trigger is one entry of `TRIGGERS`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """How much makes a compaction due."""
+    """How many delta commits, or how many seconds, make a compaction due."""
 
     commits: int
     seconds: int
@@ -21,11 +21,11 @@ class TriggerLimits:
 
 @dataclass(frozen=True)
 class SinceLast:
-    """What happened since the last compaction, or since the first delta commit where there was none."""
+    """What happened since the last completed compaction, or since the first delta commit if there was no compaction."""
 
-    #: Delta commits after the last completed compaction, completed or not.
+    #: Number of delta commits, completed or pending, after the last completed compaction.
     commits: int
-    #: Delta commits after the last requested compaction, if one is pending; otherwise the same as `commits`.
+    #: Number of delta commits after the last pending compaction, if one is pending; otherwise equal to `commits`.
     commits_after_request: int
     seconds: float
 
@@ -40,10 +40,10 @@ TRIGGERS: dict[str, Callable[[SinceLast, TriggerLimits], bool]] = {
 
 
 def is_due(timeline: Timeline, options: Options, now: str) -> bool:
-    """Whether the trigger of the options asks for a compaction.
+    """Whether the trigger that the options name asks for a compaction.
 
     Args:
-        now: this moment, as an instant time.
+        now: the current time in the form of an instant time.
     """
     since = since_last(timeline, now)
     if since is None:
@@ -53,7 +53,7 @@ def is_due(timeline: Timeline, options: Options, now: str) -> bool:
 
 
 def since_last(timeline: Timeline, now: str) -> SinceLast | None:
-    """Return what happened since the last compaction; None if nothing was ever written."""
+    """Return what happened since the last compaction; None if the timeline has neither delta commits nor compactions."""
     deltas = timeline.filter(Action.DELTA_COMMIT)
     # On a merge-on-read table writes are delta commits, so a completed commit is a compaction.
     compactions = timeline.filter(Action.COMMIT, state=State.COMPLETED)
@@ -71,7 +71,7 @@ def _count_after(deltas: Sequence[Instant], time: str) -> int:
 
 
 def _seconds_between(begin: str, end: str) -> float:
-    """Return whole seconds between two instants; infinity if the first is not a time but a name for the beginning."""
+    """Return whole seconds between two instant times; infinity if one is not a date, as Hudi's bootstrap instants are not."""
     try:
         first = parse_time(begin).replace(microsecond=0)
         last = parse_time(end).replace(microsecond=0)

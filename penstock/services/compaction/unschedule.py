@@ -1,8 +1,8 @@
-"""Take a compaction plan off the timeline again, or repair the log files of one whose taking off another engine interrupted.
+"""Unschedule a compaction plan (remove it from the timeline), or repair log files after another engine began to unschedule one.
 
-While a plan is pending, writers append to log files whose base instant is the plan's. Without the plan those files would have no
-slice, so they are renamed to the base instant of the slice before, and only then is the plan removed. The plan is marked before
-that: if the renaming is interrupted, the next process that schedules compactions or runs pending ones finishes it.
+While a plan is pending, writers write log files whose base instant is the plan's. Without the plan these files would belong to no
+slice, so they are renamed to the base instant of the previous slice before the plan is removed. The plan is marked before the
+renaming: if that is interrupted, the next process that schedules compactions or runs pending ones finishes it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.savepoint_file import Savepoint
 from penstock.timeline.store import instant_path
 
-#: Key in the extra metadata of a plan that is being taken off the timeline.
+#: Key in the extra metadata of a plan that is being unscheduled.
 _LEAVING = "penstock.unscheduling"
 
 
 def unschedule(table: TableState, time: str) -> None:
-    """Take a plan that is not running off the timeline. Log files written since become part of the slice before.
+    """Unschedule a pending compaction or log compaction whose run has not begun.
 
-    A torn plan is removed too: the names of log files say which file groups it was for. So is the plan of a log compaction, on
-    which no log file depends. No other writer may be at work on the table.
+    Log files that were written since the plan was made are renamed to the previous slice. If the plan cannot be read, the names
+    of
+    log files say which file groups the plan was for. A log compaction plan is just deleted: no log file depends on it. No other
+    process may write to the table.
 
     Raises:
         OptionError: there is no such plan, its run has begun, or a savepoint holds log files that would be renamed.
@@ -57,7 +59,7 @@ def unschedule(table: TableState, time: str) -> None:
 
 
 def _find_plan(table: TableState, time: str) -> Instant:
-    """Return the pending compaction or log compaction at a time. Raises OptionError."""
+    """Return the pending compaction or log compaction at an instant time. Raise OptionError if there is none."""
     for instant in pending_instants(table, Action.LOG_COMPACTION):
         if instant.time == time:
             return instant
@@ -100,7 +102,10 @@ def _holds_logs_of(savepoint: Savepoint, base_instant: str) -> bool:
 
 
 def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
-    """Return what is known of a plan that cannot be read: the file groups with log files on top of it, and the slice before."""
+    """Return a substitute for a plan that cannot be read.
+
+    It names the file groups that have log files with the plan's instant as base instant, each with its previous slice.
+    """
     operations = []
     for group in list_groups(table):
         base_instants = [file_slice.base_instant for file_slice in group.slices]  # the newest first
@@ -111,7 +116,7 @@ def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
 
 
 def finish_unscheduling(table: TableState) -> TableState:
-    """Take marked plans off the timeline, whose taking off was interrupted; return the table with its timeline afterwards."""
+    """Finish unscheduling the plans that an interrupted process has marked. Return the table with its timeline afterwards."""
     leaving = [(instant, plan) for instant, plan in list_compaction_plans(table) if _LEAVING in plan.extra]
     for instant, plan in leaving:
         _take_off(table, instant, plan)
@@ -119,22 +124,22 @@ def finish_unscheduling(table: TableState) -> TableState:
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
-    """Rename log files on top of the plan's instant, then remove the plan. Can be repeated from wherever it stopped."""
+    """Rename the log files whose base instant is the plan's to the previous slice, then remove the plan. Can be repeated."""
     for operation in plan.operations:
         _move_logs(table, operation, instant.time, operation.base_instant)
     table.storage.delete(instant_path(table.base_path, instant))
 
 
 def repair(table: TableState, time: str) -> list[str]:
-    """Rename the log files that were appended since a plan was made to the plan's instant, where they belong.
+    """Rename log files that were written since a plan was made, and are on the previous slice, back to the plan's instant.
 
-    For a plan whose taking off by another engine was interrupted. No other writer may be at work on the table.
+    For a plan that another engine began to unschedule and left pending. No other process may write to the table.
 
     Returns:
         The new names of log files that were renamed.
 
     Raises:
-        OptionError: there is no such plan.
+        OptionError: there is no pending compaction at this instant time.
         CorruptFile: a file that the plan names is missing.
     """
     check_merge_on_read(table)
@@ -161,12 +166,12 @@ def _check_files(table: TableState, operation: CompactionOperation) -> None:
 def _move_logs(
     table: TableState, operation: CompactionOperation, base_instant: str, to: str, keep: Sequence[str] = ()
 ) -> list[str]:
-    """Rename log files of a file group from one base instant to another, behind those that have it already.
+    """Rename the log files of a file group from base instant `base_instant` to base instant `to`.
 
     Readers merge log files by version, so the files are renamed in reading order and get the next free versions.
 
     Args:
-        keep: names of log files that stay.
+        keep: names of log files that are not renamed.
 
     Returns:
         The new names.

@@ -1,1 +1,1 @@
-"""Log compaction: the many blocks of a slice's log files are joined in one new log file; base files stay as they are."""
+"""Log compaction: merge the blocks of a slice's log files into one new log file. Base files are not rewritten."""

@@ -1,4 +1,4 @@
-"""The kernel of a log compaction: fold the log of one file slice and write it as one more log file.
+"""The kernel of a log compaction: merge the log blocks of one file slice and write the result as one more log file.
 
 Runs in workers or on the driver.
 """
@@ -29,16 +29,16 @@ from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 
-#: Rows whose size is measured to estimate how many fit in a block.
+#: Number of rows whose size is measured, to estimate how many rows fit in a block.
 _SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class JoinTask:
-    """One file slice whose log blocks are joined."""
+    """One file slice whose log blocks are to be merged. Pickled to a worker."""
 
     file_slice: FileSlice
-    #: Log files of the slice that the plan does not name.
+    #: Log files of the slice that the plan does not name: written since the plan was made.
     later_logs: tuple[LogFile, ...]
     rules: MergeRules
     settings: FileSettings
@@ -52,13 +52,14 @@ class JoinTask:
 
 
 def join_slice(task: JoinTask) -> list[WriteStat]:
-    """Write what a slice's log says about each key as one more log file; return its write stat.
+    """Merge the log blocks of a slice into one new log file; return its write stat.
 
-    Writes nothing if the slice was changed since it was planned or has no block that counts.
+    Write nothing and return an empty list if a write has added to the slice since the plan was made, or if all its blocks were
+    rolled back.
     """
     storage = task.settings.storage
     file_slice = task.file_slice
-    # A log file that only cancels blocks of a failed write holds no block that counts, and does not stand in the way.
+    # A later log file with nothing but rollback blocks has no valid block and does not count as a change of the slice.
     if scan_log_files(storage, task.later_logs, task.rules.times).blocks:
         return []
     scan = scan_slice(storage, file_slice, task.rules.times)
@@ -109,10 +110,15 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
 
 
 def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield a folded log as blocks: rows, then deleted keys.
+    """Yield a folded log as encoded blocks: data blocks with rows, then a delete block.
 
-    Keys that were deleted before their row came are in a delete block in front of the rows. All blocks go to one file, however
-    large it gets. A delete needs no ordering value: later blocks replace it, and everything earlier is in these blocks.
+    Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks. All blocks go
+    to
+    one file, however large it gets. Entries of the delete blocks need no ordering value: later blocks replace them, and
+    everything earlier is contained in these blocks.
+
+    Args:
+        header: the header of every block.
     """
     keys = pa.chunked_array([log.keys])
     if log.fresh is not None and log.fresh.any():
@@ -135,7 +141,7 @@ def _delete_block(keys: pa.ChunkedArray, positions: Positions, task: JoinTask, h
 
 
 def _split_by_size(log: FoldedLog, positions: Positions, max_bytes: int) -> Iterator[Positions]:
-    """Yield row positions in parts of about the size of a block, estimated from the first rows."""
+    """Yield `positions` in parts whose rows have about `max_bytes`, estimated from the first rows."""
     if not len(positions):
         return
     sample = positions[:_SAMPLE_ROWS]

@@ -1,11 +1,12 @@
-"""`LOG_COMPACTION`: the log blocks of a file slice are joined in one more log file.
+"""`LOG_COMPACTION`: the table service that merges the log blocks of a file slice into one more log file.
 
     <t>.logcompaction.requested (the plan) → inflight → a log file for each slice → <t>.deltacommit
 
-The new log file lies behind the others. Its blocks name the instants of the blocks they replace. Readers that know log compaction
-read the new blocks instead of the replaced ones. Hudi reads both by default (unless `hoodie.optimized.log.blocks.scan.enable` is
-set), which has the same result as long as nothing was written in between. Therefore a slice that was changed since it was planned
-is left alone, and nothing is planned, run or published while a write is under way (`runs_alone`).
+The new log file has the highest version of its slice. Its blocks name the instants of the blocks that they replace. Readers that
+support log compaction read the new blocks instead of the replaced ones. Hudi reads both by default (unless
+`hoodie.optimized.log.blocks.scan.enable` is set). The result is the same, provided that no log file was written between the
+replaced blocks and the new one. Therefore a slice that was changed since the plan was made is skipped, and plans are made, run
+and published only while no write is under way (`runs_alone`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _RUNNER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 
 
 class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
-    """The blocks of a slice's log files are joined."""
+    """The table service that merges the log blocks of file slices."""
 
     name = "join logs"
     title = "join logs of"
@@ -48,11 +49,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     runs_alone = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask for log compaction of a table that may have log files."""
+        """Whether the table is merge-on-read and its options ask for log compaction and allow table services."""
         return self.may_be_due(table) and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the options ask for log compaction of a table that may have log files."""
+        """Whether the table is merge-on-read and its options ask for log compaction."""
         return table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]
 
     def check_table(self, table: TableState) -> None:
@@ -60,11 +61,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         check_merge_on_read(table)
 
     def is_due(self, table: TableState) -> bool:
-        """Whether to plan: always, since the plan counts the log blocks of each slice."""
+        """Whether to make a plan: always true. `make_plan` counts the log blocks of each slice and may return None."""
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan the slices that have so many log blocks that joining them is worthwhile."""
+        """Plan a log compaction of the slices that have as many log blocks as the options ask for; None if there are none."""
         busy = find_pending_groups(table).keys()
         times = committed_times(table.timeline)
         operations = []
@@ -85,7 +86,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
-        """Return a task for each operation of the plan. Raises CorruptFile if a file is missing."""
+        """Return a task for each operation of the plan. Raise CorruptFile if a file that the plan names is missing."""
         table = run.table
         rules, settings = merge_file_settings(table, run.time, run.schema)
         folders = list_folders(table, run.plan)
@@ -105,11 +106,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return tasks
 
     def count_new_files(self, plan: CompactionPlan) -> int:
-        """Return how many slices the plan names: each gets one log file."""
+        """Return the number of operations of the plan: each writes one log file."""
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[JoinTask], runner: Runner) -> list[WriteStat]:
-        """Write a log file for each task whose slice was not changed since it was planned."""
+        """Write a log file for each task whose slice was not changed since the plan was made; return the write stats."""
         return runner.collect(join_slice, tasks, WriteStat)
 
 

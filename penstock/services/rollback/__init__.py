@@ -1,5 +1,5 @@
-"""Rollback: remove what a failed write left, and record it on the timeline.
+"""Rollback: remove the files of a failed write, and record the rollback on the timeline.
 
-`failed_writes.py` finds the writes that failed, `requested.py` takes one that a user names; `plan.py` says what is removed,
-`run.py` removes it, and calls the index, which undoes its entries. `service.py` is the table service.
+`failed_writes.py` finds failed writes and rolls them back, `requested.py` rolls back a write that a user names. `plan.py` decides
+which files to remove; `run.py` removes them and calls the index to undo its entries. `service.py` is the table service.
 """

@@ -1,7 +1,7 @@
-"""Which writes have failed, and their rollback.
+"""Find failed writes and roll them back.
 
-Under the eager policy a new write rolls back every pending write before it begins. Under the lazy policy a pending write is
-rolled back when its heartbeat is too old.
+Under the eager policy for failed writes, a new write rolls back every pending write before it begins. Under the lazy policy a
+pending write is rolled back once its heartbeat has expired.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from penstock.table import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path
 
-#: A temporary file or folder of no instant is a leftover when it was not modified for this long.
+#: A temporary file or folder that belongs to no instant may be deleted when it was not modified for this long.
 _ABANDONED_MS = 24 * 60 * 60 * 1000
 
 
 def roll_back_failed(table: TableState) -> TableState:
-    """Roll back every pending write, if the policy for failed writes is eager, and delete temporary files of no pending write.
+    """Roll back every pending write if the policy for failed writes is eager. Delete temporary files of writes that are over.
 
     Returns:
-        The table with its timeline as it is afterwards. The rollbacks' instants are earlier than any taken from then on.
+        The table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
     """
     # Listed before the timeline is loaded. An instant is on the timeline before its temporary folder is made, so a folder that
     # is listed here and whose instant is not pending below belongs to a write that is over.
     temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
     table = reload_timeline(table)
     if table.timeline.pending_restore is not None:
-        return table  # what a restore takes back looks pending, and only the restore may remove it
+        return table  # instants that a restore undoes look pending, and only the restore may remove them
     if _policy(table) == "EAGER" and table.timeline.pending:
         resume_rollbacks(table)
         for instant in reversed(failed_writes(reload_timeline(table))):
@@ -49,14 +49,14 @@ def roll_back_failed(table: TableState) -> TableState:
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
-    """Whether a temporary file or folder belongs to a write that is completed or was rolled back."""
+    """Whether a temporary file or folder may be deleted, because the write that made it is completed, rolled back or dead."""
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
     if entry.name.endswith(REPLACED_SUFFIX):
         return True
     if entry.name.lstrip(".").startswith(OVERWRITE):
-        # A folder is a new table that is written aside, and has a heartbeat. A file is the note which table is next.
+        # A folder is the new table of an overwrite, which has a heartbeat. A file is the note that names the new table.
         new_table = replace(table, base_path=entry.path)
         return not (is_alive(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
     return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
@@ -71,9 +71,9 @@ def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
 
 
 def roll_back_expired(table: TableState) -> None:
-    """Roll back writes whose heartbeat is too old. For the lazy policy."""
+    """Roll back pending writes whose heartbeat has expired. For the lazy policy."""
     dead = [write for write in failed_writes(table) if not is_alive(table, write.time)]
-    # Loaded after the heartbeats were read: a writer that has just completed deletes its heartbeat too, and is not dead.
+    # Reload after the heartbeats were read: a writer that has just completed has deleted its heartbeat too, and is not dead.
     table = reload_timeline(table)
     resume_rollbacks(table)
     pending = set(failed_writes(reload_timeline(table)))
@@ -83,25 +83,25 @@ def roll_back_expired(table: TableState) -> None:
 
 
 def failed_writes(table: TableState) -> list[Instant]:
-    """Return the pending writes. Plans of table services are none: they are pending until they are run."""
+    """Return the instants of pending writes. Pending plans of table services are not writes."""
     return [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS and not runs_a_plan(table, instant)]
 
 
 def runs_a_plan(table: TableState, instant: Instant) -> bool:
-    """Whether an instant carries out a plan of a table service: a compaction, log compaction or clustering."""
+    """Whether an instant is the plan or run of a table service: a compaction, log compaction or clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
         return instant.action not in WRITE_ACTIONS
     return load_clustering_plan(table, instant) is not None
 
 
 def resume_rollbacks(table: TableState) -> None:
-    """Finish rollbacks that died.
+    """Finish pending rollbacks, which a crashed process left.
 
-    A requested rollback whose plan cannot be read was never begun, and is deleted.
+    A requested rollback whose plan cannot be read has not begun, and is deleted.
 
-    The rollback of a table service's run is left to the service, which resumes it before it runs the plan again. If the service
-    has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is finished: it
-    has begun to delete files of what completed.
+    The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. If the instant
+    of the service has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is
+    finished: it has already begun to delete files of the completed instant.
     """
     for rollback in table.timeline.filter(Action.ROLLBACK):
         if rollback.is_completed:

@@ -1,7 +1,8 @@
-"""What a rollback removes: read from the write's markers, or found by listing.
+"""Plan a rollback: find the files of a write by its markers, or by listing partitions.
 
-A completed write has no markers any more. With `hoodie.rollback.using.markers=false` pending writes are found by listing too.
-A plan is Hudi's `HoodieRollbackPlan`: one request per file, or per slice whose log needs a rollback block.
+A completed write has no markers any more, so its files are found by listing. With `hoodie.rollback.using.markers=false` those of
+pending writes are too. A plan is Hudi's `HoodieRollbackPlan`: one request per file, or per slice whose log needs a rollback
+block.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from penstock.timeline.store import instant_path
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
-    """Plan which files the rollback of a write deletes, and to which logs it adds a rollback block."""
+    """Return the plan to roll back a write: which files to delete, and to which slices to add a rollback block."""
     if instant.state is State.REQUESTED:
         requests: list[dict[str, Any]] = []  # data files are written from inflight on
     elif instant.state is State.INFLIGHT and _uses_markers(table, instant):
@@ -36,7 +37,7 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
 
 
 def _uses_markers(table: TableState, instant: Instant) -> bool:
-    # Of a log compaction only the markers say to which logs it has added files.
+    # Only the markers of a log compaction say which slices it has added log files to.
     return table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION
 
 
@@ -53,7 +54,8 @@ def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[d
         if base is None:
             continue
         if marker.kind is MarkerType.APPEND:
-            # As older releases of Hudi write it: the name of the base file stands for the log of its slice, whichever file.
+            # Older releases of Hudi put the name of the base file in the marker of a log file: it stands for all logs of the
+            # slice.
             requests.append(_add_block_request(table, path, base.file_id, base.instant, {}))
         else:
             requests.append(_delete_request(path, base.file_id, base.instant, join(table.base_path, path, file_name)))
@@ -65,7 +67,11 @@ def _delete_request(path: str, file_id: str, base_instant: str, file: str) -> di
 
 
 def _add_block_request(table: TableState, path: str, file_id: str, base_instant: str, logs: Mapping[str, int]) -> dict[str, Any]:
-    """Return a request to add a rollback block to a slice's log. Without a known log file it names the folder, as Hudi does."""
+    """Return a request to add a rollback block to a slice.
+
+    Args:
+        logs: log files of the failed write, with their sizes. If empty, the request names the partition's folder, as in Hudi.
+    """
     folder = {join(table.base_path, path): 1}
     return _request(path, file_id, base_instant) | {"logBlocksToBeDeleted": dict(logs) or folder}
 
@@ -81,11 +87,12 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
 
 
 def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, Any]]:
-    """Return requests for the files that have the write's time as their base instant, and for the logs that it has added to.
+    """List all partitions; return requests to undo a write.
 
-    The commit metadata or workload profile of the write names those logs; log files of Penstock also name the write. Files of
-    one file group may come twice, from two attempts of a task. Log files with the time of a compaction are not its own:
-    later writes have put them on top of its base files.
+    Files whose base instant is the write's time are to be deleted. Earlier slices to which the write has added log files get a
+    rollback block. These log files are known from the commit metadata or workload profile of the write; names of Penstock's log
+    files also contain the write's time. A file group may have several files of one write, from two attempts of a task. Log files
+    whose base instant is that of a compaction are not deleted: later writes put them on top of its base files.
     """
     is_delta = instant.action.family is Action.DELTA_COMMIT
     stats: dict[str, list[WriteStat]] = read_written(table, instant).by_partition() if is_delta else {}
@@ -116,11 +123,15 @@ def _requests_for_logs(
     time: str,
     own_logs: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
-    """Return a request for each older slice that the write may have added log files to. Its own slices are deleted as a whole.
+    """Return a request to add a rollback block for each earlier slice that a write may have added log files to.
+
+    Slices that the write itself began are left out: their files are deleted.
 
     Args:
-        newest: the newest base instant of each file group, up to the write's time.
-        own_logs: log files by file id whose names say that the write made them.
+        stats: the write stats of the write in this partition.
+        newest: the newest base instant of each file group that is not later than the write.
+        time: the instant time of the write.
+        own_logs: by file id, the log files whose names contain the write's time.
     """
     logs = {file_id: dict(names) for file_id, names in own_logs.items() if newest[file_id] < time}
     for stat in stats:
@@ -133,7 +144,10 @@ def _requests_for_logs(
 
 
 def read_written(table: TableState, instant: Instant) -> CommitMetadata:
-    """Return what a write has written, or was about to write, as its file says; empty metadata if the file says nothing."""
+    """Read the commit metadata of a completed write, or the workload profile of an inflight one.
+
+    Return empty metadata if the timeline file is missing or empty.
+    """
     try:
         content = table.storage.read(instant_path(table.base_path, instant))
     except FileNotFoundError:

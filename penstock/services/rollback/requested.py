@@ -1,4 +1,4 @@
-"""A rollback that a user requests: of the newest write, completed or pending."""
+"""Roll back the newest write, completed or pending, because a user asks for it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 
 
 def roll_back_to(table: TableState, time: str) -> str:
-    """Roll back the write at a time, which must be the newest one.
+    """Roll back the write at an instant time. It must be the newest write.
 
     Returns:
-        The instant of the rollback.
+        The instant time of the rollback.
 
     Raises:
-        OptionError: there is no such write, a later one exists, a savepoint holds it, a pending clustering or compaction is to
-            read what it wrote, or the rows before it were cleaned.
+        OptionError: there is no such write; a later write exists; the write has a savepoint; a pending clustering or compaction
+            will read files of the write; or a clean has deleted files that the table before the write needs.
     """
     table = reload_timeline(table)
     instant = _find_write(table, time)
@@ -45,7 +45,7 @@ def _find_write(table: TableState, time: str) -> Instant:
 
 
 def _check(table: TableState, instant: Instant) -> None:
-    """Raise OptionError if the table would not be what it was before the write."""
+    """Raise OptionError if a rollback could not bring back the table as it was before the write."""
     time = instant.time
     if not instant.is_completed and runs_a_plan(table, instant):
         raise OptionError(f"{instant.file_name} is the plan of a table service, not a write; there is nothing to roll back")
@@ -68,9 +68,9 @@ def _check(table: TableState, instant: Instant) -> None:
 
 
 def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
-    """Return the pending clustering of file groups that a write wrote to, or the pending compaction of its base files.
+    """Return the name of a later pending clustering or compaction that will read files of the write; None if there is none.
 
-    A compaction reads the logs that a slice has when it runs, so log files of the write may be removed.
+    Only base files count for a compaction: it reads the log files that exist when it runs, so those of the write may be removed.
     """
     written = {(stat.partition_path or "", stat.file_id) for stat in read_written(table, instant).stats}
     for group, time in find_pending_clusterings(table).items():

@@ -1,11 +1,11 @@
-"""Running a rollback: put its plan on the timeline, remove files, record it on the timeline.
+"""Run a rollback: store its plan on the timeline, remove files, complete the rollback on the timeline.
 
     <r>.rollback.requested (the plan) → inflight → files removed → the failed instant's files removed → <r>.rollback
 
-The plan is written before anything is removed, so a rollback that died is resumed under the same instant.
+The plan is stored before anything is removed, so a rollback that crashed can be finished under the same instant.
 
-Base files are deleted. A log file that was added to an existing slice stays, as with Hudi, and a log file behind it says that
-the blocks of the failed write do not count. Later readers need that, when the timeline no longer knows the write.
+Base files are deleted. A log file that was added to an existing slice is kept, as in Hudi. A new log file with a rollback block
+after it cancels the blocks of the failed write. Readers need that block once the write is no longer on the timeline.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from penstock.table import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, transition
 
-#: Actions whose plan outlives a run that failed.
+#: Actions whose plan is kept when a run is rolled back.
 _PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) -> str:
-    """Roll back one write, completed or pending.
+    """Roll back one write or one run of a table service's plan, completed or pending.
 
     Args:
-        keeps_plan: whether only the run of a clustering is rolled back, and its plan stays. The plan of a compaction always
-            stays.
+        keeps_plan: whether to keep the plan of a clustering and roll back only its run. The plan of a compaction is always kept.
 
     Returns:
-        The instant of the rollback.
+        The instant time of the rollback.
     """
     # Sealed before the plan is made: no task can announce a file that the plan misses. A writer that is alive after all finds
     # its write sealed and does not publish it.
@@ -57,14 +56,14 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 def run_rollback(
     table: TableState, rollback: Instant, plan: Mapping[str, Any], *, was_published: bool = True, keeps_plan: bool = False
 ) -> str:
-    """Carry out a rollback plan, from wherever an earlier attempt stopped.
+    """Run a rollback plan. Can be repeated after a crash.
 
     Args:
-        was_published: whether the failed write may have been part of the table.
-        keeps_plan: whether the plan of the failed run stays, to be run again.
+        was_published: whether the write may have had a completed file on the timeline.
+        keeps_plan: whether to keep the plan of a failed clustering run, to be run again.
 
     Returns:
-        The instant of the rollback.
+        The instant time of the rollback.
     """
     started = clock.monotonic_s()
     storage = table.storage
@@ -73,7 +72,7 @@ def run_rollback(
     if rollback.state is State.REQUESTED:
         with suppress(AlreadyExists):  # another process resumes it at the same time
             transition(storage, base_path, rollback, State.INFLIGHT)
-    # The completed file goes first, so that no reader sees a part of the write.
+    # Delete the completed file first, so that no reader sees a part of the write.
     storage.delete(instant_path(base_path, failed))
     partitions = _remove_files(table, plan["RollbackRequests"] or [], rollback.time, failed.time)
     if not is_lazy(table):
@@ -83,7 +82,7 @@ def run_rollback(
     make_index(table.options).after_rollback(table, failed.time, groups, was_published=was_published)
     if failed.action is Action.REPLACE_COMMIT:
         drop_changed_rings(table, failed.time)
-    # Only when nothing of the write is left, its pending files go: until then another process can roll it back again.
+    # The pending timeline files are deleted last: until then another process can roll the write back again after a crash.
     storage.delete(instant_path(base_path, failed.in_state(State.INFLIGHT)))
     if not keeps_plan and failed.action not in _PLANNED:
         storage.delete(instant_path(base_path, failed.in_state(State.REQUESTED)))
@@ -104,7 +103,7 @@ def run_rollback(
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
-    """Return the write that a plan rolls back, in the completed state. Raises CorruptFile."""
+    """Return the instant that a plan rolls back, in the completed state. Raise CorruptFile if the plan names none."""
     try:
         target = plan["instantToRollback"]
         return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
@@ -113,10 +112,14 @@ def target_of(plan: Mapping[str, Any]) -> Instant:
 
 
 def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
-    """Delete the files that a plan names, or add rollback blocks. Return what was done, by partition path.
+    """Delete files and add rollback blocks as a plan requests. Return the partition metadata of the rollback, by partition path.
 
-    A file that is not there was never made, or is deleted already. Plans name files in full, with or without a scheme, and the
-    table may have been moved since: the last part of the name counts.
+    A file that does not exist was never created or is deleted already. A plan holds full paths, with or without a scheme, and the
+    table may have been moved since; therefore only the file name is used.
+
+    Args:
+        time: the instant time of the rollback.
+        target: the instant time of the write that is rolled back.
     """
     partitions: dict[str, dict[str, Any]] = {}
     for rollback_request in requests:
@@ -147,7 +150,7 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time
 
 
 def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
-    """Whether one of the log files that a plan names exists. A plan that names a folder does not know its log file."""
+    """Whether one of the log files that a request names exists. Also true if the request names only a folder."""
     for text in logs:
         name = _log_file_name(text)
         if name is None or table.storage.stat(join(table.base_path, path, name)) is not None:
@@ -156,7 +159,7 @@ def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
 
 
 def _log_file_name(text: str) -> str | None:
-    """Return the name of the log file that a plan names, in full or not; None if the text is not a log file."""
+    """Return the file name at the end of a path in a plan; None if it is not the name of a log file."""
     name = text.rsplit("/", 1)[-1]
     return name if parse_log_name(name) else None
 
@@ -164,7 +167,13 @@ def _log_file_name(text: str) -> str | None:
 def add_rollback_block(
     storage: Storage, folder: str, file_id: str, base_instant: str, *, time: str, target: str
 ) -> tuple[str, int]:
-    """Add a log file to a slice whose only block takes back the blocks of a write. Return its path and size."""
+    """Add a log file to a slice, with one rollback block that cancels the blocks of a write. Return its path and size.
+
+    Args:
+        folder: the folder of the partition.
+        time: the instant time of the rollback or restore.
+        target: the instant time of the write whose blocks are cancelled.
+    """
     block = encode_rollback_block(instant=time, target_instant=target)
     while True:
         names = [name for file in storage.list(folder) if (name := parse_log_name(file.name)) is not None]

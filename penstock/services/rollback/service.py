@@ -1,4 +1,4 @@
-"""`FAILED_WRITE_ROLLBACK`: after a write, the failed writes of other processes are rolled back."""
+"""`FAILED_WRITE_ROLLBACK`: the table service that rolls back failed writes of other processes after a write."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from penstock.table import TableState
 
 
 class FailedWriteRollback(TableService):
-    """Writes whose heartbeat has expired are rolled back."""
+    """The table service that rolls back writes whose heartbeat has expired."""
 
     name = "roll back failed writes"
     title = "roll back failed writes of"
     failure_noun = "rolling back failed writes"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether failed writes are rolled back lazily and no clean follows, which would roll them back itself."""
+        """Whether the policy for failed writes is lazy and no clean follows the write.
+
+        A clean rolls back failed writes itself.
+        """
         return is_lazy(table) and not CLEAN.follows_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether a run on its own has to consider failed writes: never, because the clean in that run rolls them back."""
+        """Whether the service may be due when it runs outside a write: always false, the clean rolls back failed writes."""
         return False
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
