@@ -1,4 +1,4 @@
-"""The operations of a write, each as the list of its stages in order. `door/write.py` runs the one that the options name.
+"""The operations of a write (upsert, insert, …), each as the list of its stages. `door/write.py` runs the one in the options.
 
     1, 2  prepared rows   rows/schema.py       columns fit the schema, record keys and partition paths (before the operation)
     3     one row a key   rows/combine.py      inserts only; `rows/combine_staged.py` for mergers that fold
@@ -7,7 +7,7 @@
     6     write stats     store.py, tasks/     data files written, markers first
     7     commit          publish.py           index, metadata, completed instant
 
-Inside `begin` an error takes the write back; the instant stays pending only if the process dies.
+An error inside `begin` rolls the write back. The instant stays pending only if the process dies.
 """
 
 from __future__ import annotations
@@ -44,17 +44,20 @@ from penstock.write.tasks.task import InsertTask
 
 
 def upsert(write: WriteContext) -> PublishedCommit:
-    """Insert rows with new keys, and merge the others with the stored rows of their keys."""
+    """Insert the incoming rows with new keys, and merge the others with the stored rows of their keys."""
     return _write_by_key(write)
 
 
 def delete(write: WriteContext) -> PublishedCommit:
-    """Delete rows by key. Keys that the table does not have are ignored."""
+    """Delete the stored rows that have an incoming key. Keys that the table does not have are ignored."""
     return _write_by_key(write)
 
 
 def insert(write: WriteContext) -> PublishedCommit:
-    """Add rows without locating their keys. If the options drop duplicates, rows whose keys the table has are left out."""
+    """Add rows without locating their keys.
+
+    With `hoodie.datasource.write.insert.drop.duplicates` the keys are located, and rows whose keys are stored are dropped.
+    """
     if write.options[o.INSERT_DROP_DUPLICATES]:
         return _write_by_key(write)
     if write.index.buckets is not None:
@@ -63,7 +66,7 @@ def insert(write: WriteContext) -> PublishedCommit:
 
 
 def bulk_insert(write: WriteContext) -> PublishedCommit:
-    """Write rows to new file groups as they arrive, without staging them; or into buckets, if the index has buckets."""
+    """Write rows to new file groups as they arrive, without staging them. If the index has buckets, insert into buckets."""
     if write.index.buckets is not None:
         return _insert_into_buckets(write)
     with begin(write.table, write.action) as change:
@@ -76,7 +79,7 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
 
 
 def insert_overwrite(write: WriteContext) -> PublishedCommit:
-    """Replace all rows of some partitions: those of the new rows, or those that the options name."""
+    """Replace all rows of some partitions: those in `hoodie.static.overwrite.partition.paths` if set, otherwise the rows' own."""
     write.index.check_overwrite(write.settings.operation)
     with begin_replace(write.table) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -92,7 +95,10 @@ def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
 
 
 def delete_partition(write: WriteContext) -> PublishedCommit:
-    """Take whole partitions out of the table: those that the options name, or those of the incoming rows."""
+    """Take whole partitions out of the table.
+
+    These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise those of the incoming rows.
+    """
     with begin_replace(write.table) as change:
         table = reload_timeline(write.table)
         with write.stages.run("assign", "finding the partitions"):
@@ -115,7 +121,7 @@ OPERATIONS: Mapping[Operation, Callable[[WriteContext], PublishedCommit]] = {
 
 
 def _write_by_key(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, locate their keys, and write each file group that changes."""
+    """Stage the rows, locate their keys, write each file group that changes, and publish the commit."""
     check_keys_are_stored(write, write.settings.operation.value)
     check_ordering_column(write)
     with begin(write.table, write.action) as change:
@@ -124,7 +130,7 @@ def _write_by_key(write: WriteContext) -> PublishedCommit:
 
 
 def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, and add each to the bucket of its key, without looking for the key there."""
+    """Stage the rows, add each to the bucket of its key without looking for the key there, and publish the commit."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, write.action) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -132,7 +138,7 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
 
 
 def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
-    """Locate the keys of staged rows, write each file group that changes, and publish."""
+    """Locate the keys of staged rows, write each file group that changes, and publish the commit."""
     index_at_staging = write.index
     write = write.with_current_timeline()
     index_at_staging.check_unchanged(write.index, staged.partition_paths)
@@ -151,7 +157,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
 
 
 def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, fill small files with them, and open new file groups for the rest."""
+    """Stage the rows, fill small file slices with them, write the rest to new file groups, and publish the commit."""
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, write.action) as change:
@@ -165,12 +171,16 @@ def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
 
 
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
-    """Write staged rows to new file groups, and publish these in place of the file groups of some partitions, or of all."""
+    """Write staged rows to new file groups, and publish a replacecommit that replaces the file groups of the partitions.
+
+    Args:
+        partitions: the partition paths whose file groups are replaced; None: all partitions.
+    """
     if write.index.buckets is None:
         stats = _store_new_groups(write, change, staged)
     else:
         stats = _store_new_buckets(write, change, staged)
-    # The groups are listed last, so that rows which other writes added in between are replaced too.
+    # The groups to replace are listed after the new files are written: rows that concurrent writes added are replaced too.
     table = reload_timeline(write.table)
     replaced = list_groups(table, partitions)
     touched: set[tuple[str, str]] = set()
@@ -181,7 +191,7 @@ def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitio
 
 
 def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
-    """Write all rows to base files of new file groups."""
+    """Write all staged rows to base files of new file groups."""
     with write.stages.run("assign", "opening new file groups"):
         buckets = assign_pieces(staged.pieces, {}, read_sizing(write.table, write.options))
     change.start(profile_inserts(write.settings.operation, buckets))
@@ -190,7 +200,7 @@ def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -
 
 
 def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
-    """Write all rows to base files of new file groups, one for each bucket."""
+    """Write all staged rows to base files of new file groups, one file group for each bucket."""
     buckets = write.index.buckets
     assert buckets is not None
     rules = build_upsert_rules(write, change, staged.staging)

@@ -1,8 +1,8 @@
-"""Writes that change file groups for which a clustering is planned and not completed.
+"""Conflicts between a write and a pending clustering: the write changes a file group of the clustering plan.
 
-New rows go to other file groups, so they are never in conflict. An update of a row in a planned file group is refused: the
-clustering would bring back the old row. Or the options allow the update. Then the plan is void: the run of the clustering notices
-that, or the write takes the plan off the timeline at once.
+New rows go to other file groups, so they never conflict. An update of a row in a file group of the plan is refused by default,
+because the clustering would bring back the old row. `hoodie.clustering.updates.strategy` may allow the update. Then the plan must
+not be completed: the clustering finds the conflict when it runs, or the write takes the plan off the timeline at once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _ALLOW_UPDATES = "SparkAllowUpdateStrategy"
 
 
 def resolve_clustering_conflicts(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
-    """Refuse changes of file groups for which a clustering is pending, or take the plan off the timeline, as the options say.
+    """Raise WriteConflict if the write changes file groups with a pending clustering, or unschedule the clustering.
 
-    Called before anything is written. File groups that are changed all the same are checked once more when the write is published
-    (`commit/conflicts.py`).
+    `hoodie.clustering.updates.strategy` says whether the write may change them. If it may,
+    `hoodie.clustering.rollback.pending.replacecommit.on.conflict` says whether the plan is taken off the timeline at once. Called
+    before any data file is written. `commit/conflicts.py` checks the changed file groups again when the write is published.
 
     Args:
-        table: the table with a timeline that was loaded after the write took its instant. No clustering is planned later with an
-            earlier instant.
+        table: the table, with a timeline that was loaded after the write took its instant. A clustering that is planned later
+            has a later instant.
         touched: the file groups that the write changes.
         unschedule: takes the plan of a clustering off the timeline.
 

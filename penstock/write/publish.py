@@ -1,4 +1,4 @@
-"""Stage 7 of a write: its index learns of new keys, and its commit is published with the metadata that the options ask for."""
+"""Stage 7 of a write: puts entries of new keys into the index, if it keeps entries, and publishes the commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.spread.session import count_cores
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.write.context import WriteContext
 
-#: Tasks that the driver runs at a time.
+#: How many tasks the driver runs at the same time.
 _DRIVER_TASKS = 4
 
 
@@ -30,11 +30,11 @@ def publish(
     index_figures: str | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
 ) -> PublishedCommit:
-    """Publish a write. One that changed nothing is abandoned, if the options do not allow empty commits.
+    """Publish a write. A write that changed nothing is abandoned unless `hoodie.allow.empty.commit` is true.
 
     Args:
-        index_figures: what the index did, for reports; None: only the name of the index is kept.
-        replaced: the file groups that the write takes out of the table, by partition path.
+        index_figures: `TaskPlan.figures`, which the commit stores for reports; None: the commit stores the name of the index.
+        replaced: the file ids that the write takes out of the table, by partition path.
     """
     operation = write.settings.operation
     takes_groups_out = any((replaced or {}).values())
@@ -63,10 +63,11 @@ def publish(
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
-    """Return the files of a write for its index.
+    """Return the files of the write, with a runner for the tasks in which the index reads their keys.
 
     Args:
-        rows: how many rows the index handles. The driver handles a small number without a Spark job.
+        instant: the instant time of the write.
+        rows: how many rows the index handles. If they are few, the driver runs the tasks; otherwise a Spark job does.
     """
     on_driver = fits_on_driver(write.options, rows=rows)
     tasks_at_once = _DRIVER_TASKS if on_driver else count_cores(write.spark.conf) or len(stats)
@@ -80,6 +81,6 @@ def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat]
 
 
 def extra_metadata(options: Options) -> dict[str, str]:
-    """Return the options that the user wants to keep in the commit: those with the prefix that an option names."""
+    """Return the options to store in the commit: those with the prefix in `hoodie.datasource.write.commitmeta.key.prefix`."""
     prefix = options[o.COMMIT_METADATA_KEY_PREFIX]
     return dict(options.prefixed(prefix)) if prefix else {}

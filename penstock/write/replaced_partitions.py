@@ -1,4 +1,4 @@
-"""Which partitions an overwrite or a delete of partitions takes out of the table."""
+"""Finds the partitions whose file groups an insert_overwrite or a delete_partition replaces."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from penstock.write.context import WriteContext
 
 
 def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> list[str]:
-    """Return the partitions whose rows an insert_overwrite replaces: those that an option names, or those of the new rows.
+    """Return the partitions whose rows an insert_overwrite replaces.
+
+    These are the partitions in `hoodie.static.overwrite.partition.paths` if set, otherwise the partitions of the incoming rows.
+
+    Args:
+        written: the partition paths of the incoming rows.
 
     Raises:
-        OptionError: new rows are for a partition that the option does not name.
+        OptionError: the option is set, and an incoming row is of a partition that it does not name.
     """
     named = write.options[o.STATIC_OVERWRITE_PARTITIONS]
     unnamed = sorted(set(written) - set(named)) if named else []
@@ -30,9 +35,11 @@ def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> li
 
 
 def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
-    """Return the partitions that a delete_partition takes out: those that an option names, or those of the incoming rows.
+    """Return the partitions that a delete_partition takes out of the table.
 
-    `*` in a name stands for any characters. A name without `*` is taken as it is, whether there is such a partition or not.
+    These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise the partitions of the incoming
+    rows. `*` in a name of the option stands for any characters. A name without `*` is returned even if the table does not have
+    the partition.
     """
     named = write.options[o.PARTITIONS_TO_DELETE]
     if not named:
@@ -56,9 +63,13 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
 
 
 def renew_buckets(table: TableState, time: str, partitions: Sequence[str]) -> None:
-    """Choose new file groups for the buckets of partitions that are taken out, if buckets are parts of a hash ring.
+    """Write new hash rings, with new file ids, for partitions that a delete_partition takes out of the table.
 
-    Rows that come later would otherwise go to file groups that readers ignore.
+    Only a table with consistent hashing has hash rings. With the old ring, rows of a later write would go to the replaced file
+    groups, which readers ignore.
+
+    Args:
+        time: the instant time of the delete_partition.
     """
     buckets = load_buckets(table)
     if buckets is not None:

@@ -1,8 +1,9 @@
-"""Stage 3 of inserts: the incoming rows are combined to one per key, if the options ask for it.
+"""Stage 3 of inserts: combines the incoming rows to one per key, if the options ask for it.
 
-A Spark aggregation picks one row of each key. Upserts and deletes need no shuffle for this: the task that merges holds all rows
-of a key and picks one there. A merger that folds makes one new row of several. It folds rows after they are staged
-(`combine_staged.py`). A bulk_insert stages no rows: there they are shuffled by key and folded while they cross.
+A Spark aggregation picks one row of each key. Upserts and deletes need no shuffle for this, because the task that merges holds
+all rows of a key and picks one of them. A merger that folds builds one new row out of all rows of a key. It does so after the
+rows are staged (`combine_staged.py`). A bulk_insert stages no rows: its rows are shuffled by key, and Python workers fold them in
+a `mapInArrow`.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ from penstock.write.settings import WriteSettings
 
 _ROW = "_penstock_row"
 _ARRIVAL = "_penstock_arrival"
-#: Rows in a batch that a worker returns to Spark.
+#: The most rows in a record batch that a worker returns to Spark.
 _BATCH_ROWS = 64 * 1024
 
 
 def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger) -> PreparedRows:
-    """Combine the rows to one per key, if the options ask for it: per partition, or per table with a global index.
+    """Return the incoming rows with one row per key, if the options ask for it; otherwise unchanged.
 
-    The row with the greatest ordering value stays. Of equal rows the last one stays, as in payloads; a bulk_insert keeps the
-    first. A merger that folds makes the row instead.
+    A key is unique in its partition; with a global index in the whole table. The row with the greatest ordering value is kept.
+    Among rows with the same ordering value the last one is kept, as payloads do; a bulk_insert keeps the first. A merger that
+    folds builds the row out of all rows of the key.
     """
     if not wants_one_row_per_key(prepared, settings):
         return prepared
@@ -55,10 +57,10 @@ def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
 
 def wants_one_row_per_key(prepared: PreparedRows, settings: WriteSettings) -> bool:
-    """Whether rows of one key are combined before they are inserted.
+    """Whether the options ask to combine the rows of a key before they are inserted.
 
     Raises:
-        SchemaError: they are, and the rows do not have the ordering column.
+        SchemaError: the options ask for it, and the rows do not have the ordering column.
     """
     options = settings.options
     ordering = settings.ordering_field
@@ -80,7 +82,7 @@ def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger
     crossing = prepared.crossing
     assert crossing.key is not None
     value = F.lit(0) if merger.ignores_ordering else _checked_ordering(prepared, ordering)
-    # The greatest arrival wins among equal ordering values. A bulk_insert keeps the first row of equal ones.
+    # Among rows with equal ordering values the last to arrive wins. In a bulk_insert the first to arrive wins.
     arrival = F.col(_ARRIVAL) * (-1 if settings.operation is Operation.BULK_INSERT else 1)
     group_by = [F.col(quoted(crossing.key))]
     if crossing.path is not None and not make_index(settings.options).is_global:
@@ -96,7 +98,7 @@ def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
 
 def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
-    """Return the ordering column as an expression that fails on null."""
+    """Return the ordering column as an expression that raises an error for null."""
     name = ordering if "." in ordering else quoted(ordering)  # a.b is a field of a struct
     value = F.col(name)
     kind = prepared.rows.select(value).schema[0].dataType.simpleString()
@@ -110,7 +112,7 @@ def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
 
 
 def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
-    """Return the partition path of a row, with the same rules as `crossing_paths`."""
+    """Return the partition path as a Spark expression, with the same rules as `crossing_paths`."""
     if not crossing.path_is_plain:
         return column
     return F.when(F.coalesce(column, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(column)
@@ -118,19 +120,22 @@ def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
 
 @dataclass(frozen=True)
 class _CrossingFold:
-    """How a worker folds rows while they cross. Pickled to the workers."""
+    """The settings with which a worker folds the rows of a bulk_insert. Pickled to the workers."""
 
     crossing: CrossingColumns
     merger: Merger
     ordering: str
     #: Whether a key is unique in the whole table. Otherwise it is unique in its partition.
     is_global: bool
-    #: The partition columns, where rows of one key may be of several partitions.
+    #: The partition columns if rows of one key may be of several partitions (global index); otherwise empty.
     partition_columns: tuple[str, ...]
 
 
 def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """Return one row per key, folded as an insert would store it. One shuffle, and the rows cross one more time."""
+    """Fold the rows of each key in Python workers and return one row per key, as an insert would store it.
+
+    Costs one shuffle, and the rows cross to Python workers one more time.
+    """
     is_global = make_index(settings.options).is_global
     columns = partition_columns(settings.keys.partition_path_fields) if is_global else ()
     fold = _CrossingFold(prepared.crossing, merger, ordering, is_global, columns)
@@ -140,12 +145,12 @@ def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger
 
 
 def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Fold all rows of some keys to one per key. Kernel of `mapInArrow`."""
+    """Fold the rows of one Spark partition, which holds all rows of its keys, to one per key. Kernel of `mapInArrow`."""
     try:
         tables = [pa.Table.from_batches([batch]) for batch in batches]
         folded = _fold_rows(fold, pa.concat_tables(tables)).to_batches(max_chunksize=_BATCH_ROWS) if tables else []
     except PenstockError as e:
-        # Spark wraps the error in its own; the driver finds it again by the marks.
+        # Spark wraps the error in its own; the driver finds the text between the marks and raises the error again.
         before, after = marked_ends(type(e))
         raise type(e)(f"{before}{e}{after}") from None
     yield from folded
@@ -165,7 +170,7 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
     if batch.gone is not None:
         folded = folded.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
     kept, stored = fold.merger.insert(folded)
-    # Computed key and path columns are not folded; they are those of the row that stands for its key.
+    # Computed key and path columns are not folded; they are taken from the row that represents its key.
     computed = take_rows(crossed, batch.rows[kept])
     columns = []
     for field in crossed.schema:
@@ -175,7 +180,10 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
 
 
 def _key_numbers(fold: _CrossingFold, incoming: pa.Table) -> pa.Array:
-    """Return a number per row, equal for rows of one key: the record key, with the partition path if keys are not global."""
+    """Return one number per row. Rows have the same number if they have the same record key and partition path.
+
+    With a global index the partition path is left out.
+    """
     keys = to_array(crossing_keys(fold.crossing, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)
     paths = None if fold.is_global else crossing_paths(fold.crossing, incoming)

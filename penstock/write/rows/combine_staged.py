@@ -1,9 +1,9 @@
-"""Stage 3 after staging, for a merger that folds: one new row is made of several rows of a key, before keys are located.
+"""Stage 3 for a merger that folds: builds one new row out of the staged rows of each key, before keys are located.
 
-Other mergers pick one of the rows, by its number, in the task that merges. A merger that folds makes new values, and these need
-rows to hold them. So the staged rows of each partition (of the whole batch with a global index) are folded once and staged again,
-one per key. Later stages do not see a difference. Where no key occurs twice the rows stay where they are staged; if the batch is
-not large, the driver finds that out from the keys.
+Other mergers pick one of the rows of a key, by its number, in the task that merges. A merger that folds computes new values,
+which no staged row has. So the staged rows of each partition (with a global index, of the whole batch) are folded once and staged
+again, one per key. Later stages need not know about it. If no key of a partition occurs twice, its rows stay in their staged
+files. For batches of up to a million rows the driver checks that first.
 """
 
 from __future__ import annotations
@@ -34,32 +34,33 @@ if TYPE_CHECKING:
     from penstock.commit.change import Change
     from penstock.write.context import WriteContext
 
-#: Up to this many rows the driver counts distinct keys itself, because a Spark job takes longer to start.
+#: Up to this many rows the driver looks for duplicate keys itself, because a Spark job takes longer to start.
 _DRIVER_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Staged rows that are folded together: all rows of some keys."""
+    """Task description: fold staged rows to one per key. The pieces hold all incoming rows of their keys."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
     merger: Merger
     #: The ordering column; None: rows are folded in the order of their arrival.
     ordering: str | None
-    #: The partition columns, where rows of one key may be of several partitions.
+    #: The partition columns if rows of one key may be of several partitions (global index); otherwise empty.
     partition_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The pieces with one row per key; None if the staged rows have one row per key already."""
+    """The result of one fold task."""
 
+    #: The new pieces with one row per key; None if the task's pieces have one row per key already.
     pieces: list[Piece] | None = None
 
 
 def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> StagedRows:
-    """Stage the rows of an insert, combined to one per key if the options ask for it."""
+    """Stage the incoming rows of an insert. Combine them to one per key if the options ask for it."""
     if merger.folds and wants_one_row_per_key(write.prepared, write.settings):
         staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
         return fold_staged_rows(write, staged, merger)
@@ -67,7 +68,10 @@ def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> 
 
 
 def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
-    """Return the staged rows with one row per key, folded by the merger: per partition, or per table with a global index."""
+    """Fold the staged rows of each key into one, and return the staged rows with one row per key.
+
+    A key is unique in its partition; with a global index in the whole table.
+    """
     with write.stages.run("combine", "making one row of several of a key"):
         runner = make_runner(write, staged.pieces)
         tasks = _fold_tasks(write, staged, merger)
@@ -84,7 +88,7 @@ def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) ->
 
 
 def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list[FoldTask]:
-    """Return a task for each set of pieces in which rows of one key may be: a partition, a bucket, or the whole batch."""
+    """Return one task per partition path, or per bucket if the index has buckets. With a global index, one task in all."""
     ordering = write.settings.ordering_field
     if write.index.is_global:
         return [FoldTask(staged.staging, staged.pieces, merger, ordering, write.partition_columns)] if staged.pieces else []
@@ -95,10 +99,10 @@ def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list
 
 
 def has_duplicate_keys(task: FoldTask) -> bool:
-    """Whether a key occurs more than once. Kernel.
+    """Whether a key occurs more than once in the task's pieces. Kernel.
 
     Raises:
-        SchemaError: a row has no ordering value.
+        SchemaError: an ordering value is null.
     """
     tables = list(read_pieces(task.staging, task.pieces))
     _read_ordering(task, tables)
@@ -110,7 +114,7 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 
 
 def fold_rows(task: FoldTask) -> FoldResult:
-    """Fold rows and stage them again, in batches of one partition path each. Kernel."""
+    """Fold the rows of the task and stage them again, in record batches of one partition path each. Kernel."""
     tables = list(read_pieces(task.staging, task.pieces))
     staged = pa.concat_tables(tables)
     ordering = _read_ordering(task, tables)
@@ -124,7 +128,7 @@ def fold_rows(task: FoldTask) -> FoldResult:
 
 
 def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
-    """Return the ordering values. Raise SchemaError if one is null."""
+    """Return the ordering values of all tables; None if the task has no ordering column. Raise SchemaError if one is null."""
     if task.ordering is None:
         return None
     values = ordering_values(tables, task.ordering)
@@ -133,7 +137,7 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write one row per key to a new staged file, the rows of one row group at a time, and return the pieces."""
+    """Write the folded rows to a new staged file and return its pieces. Memory holds at most a row group of rows at a time."""
     places = RowPartitions(task.pieces)
     path_of = places.path_numbers_of(batch.rows)
     file_name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
@@ -160,7 +164,11 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the marks of folded rows (`FRESH`, `GONE`) as columns of all rows, by row number."""
+    """Return the columns `FRESH` and `GONE`: for each, a mask over all rows that is true where a folded row has the mark.
+
+    Args:
+        rows: the number of staged rows before they were folded.
+    """
     columns: dict[str, Flags] = {}
     for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
         if flags is not None:

@@ -1,9 +1,8 @@
-"""The columns that cross from Spark to a Python worker, and how the worker splits them into data, record keys and paths.
+"""The columns that cross from Spark's JVM to a Python worker, and the kernels that split them into data, record keys and paths.
 
-Crossing is the most expensive step of a row's way, so no text crosses twice: a record key or partition path that is a plain
-string column is read from that column. Only a key or path that is computed from columns crosses as a column of its own (`KEY`,
-`PATH`). Kernels: Arrow tables in and out. `schema.py` decides about the columns, `staging.py` and the kernel of bulk_insert
-split the rows.
+Crossing is the most expensive step of a write, so no string crosses twice: a record key or partition path that is a plain string
+column of the rows is read from that column. Only a key or path that is computed from columns crosses as a column of its own
+(`KEY`, `PATH`). `schema.py` decides which columns cross. `staging.py` and the kernel of bulk_insert split the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ PATH = "_penstock_path"
 
 @dataclass(frozen=True)
 class CrossingColumns:
-    """Which columns a worker receives, and what they hold. Pickled to the workers."""
+    """The columns that a worker receives. Pickled to the workers."""
 
     #: The data columns with the types that files store, in order.
     schema: pa.Schema
@@ -33,24 +32,26 @@ class CrossingColumns:
     key: str | None
     #: The column with the partition path; None for a table without partitions.
     path: str | None
-    #: Whether the key column is a column of the user. Then the worker checks it, and names it in errors.
+    #: Whether the key column is a column of the incoming rows. Then the worker checks it for null and empty keys.
     key_is_plain: bool = False
-    #: Whether the path column is a column of the user. Then the worker replaces null and empty values by the default partition.
+    #: Whether the path column is a column of the incoming rows. Then the worker replaces null and empty paths by the default
+    #: partition.
     path_is_plain: bool = False
 
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Rows of one partition path, without meta columns."""
+    """Incoming rows of one partition path."""
 
     path: str
+    #: The data columns, without meta columns.
     table: pa.Table
     #: The record keys of the rows; None if the worker generates keys.
     keys: pa.ChunkedArray | None
 
 
 def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[PartitionRows]:
-    """Yield the rows of a batch by partition path. Rows of one path keep their order."""
+    """Yield the rows of a batch grouped by partition path. Rows of one path keep their order."""
     if batch.num_rows == 0:
         return
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -79,7 +80,7 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
 
 
 def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns in the types that files store."""
+    """Return the table cast to the types that data files store."""
     return table if table.schema.equals(schema) else table.cast(schema)
 
 

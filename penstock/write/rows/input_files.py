@@ -1,9 +1,9 @@
-"""How incoming rows reach the workers: through Spark, or directly from Parquet files, if the rows are nothing but these files.
+"""Brings incoming rows to the workers: through Spark, or directly from Parquet files if the DataFrame only reads these files.
 
-Crossing from the JVM costs more than all that is done with a row afterwards. A DataFrame that is just `spark.read.parquet(path)`
-says no more than "these files". Workers then read the files with Arrow, and Spark only runs the tasks. Rows go through Spark
-whenever Spark could see other values than Arrow: an option of the reader, a type that is converted, a partition column from the
-name of a folder, dates in the old calendar, cached rows.
+Crossing from the JVM costs more than everything a write does with a row afterwards. If the DataFrame is just
+`spark.read.parquet(path)`, workers read the files with Arrow, and Spark only runs the tasks. Rows go through Spark whenever Spark
+could read other values than Arrow: with an option of the reader, a type that is converted, a partition column from the name of a
+folder, dates in the old calendar, or cached rows.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from penstock.spread.runner import Runner
 from penstock.spread.session import count_cores
 from penstock.storage import Storage, open_storage
 
-#: The attribute of a DataFrame that is a read of Parquet files without options.
+#: The attribute that `mark_bare` sets on a DataFrame.
 _MARK = "_penstock_bare_parquet"
 _BATCH_ROWS = 64 * 1024
 #: With more files than this, reading all footers first would take longer than it saves.
 _MOST_FILES = 1_000
 _FOOTER_THREADS = 8
-#: Bytes for one task where Spark's settings do not say how many cores there are.
+#: How many bytes one task reads if Spark's settings do not say how many cores there are.
 _TASK_BYTES = 32 * 1024 * 1024
 #: Keys in the footer of files whose dates or timestamps are in the old calendar. Spark converts these values when it reads them.
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-#: Settings of a session with which Spark returns other rows than the files hold, and the values that do no harm.
+#: Session settings with which Spark may return other rows than the files hold, and the values with which it does not.
 _HARMLESS_VALUES = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("EXCEPTION", "CORRECTED"),
     "spark.sql.files.ignoreCorruptFiles": ("FALSE",),
@@ -49,7 +49,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True)
 class FilePart:
-    """Some row groups of an input file."""
+    """Some row groups of an input file, which one task reads."""
 
     path: str
     row_groups: tuple[int, ...]
@@ -59,17 +59,18 @@ class FilePart:
 
 @dataclass(frozen=True)
 class InputFiles:
-    """Input that workers read themselves: the parts of files that each task reads, and the columns."""
+    """Parquet files of the incoming rows that workers read themselves."""
 
     storage: Storage
+    #: The parts of files that each task reads.
     tasks: tuple[tuple[FilePart, ...], ...]
     columns: tuple[str, ...]
-    #: Whether the driver reads the files, because Spark tasks would take longer than the work.
+    #: Whether the driver reads the files, because they are so small that a Spark job would take longer.
     on_driver: bool = False
 
     @property
     def rows(self) -> int:
-        """Rows in all files."""
+        """The number of rows in all files."""
         return sum(sum(part.rows for part in task) for task in self.tasks)
 
     @property
@@ -89,13 +90,13 @@ class _InputFile:
 
 
 def mark_bare(frame: DataFrame) -> DataFrame:
-    """Mark a DataFrame as a read of Parquet files without options. A DataFrame that is derived from it is not marked."""
+    """Mark a DataFrame as a read of Parquet files without reader options. DataFrames derived from it are not marked."""
     setattr(frame, _MARK, True)
     return frame
 
 
 class Incoming(Protocol):
-    """Incoming rows, and the files they are read from, if workers can read these themselves."""
+    """The incoming rows of a write. `files` are the Parquet files that they come from, if workers can read them directly."""
 
     @property
     def rows(self) -> DataFrame: ...
@@ -105,7 +106,7 @@ class Incoming(Protocol):
 
 
 def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
-    """Run a kernel once per task over the incoming rows, or over the files that they are read from.
+    """Run a kernel once per task over the incoming rows: over their files if workers can read them, otherwise through Spark.
 
     Args:
         returns: the type of each result.
@@ -135,7 +136,14 @@ def _read_parts(storage: Storage, columns: Sequence[str], parts: Sequence[FilePa
 
 
 def find_input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
-    """Return the files that a DataFrame reads, if it does nothing else and each file has the expected columns and types."""
+    """Return the Parquet files of a DataFrame that workers can read instead of Spark; None if they cannot.
+
+    They can if the DataFrame only reads local files, Spark would return the values that the files hold, and each file has the
+    expected columns.
+
+    Args:
+        expected: the columns that the write needs, with the types that the files must have.
+    """
     if getattr(incoming, _MARK, None) is not True or _is_cached(incoming) or not _is_harmless(incoming.sparkSession):
         return None
     paths = _local_paths(incoming)
@@ -158,12 +166,12 @@ def _is_cached(frame: DataFrame) -> bool:
 
 
 def _is_harmless(spark: SparkSession) -> bool:
-    """Whether Spark returns the rows as the files hold them, by the settings of the session."""
+    """Whether Spark, with the settings of this session, returns the rows exactly as the files hold them."""
     return all(str(spark.conf.get(key, values[0])).upper() in values for key, values in _HARMLESS_VALUES.items())
 
 
 def _local_paths(incoming: DataFrame) -> list[str]:
-    """Return the paths of the files; an empty list if one is not local, or is in a folder that names a value of a column."""
+    """Return the paths of the DataFrame's files; an empty list if a file is not local or is in a partition folder."""
     paths = []
     for uri in incoming.inputFiles():
         match = re.match("^file:/+(.*)$", uri, re.DOTALL)
@@ -177,14 +185,17 @@ def _local_paths(incoming: DataFrame) -> list[str]:
 
 
 def _has_partition_folder(path: str, columns: Iterable[str]) -> bool:
-    """Whether a folder names a value of a column. Spark reads the value from the name of the folder."""
+    """Whether a folder of the path is named `column=value`. Spark reads the column from the name, not from the file."""
     folders = os.path.dirname(path).split("/")
     named = {folder.partition("=")[0].lower() for folder in folders if "=" in folder}
     return any(column.lower() in named for column in columns)
 
 
 def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile | None:
-    """Return a file and its footer; None if the file does not have the expected columns and types."""
+    """Return the file with its footer; None if Spark must read it.
+
+    Spark must read a file without the expected columns and types, with dates in the old calendar, or that cannot be opened.
+    """
     try:
         with storage.open(path) as source:
             size = source.size()
@@ -205,7 +216,11 @@ def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile
 
 
 def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
-    """Return how many bytes a task reads and how many bytes opening a file counts for, with the formula of Spark."""
+    """Return how many bytes a task reads, and how many bytes opening a file counts as. Spark's formula for file splits.
+
+    Args:
+        conf: the configuration of the Spark session.
+    """
     most = _parse_bytes(conf.get("spark.sql.files.maxPartitionBytes", "128m"))
     open_cost = _parse_bytes(conf.get("spark.sql.files.openCostInBytes", "4m"))
     cores = count_cores(conf)
@@ -214,7 +229,7 @@ def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
 
 
 def _parse_bytes(text: str) -> int:
-    """Return the number of bytes that a setting of Spark says, such as `128m`."""
+    """Return the number of bytes of a Spark size string such as `128m`; `_TASK_BYTES` if it cannot be parsed."""
     match = re.match(r"^\s*(\d+)\s*([kmgt]?)b?\s*$", str(text).lower())
     if not match:
         return _TASK_BYTES
@@ -222,7 +237,7 @@ def _parse_bytes(text: str) -> int:
 
 
 def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) -> Iterator[tuple[FilePart, ...]]:
-    """Yield the parts of each task: files in order, several small ones together, a large one cut between row groups."""
+    """Yield the file parts of each task. Small files share a task; a large file is cut between row groups."""
     waiting: list[FilePart] = []
     weight = 0
     for file in files:
@@ -238,7 +253,7 @@ def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) ->
 
 
 def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int]]:
-    """Yield a file in runs of row groups of about the bytes of a task, each with the bytes it takes on storage."""
+    """Cut a file into runs of row groups of at most `task_bytes`, if possible. Yield each with its size on storage."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     total = max(1, sum(group.total_byte_size for group in groups))
     run: list[int] = []
