@@ -1,4 +1,4 @@
-"""What all methods of `Table` share: the path, the session, the options, and how the current table is opened."""
+"""`TableHandle`, the base class of `Table`: its path, Spark session and default options, and how its methods open the table."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from penstock.table import TableState, open_table, table_exists
 
 @dataclass(frozen=True, repr=False)
 class TableHandle:
-    """A path, a session and default options. It keeps nothing that it read: every method opens the current table."""
+    """A path, a Spark session and default options. It caches no state of the table: every method opens the table again."""
 
     path: str
     _spark: SparkSession | None = field(default=None, compare=False)
-    #: Options of every call on this object. The options of a call override them.
+    #: Default options of every method of this object. The options of a call override them.
     options: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def _state(self, options: Mapping[str, object] | None = None) -> TableState:
-        """Return the current table.
+        """Open the table and return its current state.
 
         Args:
-            options: the options of the call, which are added to those of this object; None opens the table without options.
+            options: the options of the call, which override those of this object; None opens the table without any options.
         """
         if options is None:
             return open_table(self.path)
         return open_table(self.path, read_options({**self.options, **call_options(options, {})}))
 
     def _reader(self) -> SparkSession:
-        """Return the session that reads rows and runs tasks."""
+        """Return the session of this object if set, otherwise the active session."""
         return self._spark or find_session(None)
 
     def _given(self, operation: Operation, options: Mapping[str, object] | None) -> dict[str, object]:
-        """Return all options of a write.
+        """Return the options of a write: those of this object, overridden by those of the call, and the operation.
 
         Raises:
-            TableNotFound: the table was deleted. A write with these options would create another table.
+            TableNotFound: the table was deleted. A write would create a new table at its path.
         """
         if not table_exists(*open_storage(self.path)):
             raise TableNotFound(f"there is no table at {self.path} any more; create it with Table.create")
@@ -51,7 +51,11 @@ class TableHandle:
 
 
 def find_session(spark: SparkSession | None) -> SparkSession:
-    """Return the given session, or else the active one, with Penstock enabled."""
+    """Return `spark` if it is set, otherwise the active Spark session. Call `penstock.enable` on the session.
+
+    Raises:
+        OptionError: `spark` is None and there is no active session.
+    """
     found = spark or SparkSession.getActiveSession()
     if found is None:
         raise OptionError("there is no active Spark session: create one with penstock.session(), or pass one as spark=")
@@ -59,7 +63,14 @@ def find_session(spark: SparkSession | None) -> SparkSession:
 
 
 def call_options(options: Mapping[str, object] | None, more: Mapping[str, object]) -> dict[str, object]:
-    """Return options under their catalogue keys, so that an alias in a call overrides the same option of the table."""
+    """Return the options with each alias replaced by the option's main key, so that they override other options by key.
+
+    Args:
+        more: further options, from keyword arguments. They override `options`.
+
+    Raises:
+        OptionError: a key of `more` is not the key of an option, or the operation is among the options.
+    """
     unknown = [key for key in more if "." not in key]
     if unknown:
         raise OptionError(f"{unknown[0]!r} is neither an argument of Table.create nor the key of an option; check its spelling")
@@ -73,10 +84,10 @@ def call_options(options: Mapping[str, object] | None, more: Mapping[str, object
 
 
 def check_partition(path: str) -> str:
-    """Return a partition path without slashes around it.
+    """Return a partition path without leading and trailing slashes.
 
     Raises:
-        OptionError: the path leads out of the table's data.
+        OptionError: a part of the path is `.` or `..`, begins with `.hoodie`, or holds a null character.
     """
     clean = path.strip("/")
     if any(part in (".", "..") or part.startswith(".hoodie") or "\0" in part for part in clean.split("/")):

@@ -1,8 +1,8 @@
-"""Delete partitions that are older than the table keeps rows, by a replace commit, as `delete_partition` does.
+"""Deletes partitions that are older than the TTL option allows, by a replacecommit, as `delete_partition` does.
 
-A concurrent write may be about to change rows of such a partition, and its changes would be lost with the file groups. So
-partitions are not deleted while a write is pending, or if one completed since the partitions were listed; the next run tries
-again. A write that begins after the last check finds the inflight file, which names the file groups, and raises WriteConflict
+A concurrent write may be about to change rows of an expired partition, and its changes would be lost with the file groups. So no
+partition is deleted while a write is pending, or if a write completed since the partitions were listed; the next run tries again.
+A write that begins after the last check finds the inflight file, which names the file groups, and raises WriteConflict
 (`commit/conflicts.py`).
 """
 
@@ -31,9 +31,9 @@ _NAME = "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
-    """Delete expired partitions; return None if there are none, or if a concurrent write is in the way.
+    """Delete the expired partitions and return the commit; None if there are none, or if a concurrent write prevents it.
 
-    The files of the partitions stay until they are cleaned.
+    The data files of the partitions stay until a clean deletes them.
     """
     table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):
@@ -43,8 +43,8 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
             partitions = expired_partitions(table)
         replaced = list_groups(table, partitions)
-        # The inflight file names the groups before the last check for writes: of a write that begins now, and of this change, at
-        # least one sees the other.
+        # The inflight file must name the groups before the last check for writes: if a write begins now, either this check
+        # finds the write, or the write finds the inflight file.
         change.start(replace(make_workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))
         if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
             change.abandon()
@@ -61,7 +61,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
 
 
 class ExpirePartitions(TableService):
-    """Partitions whose time is over are taken out of the table."""
+    """The table service that takes expired partitions out of the table."""
 
     name = "old partitions"
     title = "expire partitions of"
@@ -69,15 +69,15 @@ class ExpirePartitions(TableService):
     raises_after_write = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask for it after a write."""
+        """Whether the options ask to run the service after a write."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.TTL_INLINE]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the options ask for it at all."""
+        """Whether the service may be due when it runs outside a write: `hoodie.partition.ttl.inline` is true."""
         return table.options[o.TTL_INLINE]
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Take partitions whose time is over out of the table."""
+        """Take expired partitions out of the table. Return a line for the report; None if nothing was deleted."""
         done = expire_partitions(table, stages, spark)
         return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
 

@@ -1,7 +1,7 @@
-"""What follows a commit: the table services that the options ask for, in the order of the registry.
+"""Runs the inline table services after a commit, in the order of the registry (`door/services.py`).
 
-The commit stands, whatever fails after it. A service that fails, also with an error of Spark's own, is reported in the commit
-that the writer gets, and as a warning; the next service runs. Where the options ask for that, the failure raises instead.
+The commit stays published, whatever fails after it. If a service fails, the failure is noted in the returned commit and issued as
+a warning, and the next service runs. This holds for errors of Spark too. If the options ask for it, the failure raises instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.table import TableState, reload_timeline
 
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
-    """Run the services that are due after a commit; return what failed, each with its reason."""
+    """Run the inline table services that are due after a commit. Return one line for each failure, with its reason."""
     services = services_after_write(table)
     if not services:
         return ()
@@ -38,16 +38,24 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
 
 
 def _raises(options: Options, *, default: bool = False) -> bool:
-    """Whether a failure raises: as the option says where it is set, else as the service does by default.
+    """Whether a failed table service raises after a commit: the value of `FAIL_ON_SERVICE_EXCEPTION` if set, otherwise `default`.
 
-    The option itself is true by default. For services that do not raise by default it therefore only counts where it is set.
+    The option's own default is true. It is used only for services with `default=True`.
+
+    Args:
+        default: whether the service raises if the option is not set (`TableService.raises_after_write`).
     """
     is_relevant = options.is_set(o.FAIL_ON_SERVICE_EXCEPTION) or default
     return is_relevant and options[o.FAIL_ON_SERVICE_EXCEPTION]
 
 
 def _report(noun: str, error: Exception, *, raises: bool) -> str:
-    """Raise or warn about a failed service; return what failed and why."""
+    """Raise an error about a failed service, or issue a warning and return the failure with its reason.
+
+    Args:
+        noun: what failed, in words.
+        raises: whether to raise instead of to warn.
+    """
     text = f"the write is done, do not run it again; but {noun} failed: {describe_error(error)}"
     if raises:
         # The type stays where callers can tell errors apart by it.
@@ -58,7 +66,10 @@ def _report(noun: str, error: Exception, *, raises: bool) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return what went wrong, for a report. Of a foreign error only type and first line: the rest of Spark's is a stack trace."""
+    """Return the message of an error of Penstock. Of any other error return the type and the first line.
+
+    The following lines of an error of Spark are a stack trace.
+    """
     if isinstance(error, PenstockError | FileNotFoundError):
         return str(error)
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -1,9 +1,9 @@
-"""The entrance of every query: plan it, plan it again if the table changed, and return its DataFrame.
+"""The entrance of every query: plans the query, plans it again if the table changed, and returns its DataFrame.
 
     query → plan (`read/plan.py`, `read/incremental.py`) → check (`read/plan_check.py`) → log headers (`read/log_headers.py`)
           → DataFrame (`read/scan.py`)
 
-A DataFrame of a recent query over the same state of the table is used again (`read/frame_cache.py`).
+If an equal query over the same state of the table ran recently, its DataFrame is returned (`read/frame_cache.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.read.scan import scan
 from penstock.table import TableState, reload_table
 from penstock.timeline.store import load_timeline
 
-#: How often a query is planned while other processes write to the table and clean it.
+#: How often a query is planned at most, if other processes change the table while it is planned.
 _ATTEMPTS = 5
 
 
@@ -29,8 +29,8 @@ def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFram
     """Return the DataFrame that answers a query.
 
     Raises:
-        OptionError: the paths or the time of the query name nothing that can be read.
-        SchemaError: the query asks for a value of a column that the table does not have.
+        OptionError: the table has nothing at the paths or the time of the query.
+        SchemaError: the query filters by a column that the table does not have.
         ChangesLost: an incremental query needs files that were cleaned.
         CorruptFile: a file is missing or damaged.
         WriteConflict: other processes changed the table during each attempt to plan the query.

@@ -1,4 +1,4 @@
-"""The registry of table services: which there are, in the order they run in.
+"""The registry of all table services, in the order in which they run.
 
 The registry serves every caller: a write that has just committed (`follow_ups.py`), `Table.run_due`, `penstock services run` and
 the verbs of `Table`. A new table service is one module with a `TableService`, and one line here.
@@ -38,21 +38,21 @@ SERVICES: tuple[TableService, ...] = (
 
 
 def services_after_write(table: TableState) -> list[TableService]:
-    """Return the services that the options ask for after a write."""
+    """Return the services that the options ask to run inline, after a write."""
     return [service for service in SERVICES if service.follows_write(table)]
 
 
 def services_for(table: TableState) -> list[TableService]:
-    """Return the services that a run on its own has to consider, by the options and the type of the table."""
+    """Return the services that may be due when they run outside a write, from `Table.run_due` or `penstock services run`."""
     return [service for service in SERVICES if service.may_be_due(table)]
 
 
 def needs_spark(table: TableState) -> bool:
-    """Whether a service that a run on its own has to consider may start Spark tasks."""
+    """Whether one of the services of `services_for` may start Spark tasks."""
     return any(service.uses_spark for service in services_for(table))
 
 
 def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:
-    """Return the stages of a table service. Progress lines and Spark's jobs carry its title and the name of the table."""
+    """Return the stages of a table service. Their progress lines and Spark jobs are named after the service and the table."""
     around = partial(name_jobs, spark) if spark else None
     return Stages(f"{title} {table.config.name}", table.options[o.PROGRESS], around)

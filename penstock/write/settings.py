@@ -1,7 +1,7 @@
-"""What a write is asked to do: the options of the call, completed from the table, by inference, and by defaults.
+"""Resolves the settings of a write from the options of the call, the table's properties, inference, and defaults, in this order.
 
-An option of the call wins over the table's property, the property over what can be inferred, and that over the default. Options
-that contradict an existing table are refused before anything is written.
+The first source that has a value wins. Options that contradict the properties of an existing table are refused before any file is
+written.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class WriteSettings:
 
     @property
     def picks_newest(self) -> bool:
-        """Whether the newest of the incoming rows of a key counts, by ordering value. Otherwise the last one counts."""
+        """Whether the incoming row with the greatest ordering value counts for a key. Otherwise the last to arrive counts."""
         if self.operation is Operation.UPSERT:
             return self.options[o.COMBINE_BEFORE_UPSERT]
         return self.operation is Operation.INSERT
 
 
 def resolve_settings(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
-    """Return the settings of a write, from its options and the table.
+    """Resolve the settings of a write from its options and the table's properties.
 
     Args:
         config: the table's properties; None for a new table.
@@ -83,9 +83,12 @@ def resolve_settings(options: Options, config: TableConfig | None, columns: froz
 
 
 def _with_table_properties(options: Options, config: TableConfig) -> Options:
-    """Add the table's properties, under the names of write options, where the call sets no value."""
+    """Return the options, with the table's properties for options that the call does not set.
+
+    A property with another key than its write option is added under the key of the write option.
+    """
     raw = config.raw
-    # What the table has of a metadata table says nothing about this write.
+    # The properties about the metadata table are left out: Penstock does not write it.
     properties: dict[str, str | None] = {key: value for key, value in raw.items() if not key.startswith("hoodie.table.metadata")}
     properties |= {
         o.RECORD_KEY_FIELD.key: raw.get("hoodie.table.recordkey.fields"),
@@ -99,7 +102,7 @@ def _with_table_properties(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    """Return what the options say about keys. A key generator without partitions ignores partition columns that are named."""
+    """Return the settings of record keys and partition paths. A non-partitioned key generator ignores the partition columns."""
     settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
@@ -121,7 +124,7 @@ def _class_name(java_class: str) -> str:
 
 
 def _timebased_settings(options: Options) -> Mapping[str, str]:
-    """Return the settings of the time-based key generator, by the part of their key after the common prefix."""
+    """Return the options of the time-based key generator, with the prefix `hoodie.keygen.timebased.` removed from their keys."""
     prefix = "hoodie.keygen.timebased."
     return {key[len(prefix) :]: value for key, value in options.prefixed(prefix).items()}
 
@@ -132,7 +135,7 @@ def split_fields(text: str | None) -> tuple[str, ...]:
 
 
 def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
-    """Return the ordering column. The default `ts` only counts if the rows have a column `ts`."""
+    """Return the ordering column; None if there is none. The default `ts` is used only if the rows have a column `ts`."""
     field = options[o.PRECOMBINE_FIELD]
     if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns):
         return field
@@ -149,7 +152,11 @@ _PAYLOADS_OF_MODE = {
 
 
 def _payload_class(options: Options) -> str:
-    """Return the payload class, which a merge mode or a merger may stand for. Readers merge the table's logs by it."""
+    """Return the payload class of the write: the user's merger if set, otherwise that of the merge mode or of the options.
+
+    Raises:
+        OptionError: payload class, merge mode and merger contradict each other.
+    """
     named = options[o.PAYLOAD_CLASS]
     mode = options[o.RECORD_MERGE_MODE]
     merger = options[o.RECORD_MERGER_IMPLS]
@@ -170,7 +177,11 @@ def _payload_class(options: Options) -> str:
 
 
 def _user_merger(options: Options, name: str) -> str:
-    """Return the name of the user's own merger, which the table stores as its payload class."""
+    """Return the name of the user's merger, which the table stores as its payload class.
+
+    Raises:
+        OptionError: the merge mode or the payload class contradicts the merger.
+    """
     named = options[o.PAYLOAD_CLASS]
     mode = options[o.RECORD_MERGE_MODE]
     contradiction = None
@@ -187,7 +198,7 @@ def _user_merger(options: Options, name: str) -> str:
 
 
 def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
-    """Return the operation as Hudi infers it."""
+    """Return the operation with Hudi's rules: bulk_insert without record keys, insert for an upsert that drops duplicates."""
     if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
         return Operation.BULK_INSERT
     operation = options[o.OPERATION]
@@ -217,7 +228,7 @@ def _check_settings(settings: WriteSettings) -> None:
 
 
 def _check_stored_names(settings: WriteSettings) -> None:
-    """Raise OptionError if the call sets a table property to another value than the new table gets from the write options."""
+    """Raise OptionError if the call sets a property of the new table to another value than the write options imply."""
     options = settings.options
     keys = settings.keys
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
@@ -244,11 +255,11 @@ def _check_stored_names(settings: WriteSettings) -> None:
 
 
 def check_against_table(options: Options, config: TableConfig, path: str) -> None:
-    """Raise an error if options contradict the table's own properties.
+    """Raise an error if options of the call contradict the properties of the table.
 
     Raises:
         TableExists: the table at this path has another name.
-        OptionError: all conflicting keys at once, with both values.
+        OptionError: options conflict with properties. The message lists all of them, with both values.
     """
     name = options[o.TABLE_NAME]
     if name and name.strip().lower() != config.name.lower():
@@ -270,7 +281,7 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
 
 
 def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
-    """Return the options that contradict the table: key, value of the call, value of the table. Keys as Hudi names them."""
+    """Return (key, value of the call, value of the table) of each option that contradicts the table. Keys are Hudi's."""
     conflicts: list[tuple[str, str, str]] = []
     for key, given in options.raw.items():
         existing = config.raw.get(key)

@@ -26,7 +26,7 @@ def store_tasks(
     """Run the tasks of a planned write and return their write stats.
 
     Args:
-        activity: what the progress report says.
+        activity: what the tasks do, in words. The progress report shows it.
     """
     table = write.table
 
@@ -43,7 +43,11 @@ def store_tasks(
 def store_incoming(
     write: WriteContext, rows: PreparedRows, kernel: Callable[[Any], list[WriteStat]], activity: str
 ) -> list[WriteStat]:
-    """Run a kernel over incoming rows that are not staged and return its write stats. Spark decides how many tasks there are."""
+    """Run a kernel over incoming rows that are not staged, and return its write stats. Spark decides how many tasks there are.
+
+    Args:
+        activity: what the kernel does, in words. The progress report shows it.
+    """
     with write.stages.run("store", activity) as notes:
         stats = run_over_incoming(write.spark, rows, kernel, WriteStat)
         _note_stats(notes, stats)

@@ -1,4 +1,4 @@
-"""What the driver decides for all tasks of a write: the merger, and how tasks load rows and write base files and logs."""
+"""Builds the settings that all tasks of a write share: the merger, and how tasks load rows and write base files and logs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def build_insert_tasks(
     """Return the tasks of an insert, one per file group that gets rows.
 
     Args:
-        base_files_only: rows go to base files even if the index allows new rows in logs.
+        buckets: the incoming rows of each file group.
+        base_files_only: whether rows go to base files even if the index finds keys in logs.
     """
     settings = build_file_settings(write, change)
     merger = build_merger(write)
@@ -80,7 +81,7 @@ def build_insert_tasks(
 
 
 def _insert_log_settings(write: WriteContext) -> LogSettings | None:
-    """Return how an insert writes logs; None if its rows go to base files."""
+    """Return the settings of the log files of an insert; None if its rows go to base files."""
     if insert_ratio(write.table, write.options) is None:
         return None
     merging = build_merge_rules(write.table, write.prepared.avro_schema)
@@ -88,10 +89,10 @@ def _insert_log_settings(write: WriteContext) -> LogSettings | None:
 
 
 def _log_settings(table: TableState, options: Options, compared: str | None) -> LogSettings | None:
-    """Return how log files are written; None for a copy-on-write table.
+    """Return the settings of log files; None for a copy-on-write table.
 
     Args:
-        compared: the column by which rows of the log are compared with stored rows.
+        compared: the column by which readers compare rows of the log with stored rows; None if they compare none.
     """
     if not table.is_merge_on_read:
         return None
@@ -105,7 +106,7 @@ def _log_settings(table: TableState, options: Options, compared: str | None) -> 
 
 
 def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
-    """Return the column by which readers of a log choose between its rows and stored rows; None if they need no column."""
+    """Return the ordering column if readers of a log compare its rows with stored rows by this column; otherwise None."""
     column = find_ordering_field(table)
     if merging is None or merging.merger.ignores_ordering or column not in merging.merger.needs:
         return None
@@ -113,7 +114,7 @@ def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | No
 
 
 def _keeps_stored_rows(write: WriteContext) -> bool:
-    """Whether an insert leaves stored rows that have the keys of its rows unchanged."""
+    """Whether the write is an insert that adds its rows even if their keys are stored, and leaves the stored rows unchanged."""
     operation = write.settings.operation
     if operation not in (Operation.INSERT, Operation.BULK_INSERT) or write.options[o.INSERT_DROP_DUPLICATES]:
         return False
@@ -121,10 +122,10 @@ def _keeps_stored_rows(write: WriteContext) -> bool:
 
 
 def build_merger(write: WriteContext) -> Merger:
-    """Return what merges an incoming row with the stored row of its key.
+    """Return the merger that merges an incoming row with the stored row of its key.
 
     Raises:
-        OptionError: the payload is unknown, or the table's logs are merged by another one.
+        OptionError: the payload is unknown, or readers merge the table's logs by another payload.
         Unsupported: Penstock does not have the payload.
     """
     if write.settings.operation is Operation.DELETE:
@@ -162,7 +163,7 @@ def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: st
     """Return how tasks load their incoming rows.
 
     Args:
-        ordering: the column that says which row of a key is the newest; None: the one that arrived last.
+        ordering: the column by which the newest of several incoming rows of a key is picked; None: the last to arrive.
     """
     return TaskRowsSettings(
         staging=staging,
@@ -173,7 +174,7 @@ def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: st
 
 
 def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
-    """Return how the base files of this write are made."""
+    """Return the settings with which tasks write the base files of this write."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
     settings = replace(settings, event_time=find_event_time_column(write.table, write.settings.payload_class))

@@ -1,4 +1,4 @@
-"""Stages 1 and 2 of a write: the rows fit the table's schema, or the schema evolves; each row has a record key and a path.
+"""Stages 1 and 2 of a write: fits the rows to the table's schema, evolves the schema, and adds record keys and partition paths.
 
 `prepare_rows` builds Spark expressions only. The rows are evaluated once, by stage 4 (`staging.py`) or by the kernel of
 bulk_insert.
@@ -47,9 +47,9 @@ _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows that are ready to cross to the workers, and the schema that the write leaves behind."""
+    """The incoming rows, ready to cross to the workers, and the table's schema after the write."""
 
-    #: Builds `rows`. Building a Spark plan takes time, which a write does not spend if workers read `files`.
+    #: Builds `rows`. Building a Spark plan takes time, so it is not called if workers read `files`.
     make_rows: Callable[[], DataFrame]
     crossing: CrossingColumns
     #: The table's schema after this write, without meta columns, as Avro JSON.
@@ -66,7 +66,7 @@ class PreparedRows:
         return self.make_rows()
 
     def with_rows(self, rows: DataFrame) -> PreparedRows:
-        """Return the same with other rows, which are not those of files any more."""
+        """Return a copy with other rows. Its `files` are None, because the files do not hold these rows."""
         return replace(self, make_rows=lambda: rows, files=None)
 
 
@@ -107,7 +107,7 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
 def _prepare_keys(
     incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]
 ) -> PreparedRows:
-    """Prepare the rows of a delete: only keys and paths cross, and the table keeps its schema."""
+    """Prepare the rows of a delete: only record keys and partition paths cross, and the table keeps its schema."""
     stored = with_storage_types(avro_to_arrow(table_schema))
     key_alone = pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())])
     crossing = _crossing_columns(columns, key_alone, settings)
@@ -121,9 +121,9 @@ def _prepare_keys(
 
 
 def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> PreparedRows:
-    """Prepare the rows of a delete of partitions: their distinct partition paths. The table keeps its schema.
+    """Prepare a delete_partition: `rows` are the distinct partition paths of the incoming rows. The table keeps its schema.
 
-    If an option names the partitions, the rows are not read and need not have the partition columns.
+    If `hoodie.datasource.write.partitions.to.delete` is set, the rows are not read and need not have the partition columns.
     """
     generator = make_key_generator(replace(settings.keys, record_key_fields=()))
     are_named = bool(settings.options[o.PARTITIONS_TO_DELETE])
@@ -137,7 +137,7 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
 
 
 def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
-    """Return the files that workers can read themselves: they hold all columns that cross, in the types that cross."""
+    """Return the Parquet files of the incoming rows, if workers can read all columns that cross from them; otherwise None."""
     is_computed = crossing.key == KEY or crossing.path == PATH
     if is_computed or not settings.options[o.DIRECT_INPUT]:
         return None
@@ -149,7 +149,7 @@ def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSet
 
 
 def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:
-    """Return the expressions of record key and partition path, where no plain column holds them."""
+    """Return the expressions of the record key and the partition path, of those that no plain column holds."""
     computed = []
     if crossing.key == KEY and columns.record_key is not None:
         computed.append(columns.record_key.alias(KEY))
@@ -165,7 +165,10 @@ def _without_meta_columns(incoming: DataFrame) -> DataFrame:
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """Raise SchemaError if Hudi or Penstock uses the name of a column. Spark compares names without regard to case."""
+    """Raise SchemaError if a column has a name that Hudi or Penstock uses for its own columns. Case does not matter, as in Spark.
+
+    Meta columns in Hudi's spelling are allowed: they are dropped.
+    """
     for name in names:
         lower = name.lower()
         is_meta = lower in META_COLUMNS and name not in META_COLUMNS
@@ -174,7 +177,7 @@ def check_column_names(names: Iterable[str]) -> None:
 
 
 def check_columns(struct: StructType) -> None:
-    """Raise SchemaError if a column occurs twice, which Spark allows and a file does not, or the delete flag is no boolean."""
+    """Raise SchemaError if two columns have the same name, ignoring case, or if `_hoodie_is_deleted` is not boolean."""
     counts = Counter(name.lower() for name in struct.names)
     repeated = sorted({name for name in struct.names if counts[name.lower()] > 1})
     if repeated:
@@ -203,7 +206,7 @@ def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str
 
 
 def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
-    """Return the schema of the data files: without partition columns, if the table drops these."""
+    """Return the schema of the data files: without partition columns if the table drops them, otherwise unchanged."""
     if not settings.options[o.DROP_PARTITION_COLUMNS]:
         return avro_schema
     dropped = partition_columns(settings.keys.partition_path_fields)
@@ -227,7 +230,7 @@ def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSetti
 
 
 def _fit_column(struct: StructType, name: str, kind: DataType) -> Column:
-    """Return a column of the incoming rows in the type that the table has, or nulls if the rows do not have the column."""
+    """Return a column of the incoming rows, cast to the table's type; nulls if the rows do not have the column."""
     if name not in struct.names:
         return F.lit(None).cast(kind)
     return conform(F.col(quoted(name)), struct[name].dataType, kind, name)

@@ -1,4 +1,4 @@
-"""The sort modes of bulk_insert: in which task and in which order rows are written, as shuffles and sorts of Spark."""
+"""The sort modes of bulk_insert: how Spark shuffles and sorts the incoming rows before tasks write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMN_SORT_CLASSES = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSort
 
 
 def sort_rows(prepared: PreparedRows, settings: WriteSettings) -> tuple[PreparedRows, bool]:
-    """Return the rows in the order of the sort mode, and whether each task gets the rows of a partition one after another."""
+    """Return the rows in the order of the sort mode, and whether each task gets its rows grouped by partition path."""
     mode = settings.options[o.BULK_INSERT_SORT_MODE].upper()
     if mode == "NONE" and not settings.options[o.BULK_INSERT_PARTITIONER_CLASS]:
         return prepared, False
@@ -49,7 +49,7 @@ def _sort(prepared: PreparedRows, settings: WriteSettings, mode: str) -> tuple[D
 
 
 def _user_sort_columns(prepared: PreparedRows, settings: WriteSettings) -> list[Column] | None:
-    """Return the sort columns of the user's partitioner class; None if no class is named."""
+    """Return the sort columns for `hoodie.bulkinsert.user.defined.partitioner.class`; None if the option is not set."""
     name = settings.options[o.BULK_INSERT_PARTITIONER_CLASS]
     if not name:
         return None
@@ -78,10 +78,10 @@ def _sort_globally(rows: DataFrame, by: list[Column], parallelism: int | None) -
 
 
 def _path_column(crossing: CrossingColumns) -> list[Column]:
-    """Return the column of the partition path; an empty list for a table without partitions."""
+    """Return a list with the partition path column; empty for a table without partitions."""
     return [F.col(quoted(crossing.path))] if crossing.path else []
 
 
 def _key_column(crossing: CrossingColumns) -> list[Column]:
-    """Return the column of the record key; an empty list if keys are generated."""
+    """Return a list with the record key column; empty if the table generates record keys."""
     return [F.col(quoted(crossing.key))] if crossing.key else []

@@ -1,9 +1,9 @@
-"""Stage 4 of a write: the incoming rows are evaluated once and kept as Arrow IPC files until the commit.
+"""Stage 4 of a write: evaluates the incoming rows once and keeps them in Arrow IPC files (staged files) until the commit.
 
-One Spark job brings every row to a Python worker. The worker splits its rows by partition path and writes them to one file, next
-to the write's markers on the table's own storage, which every executor reads. Nothing crosses from the JVM after that: later
-stages read these files, a retried task reads the same rows, and the driver knows how many rows go where. The folder is deleted
-with the markers, after the commit or by a rollback.
+One Spark job brings every row to a Python worker. Each task splits its rows by partition path and writes them to one file, next
+to the write's markers on the table's storage, which every executor can read. No row crosses from the JVM after that: later stages
+read the staged files, a retried task reads the same rows, and the driver knows how many rows each partition path gets. The folder
+is deleted together with the markers, after the commit or by a rollback.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Column with a number that grows in the order in which rows arrive, over all partitions.
 ARRIVAL = "_penstock_arrival"
-#: Rows of one path are written as one batch, unless they have more bytes than this. Large batches are fast to map and to split.
+#: A task writes its collected rows, one batch per partition path, when they have this many bytes. Large batches are fast to map.
 _FLUSH_BYTES = 64 * 1024 * 1024
 #: Room for the arrival numbers of one task. Numbers of task n begin at n times this.
 _ROWS_PER_TASK = 1 << 40
@@ -52,11 +52,11 @@ class Piece:
     size_bytes: int
     #: The first row of the piece in the batch.
     offset: int = 0
-    #: The bucket of all these rows, if the index has buckets.
+    #: The bucket of all rows of the piece; None if the index has no buckets.
     bucket: int | None = None
 
     def cut(self, offset: int, rows: int) -> Piece:
-        """Return a part of these rows."""
+        """Return the piece of `rows` rows that begins at row `offset` of this piece. Its bytes are estimated."""
         size = self.size_bytes * rows // max(1, self.rows)
         return replace(self, rows=rows, size_bytes=size, offset=self.offset + offset)
 
@@ -84,7 +84,7 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class StagedTask:
-    """The pieces that one task of staging wrote. Tasks are numbered in the order in which their rows arrive."""
+    """The pieces that one staging task wrote. Tasks are numbered in the order in which their rows arrive."""
 
     number: int
     pieces: tuple[Piece, ...]
@@ -94,7 +94,8 @@ def stage_rows(write: WriteContext, change: Change, prepared: PreparedRows, *, n
     """Evaluate the incoming rows and stage them, split by partition path and, if the index has buckets, by bucket.
 
     Args:
-        numbered: keep the order of arrival over all partitions (`ARRIVAL`). Pieces alone keep it within a partition path.
+        numbered: whether to add the column `ARRIVAL`, which keeps the order of arrival over all partition paths. Without it the
+            pieces keep the order within a partition path only.
     """
     staging = Staging(write.table.storage, join(work_folder(write.table.base_path, change.time), "staged"))
     with write.stages.run("stage", "reading the incoming rows") as notes:
@@ -112,11 +113,11 @@ def stage_pieces(
     numbered: bool = False,
     buckets: Buckets | None = None,
 ) -> list[Piece]:
-    """Evaluate rows, write them to files of a staging folder, and return their pieces in the order of arrival.
+    """Evaluate the incoming rows, write them to files in the staging folder, and return their pieces in the order of arrival.
 
     Args:
-        numbered: add the column `ARRIVAL`.
-        buckets: cut the pieces so that each is of one bucket.
+        numbered: whether to add the column `ARRIVAL`.
+        buckets: the buckets by which the pieces are cut; None: they are not cut.
     """
     kernel = partial(_stage_batches, prepared.crossing, staging, numbered, buckets)
     staged = run_over_incoming(spark, prepared, kernel, StagedTask)
@@ -127,14 +128,14 @@ def stage_pieces(
 
 
 def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
-    """Return what runs kernels over these rows: on the driver if the rows are few, otherwise in Spark tasks."""
+    """Return the runner for kernels over these pieces: on the driver if they have few rows, otherwise in Spark tasks."""
     rows = sum(piece.rows for piece in pieces)
     size_bytes = sum(piece.size_bytes for piece in pieces)
     return Runner(write.spark, on_driver=fits_on_driver(write.options, rows=rows, size_bytes=size_bytes))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """Yield staged rows, one table per piece. The record key (`KEY`), if rows have one, is the last column."""
+    """Yield the rows of each piece as a table. The record key (`KEY`) is the last column, unless the table generates keys."""
     readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
     for piece in pieces:
         if piece.file not in readers:
@@ -150,7 +151,7 @@ def _stage_batches(
     buckets: Buckets | None,
     batches: Iterator[pa.RecordBatch],
 ) -> list[StagedTask]:
-    """Write the rows of one task to one IPC file, and return the task's number and its pieces. Kernel."""
+    """Write the rows of one task to one staged file, and return the task's number and its pieces. Kernel."""
     task = this_task()
     # Each attempt of a task has its own write token, so a retried task does not meet the file of the first attempt.
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
@@ -172,7 +173,7 @@ def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.R
 
 
 class _StagedFile:
-    """A staged file that is being written. It collects rows and writes those of each partition path as one batch."""
+    """The staged file that a task is writing. It collects rows and writes the rows of each partition path as one batch."""
 
     def __init__(self, staging: Staging, name: str, buckets: Buckets | None = None) -> None:
         self._staging = staging
@@ -207,7 +208,7 @@ class _StagedFile:
         self._waiting_bytes = 0
 
     def _write(self, path: str, batch: pa.RecordBatch) -> None:
-        """Write one batch. If there are buckets, its rows are sorted by bucket, and each bucket is a piece."""
+        """Write one batch of a partition path. If there are buckets, sort its rows by bucket, and make each bucket a piece."""
         assert self._writer is not None
         piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)
         self._batches += 1

@@ -1,7 +1,7 @@
-"""`TaskRows`: the incoming rows of one task, as the kernels that merge and write read them.
+"""`TaskRows`: the incoming rows of one task, read from the staged files. The kernels that merge and write use it.
 
-The rows stay in the staged files, which are mapped into memory; a kernel takes the rows of one row group at a time. If they
-need more memory than the options allow, they are copied to a local spill file, piece by piece, and mapped from there.
+The staged files are mapped into memory, and a kernel takes the rows of one row group at a time. If the rows have more bytes than
+`hoodie.memory.merge.max.size`, they are copied to a local spill file, piece by piece, and mapped from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TaskRowsSettings:
     """How a task loads its incoming rows."""
 
     staging: Staging
-    #: The column that says which of several rows of a key is the newest; None: the one that arrived last.
+    #: The ordering column: of several rows of a key the one with the greatest value is the newest. None: the last to arrive.
     ordering: str | None
     memory_bytes: int
     spill_folder: str
@@ -38,11 +38,12 @@ class TaskRows:
     """The incoming rows of one task, numbered in the order of their pieces.
 
     Attributes:
-        rows: the numbers of the rows that count: one per key, the newest.
+        rows: the numbers of the rows that count: the newest row of each key.
         keys: the record keys of `rows`.
 
     Args:
-        numbers: the numbers of the rows in `tables`, ascending, if `tables` do not hold all rows of the pieces.
+        tables: the rows, in the order of their numbers.
+        numbers: the numbers of the rows in `tables`, ascending; None: `tables` hold all rows of the pieces.
     """
 
     def __init__(self, tables: Sequence[pa.Table], rows: Positions, keys: pa.Array, numbers: Positions | None = None) -> None:
@@ -54,7 +55,7 @@ class TaskRows:
 
     @property
     def rows_held(self) -> int:
-        """How many rows `tables` hold, those that do not count included."""
+        """How many rows are loaded, including older rows of a key, which do not count."""
         return int(self._starts[-1])
 
     @property
@@ -74,13 +75,13 @@ class TaskRows:
 
 
 def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
-    """Load the rows of a task, and pick the newest of each key.
+    """Load the incoming rows of a task, and pick the newest row of each key.
 
     Args:
-        columns: the data columns that are needed besides keys and ordering values; None: all.
+        columns: the data columns to load, besides record keys and ordering values; None: all.
 
     Raises:
-        SchemaError: the ordering column is missing, or a row has no ordering value.
+        SchemaError: the ordering column is missing, or an ordering value is null.
     """
     tables = read_pieces(settings.staging, pieces)
     if columns is not None:
@@ -101,9 +102,12 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
 
 
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
-    """Load rows of a task that knows the numbers of the rows it needs. If rows have to be copied, only these are.
+    """Load the incoming rows of a task whose keys are located already. If rows must be spilled, spill only the needed ones.
 
-    The keys of the result are empty: the task has looked its keys up already.
+    `keys` of the result is empty.
+
+    Args:
+        numbers: the numbers of the rows that the task needs.
     """
     rows_held = sum(piece.rows for piece in pieces)
     size_bytes = sum(piece.size_bytes for piece in pieces)
@@ -116,7 +120,11 @@ def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], number
 
 
 def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[pa.Table]:
-    """Yield the rows of each table that have these numbers. The first table is always yielded, because its schema is needed."""
+    """Yield the rows with these numbers, table by table. The first table is yielded even if empty, because its schema is needed.
+
+    Args:
+        numbers: row numbers over all tables, ascending.
+    """
     start = 0
     for number, table in enumerate(tables):
         first, last = np.searchsorted(numbers, [start, start + table.num_rows])
@@ -126,7 +134,7 @@ def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[
 
 
 def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the tables with the named columns, and those that order rows and hold keys."""
+    """Yield the tables with the named columns, the ordering column, `ARRIVAL` and `KEY`, as far as they have them."""
     names = [*columns, settings.ordering] if settings.ordering else list(columns)
     for table in tables:
         top_columns = [find_top_column(name, table.column_names) for name in names]
@@ -146,7 +154,7 @@ def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
 
 
 def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
-    """Return the ordering column, which may be a field of a struct (`a.b`).
+    """Return the values of the ordering column of all tables. The column may be a field of a struct (`a.b`).
 
     Raises:
         SchemaError: the rows do not have the column.
@@ -171,7 +179,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables if they fit in the memory of a task. Otherwise copy all of them to a spill file and map it."""
+    """Return the tables if they have at most `memory_bytes`. Otherwise copy all of them to a spill file and map it."""
     held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:
@@ -189,6 +197,6 @@ def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
-    """Yield row numbers in parts of one row group, whose rows a task holds in memory at once."""
+    """Yield the row numbers in parts of at most one row group. A task holds the rows of one part in memory at a time."""
     for start in range(0, len(numbers), ROW_GROUP_ROWS):
         yield numbers[start : start + ROW_GROUP_ROWS]

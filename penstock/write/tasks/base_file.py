@@ -1,12 +1,13 @@
 """Writes the next version of a base file: the stored rows merged with incoming rows, one row group at a time.
 
 1. Each row group of the old base file is read once. Its rows are matched with incoming rows by the hits of locating, or by key.
-2. The merger decides for every pair. Rows that meet no incoming row are copied; only the file name in them changes.
+2. The merger decides about every pair of a stored and an incoming row. Stored rows without an incoming row are copied; only their
+   meta column with the file name changes.
 3. Incoming rows that are new to the file are added at the end.
 
-Counts are Hudi's: a row that the merger keeps is neither an update nor a write error; a delete whose key is not in the file
-counts as a delete and as an insert. Memory is the incoming rows of the task, two row groups, and the rows that wait to become
-one.
+Rows are counted as Hudi counts them: a stored row that the merger keeps is neither an update nor a write error; a delete whose
+key is not in the file counts as a delete and as an insert. A task holds in memory its incoming rows, two row groups, and the rows
+that wait to be written as the next row group.
 """
 
 from __future__ import annotations
@@ -43,28 +44,29 @@ class _Counts:
 
 @dataclass(frozen=True)
 class FileMerge:
-    """The base file that is rewritten, and how its rows are merged."""
+    """The base file to rewrite, and how to merge its rows."""
 
     partition_path: str
     base_file: BaseFile
     merger: Merger
-    #: The pairs of stored and incoming rows; None: they are found by key.
+    #: The pairs of stored and incoming rows; None: rows are matched by key.
     hits: Hits | None = None
 
 
 @dataclass(frozen=True)
 class MergedFile:
-    """The write stat of a finished merge, and the numbers of the incoming rows that met a stored row."""
+    """The result of `merge_base_file`."""
 
     stat: WriteStat
+    #: The numbers of the incoming rows whose key is in the old base file.
     matched: Positions = field(repr=False)
 
 
 def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, new_rows: Positions | int = 0) -> MergedFile:
-    """Write the next version of a file group.
+    """Write the next version of a base file: its stored rows merged with incoming rows, and new rows behind them.
 
     Args:
-        new_rows: the numbers of incoming rows that are added to the file; or how many of the rows that meet no stored row.
+        new_rows: the numbers of the incoming rows to add; or, as an int, how many of the incoming rows without a stored row.
     """
     file = open_base_file(output.settings.storage, merge.base_file.path)
     writer = BaseFileWriter(output, merge.partition_path, merge.base_file.file_id, MarkerType.MERGE, old=file)
@@ -80,7 +82,7 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
     else:
         added = new_rows
     if merge.hits is not None and not merge.hits.have_positions:
-        # An index named the file group of these rows, but their keys are not in the base file: they are new after all.
+        # The index entries of these rows name the file group, but their keys are not in the base file: the rows are new.
         missing = np.setdiff1d(merge.hits.new[merge.hits.fates == Fate.MERGE], matched)
         added = np.concatenate([missing, added])
     _write_new_rows(writer, merge.merger, incoming, added, counts)
@@ -98,9 +100,9 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
 def add_to_base_file(
     output: TaskOutput, partition_path: str, base_file: BaseFile, merger: Merger, new_rows: Iterable[PartitionRows]
 ) -> WriteStat:
-    """Write the next version of a file group with its stored rows unchanged and new rows behind them.
+    """Write the next version of a base file: its stored rows unchanged, and new rows behind them.
 
-    Keys are not looked for. A delete counts as a delete and as an insert, and is not stored.
+    Keys are not compared. A new row that is a delete counts as a delete and as an insert, and is not written.
     """
     settings = output.settings
     counts = _Counts()
@@ -119,7 +121,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return the rows that are stored, without deletes."""
+    """Return the rows to write, as the merger stores them, without those that are deletes."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -128,14 +130,14 @@ def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
 
 
 def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
-    """Return the keys of the rows; new keys if the table generates them."""
+    """Return the record keys of the rows. If the table generates record keys, make new ones."""
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
 
 def _read_with_hits(
     file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema
 ) -> Iterator[tuple[pa.Table, Hits]]:
-    """Yield the row groups of the old file, each with its hits. Hits number stored rows within the row group."""
+    """Yield the row groups of the old base file, each with its hits. Their stored row numbers count from the row group."""
     hits = merge.hits
     wanted_keys = None
     if hits is not None and not hits.have_positions:
@@ -157,7 +159,7 @@ def _read_with_hits(
 
 
 def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
-    """Return the stored rows whose key an incoming row has."""
+    """Return the hits of a row group: the stored rows with the key of an incoming row. All have `Fate.MERGE`."""
     positions = find_positions(stored[KEY_COLUMN], incoming.keys)
     rows = np.flatnonzero(positions >= 0)
     return make_merge_hits(rows, incoming.rows[positions[rows]])
@@ -166,7 +168,13 @@ def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
 def _write_row_group(
     writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
 ) -> None:
-    """Write one row group: rows without a hit unchanged, the others as the merger or their fate decides."""
+    """Write one row group: stored rows without a hit unchanged, the others as the merger or their fate decides.
+
+    Args:
+        stored: the row group of the old base file.
+        hits: its hits.
+        counts: the counts of the file, which are increased.
+    """
     if len(hits.old) == 0:
         writer.keep(stored)
         return
@@ -192,7 +200,7 @@ def _write_row_group(
     rows = merged.rows(merged.choices)
     if is_touched.any():
         rows = pa.concat_tables([rows, take_rows(stored.select(rows.column_names), hits.old[is_touched])])
-    # Changed rows stay at their place: each gets the number that it has in the new file, behind what is kept before it.
+    # Changed rows stay at their place. Their row number counts the rows that are kept before them.
     numbers = writer.rows + np.cumsum(is_kept)[changed] - 1
     updates = writer.stamp(rows, stored[KEY_COLUMN].take(pa.array(changed)), numbers)
     order = np.arange(stored.num_rows)
@@ -201,14 +209,18 @@ def _write_row_group(
 
 
 def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
-    """Return what happens to each stored row with a hit: what its fate says, or else the merger's choice."""
+    """Return one choice per hit: the merger's for `Fate.MERGE`, DELETE for `Fate.MOVE`, otherwise TOUCH.
+
+    Args:
+        of_merger: the merger's choices, one per hit with `Fate.MERGE`.
+    """
     choices = np.where(hits.fates == Fate.MOVE, Choice.DELETE, Choice.TOUCH).astype(np.int8)
     choices[hits.fates == Fate.MERGE] = of_merger
     return choices
 
 
 def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
-    """Add incoming rows at the end of the file."""
+    """Write the incoming rows with these numbers at the end of the file, without those that are deletes."""
     for part in split_row_numbers(numbers):
         rows = incoming.take(part)
         is_kept, stored = merger.insert(rows.drop_columns([KEY]))

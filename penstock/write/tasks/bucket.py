@@ -1,7 +1,8 @@
-"""Writes all incoming rows of one bucket of the bucket index: to the only file group that can hold their keys.
+"""Writes all incoming rows of one bucket of the bucket index to its file group, the only one that can hold their keys.
 
-In a copy-on-write table the base file is merged in one read. In a merge-on-read table the rows are appended to the log without
-reading what is stored: whether a key was known is decided when the slice is read. A bucket has one file group, however large.
+In a copy-on-write table the rows are merged into the base file, which is read once. In a merge-on-read table they are appended to
+the log without reading the slice; readers of the slice find out which keys were stored before. A bucket has one file group,
+however large.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.write.tasks.task import BucketTask
 
 
 def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
-    """Write the rows of one bucket and return the write stats."""
+    """Write the incoming rows of one bucket and return the write stats."""
     _check_number_of_buckets(task)
     rules = task.rules
     file_slice = task.file_slice
@@ -45,9 +46,9 @@ def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
 
 
 def _check_number_of_buckets(task: BucketTask) -> None:
-    """Raise OptionError if the least and greatest key of a base file are in another bucket than the file.
+    """Raise OptionError if the least or greatest key of the task's witness file does not belong to the bucket of the file.
 
-    Then the table was written with another number of buckets: few files pass by chance.
+    Then the table was written with another number of buckets. Few files pass this check by chance.
     """
     buckets = task.rules.index.buckets
     witness = task.witness
@@ -57,7 +58,7 @@ def _check_number_of_buckets(task: BucketTask) -> None:
 
 
 def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
-    """Add the rows unmerged to a base file, whether their keys are known or not."""
+    """Add the rows unmerged to the base file of the bucket, without comparing keys. A new bucket gets a new base file."""
     rules = task.rules
     rows = (split_key(task.partition_path, piece) for piece in read_pieces(rules.loading.staging, task.pieces))
     if task.base_file is None:
@@ -81,7 +82,11 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
 
 
 def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
-    """Append all rows to the log, known or not. The log of an empty bucket begins with this write."""
+    """Append the rows to the log of the bucket, whether their keys are stored or not. A new bucket gets a new log.
+
+    Args:
+        rows: the numbers of the incoming rows to append.
+    """
     rules = task.rules
     if rules.logs is None or not len(rows):
         return []
@@ -94,7 +99,7 @@ def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Posi
 
 
 def _find_unknown_rows(task: BucketTask, incoming: TaskRows) -> Positions:
-    """Return the incoming rows whose keys the bucket does not hold."""
+    """Return the numbers of the incoming rows whose keys are not stored in the bucket."""
     file_slice = task.file_slice
     rules = task.rules
     storage = rules.settings.storage

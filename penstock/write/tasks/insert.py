@@ -1,4 +1,4 @@
-"""Writes new rows: bulk inserts straight from Spark's batches, inserts from staged pieces, and the new rows of an upsert."""
+"""Writes new rows: of a bulk_insert straight from Spark's batches, of an insert from staged pieces, and of an upsert."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.write.tasks.base_file import FileMerge, add_to_base_file, drop_del
 from penstock.write.tasks.log_file import RollingLogWriter, open_insert_writer
 from penstock.write.tasks.task import InsertTask, open_task_output
 
-#: Bytes of rows that all open files of a task may hold back before the fullest file is written out.
+#: How many bytes of rows all open files of a task may buffer in memory. Above it the file with the largest buffer is flushed.
 _WAITING_BYTES = 256 * 1024 * 1024
 
 
@@ -31,7 +31,8 @@ def bulk_insert_rows(
     """Kernel of bulk_insert: Write one task's rows to new file groups, with one open file per partition path.
 
     Args:
-        is_sorted_by_path: whether all rows of a path come in a run, so that its file can be closed when the next path begins.
+        is_sorted_by_path: whether all rows of a partition path come one after another. Then its file is closed when the next
+            path begins.
     """
     output = open_task_output(settings)
     writers: dict[str, RollingWriter] = {}
@@ -88,7 +89,7 @@ def insert_bucket(task: InsertTask) -> list[WriteStat]:
 
 
 def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
-    """Return the rows of a staged piece with their keys apart; without keys if the table generates them."""
+    """Split the rows of a staged piece into data columns and record keys. The keys are None if the table generates them."""
     if KEY not in piece.column_names:
         return PartitionRows(partition_path, piece, None)
     return PartitionRows(partition_path, piece.drop_columns([KEY]), piece[KEY])
@@ -97,7 +98,7 @@ def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
 def insert_pieces(
     writer: RollingWriter | RollingLogWriter, output: TaskOutput, merger: Merger, pieces: Iterable[PartitionRows]
 ) -> list[WriteStat]:
-    """Write rows of staged pieces to the file groups that the writer opens. Deletes are counted, not written."""
+    """Write the rows of staged pieces with a writer, and return the write stats. Deletes are counted, not written."""
     deletes = 0
     for rows in pieces:
         stored = drop_deletes(rows, merger)
@@ -109,9 +110,9 @@ def insert_pieces(
 def insert_rows(
     writer: RollingWriter | RollingLogWriter, merger: Merger, incoming: TaskRows, numbers: Positions
 ) -> list[WriteStat]:
-    """Write some incoming rows to the file groups that the writer opens.
+    """Write the incoming rows with these numbers with a writer, and return the write stats.
 
-    Deletes of unknown keys are counted, not written; deletes alone create no file.
+    Deletes are counted, not written. If all rows are deletes, no file is created.
     """
     deletes = 0
     for part in split_row_numbers(numbers):
@@ -131,7 +132,7 @@ def insert_into_new_groups(
     numbers: Positions,
     rows_per_group: int,
 ) -> list[WriteStat]:
-    """Write some incoming rows to new file groups of at most `rows_per_group` rows each."""
+    """Write the incoming rows with these numbers to new file groups of at most `rows_per_group` rows each."""
     stats: list[WriteStat] = []
     for start in range(0, len(numbers), rows_per_group):
         writer = open_insert_writer(output, partition_path, logs)
@@ -140,7 +141,7 @@ def insert_into_new_groups(
 
 
 def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
-    """Return the write stats with the deletes in the first of them: a delete without a stored row belongs to no file."""
+    """Return the write stats with all deletes counted in the first one, because a delete without a stored row has no file."""
     if not stats:
         return []
     return [replace(stats[0], num_deletes=deletes), *(replace(stat, num_deletes=0) for stat in stats[1:])]

@@ -1,12 +1,12 @@
-"""What locating hands over to the tasks that write: which stored rows incoming rows meet, and which incoming rows are new.
+"""The files in which locating passes its results to the tasks that write: hit files and files of new rows.
 
-Both travel as Arrow files of row numbers below the staged rows, so that they never pass through the driver. A task description
+Both are Arrow files of row numbers in the staging folder, so the row numbers never pass through the driver. A task description
 holds only references to them. Incoming rows are numbered in the order of the task's pieces.
 
-- A hit file, written by one locating task: a record batch of `Hits` for each file slice of the task; in the first file of a set
-  of incoming rows a last batch that lists the rows that count, one per key.
-- A file of new rows, written once all hits are known: a batch of new rows, ordered by partition path, and a batch of rows that
-  live elsewhere and must not be appended to the slice in which a log has deleted them.
+- A hit file is written by one locating task. It has a record batch of `Hits` for each file slice of the task. The first hit file
+  of a set of incoming rows has one more batch, which lists the rows that count, one per key.
+- A file of new rows is written once all hits are known. It has a batch of new rows, ordered by partition path, and a batch of
+  rows that must not be appended to the slice in which a log has deleted their key, because they are written elsewhere.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ _ELSEWHERE_BATCH = 1
 
 @dataclass(frozen=True)
 class Hits:
-    """Which stored rows of a file slice meet which incoming rows: one pair of row numbers and one fate each."""
+    """The pairs of a stored row of one file slice and an incoming row with the same key, with a fate for each pair."""
 
-    #: Row numbers in the base file. -1 where only the file group is known: then the task finds the row by its key, and the
-    #: incoming row is new if the key is not there.
+    #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
+    #: for the key in the base file, and the incoming row is new if the key is not there.
     old: Positions
+    #: The numbers of the incoming rows.
     new: Positions
     fates: Fates
 
@@ -53,13 +54,13 @@ NO_HITS = Hits(NO_ROWS, NO_ROWS, np.empty(0, np.int8))
 
 
 def make_merge_hits(old: Positions, new: Positions) -> Hits:
-    """Return hits about all of which the merger decides."""
+    """Return hits that all have `Fate.MERGE`."""
     return Hits(old, new, np.full(len(new), Fate.MERGE, np.int8))
 
 
 @dataclass(frozen=True)
 class HitBatch:
-    """A reference to the hits of one file slice."""
+    """A reference to the hits of one file slice: a record batch of a hit file."""
 
     file: str
     batch: int
@@ -67,7 +68,7 @@ class HitBatch:
 
 @dataclass(frozen=True)
 class NewRowRange:
-    """A reference to some of the rows in a file of new rows."""
+    """A reference to a range of the rows that a file of new rows lists."""
 
     file: str
     offset: int
@@ -75,12 +76,12 @@ class NewRowRange:
 
 
 def name_of_attempt(prefix: str) -> str:
-    """Return a file name that no other attempt of this task takes: a killed attempt may have left its own file."""
+    """Return a file name that is unique to this attempt of the task. A killed attempt may have left its own file behind."""
     return f"{prefix}-{this_task().write_token}.arrow"
 
 
 class HitFile:
-    """An open hit file. Hits of one file slice after the other are written, then the rows that count."""
+    """An open hit file. The hits of each file slice are written first, then the list of rows that count."""
 
     def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
         self._writer = writer
@@ -106,7 +107,11 @@ def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
 
 
 def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
-    """Return the hits of each file slice, and the rows that count if the file lists them."""
+    """Return the hits of each file slice, and the numbers of the rows that count (empty if the file does not list them).
+
+    Args:
+        lists_rows: whether the file lists the rows that count.
+    """
     reader = pa.ipc.open_file(storage.map(path))
     batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
     if not lists_rows:
@@ -115,10 +120,12 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
 
 
 def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
-    """Return the hits of one file slice. Rows that a log has deleted come alive again, except those that live elsewhere.
+    """Return the hits of one file slice. `Fate.DEAD` becomes `Fate.MERGE`, except for rows that are written elsewhere.
+
+    The hits of rows that are written elsewhere are left out.
 
     Args:
-        new_rows_file: the file that lists the rows that live elsewhere; None if there are none.
+        new_rows_file: the file of new rows that lists the rows written elsewhere; None if there are none.
     """
     found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
     is_dead = found.fates == Fate.DEAD
@@ -136,8 +143,8 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
     """Write a file of new rows.
 
     Args:
-        new_rows: ordered by partition path.
-        elsewhere: rows that live elsewhere than where a log has deleted them.
+        new_rows: the numbers of the new rows, ordered by partition path.
+        elsewhere: the numbers of the rows that must not be appended to the slice in which a log has deleted their key.
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _ROWS) as writer:
         for rows in (new_rows, elsewhere):
@@ -145,7 +152,7 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of some of the new rows."""
+    """Return the numbers of the new rows in the range."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 

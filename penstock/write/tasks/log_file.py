@@ -1,13 +1,13 @@
 """Appends changes to the log of a file slice, in a merge-on-read table. No base file is rewritten.
 
-Incoming rows are reduced to one per key, as for a merge, and then written as they came: what they mean for the stored row is
-decided when the slice is read or compacted. A row that deletes its key becomes a delete entry, which carries the row's ordering
-value. A row that moves to another partition leaves a delete entry without an ordering value, which always applies. Mergers of
-Penstock's own (`Merger.logs_deletes_as_rows`) find their deletes in the log as rows. A key that was deleted and inserted again
-in one batch gets a delete entry first and then its row.
+Incoming rows are reduced to one per key, as for a merge, and appended unmerged: readers and compactions of the slice merge them
+with the stored rows. A row that deletes its key becomes an entry of a delete block, with the row's ordering value. A row that
+moves to another partition leaves a delete entry without an ordering value, which always applies. For mergers of Penstock's own
+(`Merger.logs_deletes_as_rows`) deletes are written as rows. A key that one batch deletes and inserts again gets a delete entry
+first and then its row.
 
-Where the index finds keys in logs, new rows are appended too: to the log of a slice with room, or of a new file group, which
-then has no base file until it is compacted.
+If the index finds keys in logs, new rows are appended too: to the log of a slice with room, or to the log of a new file group,
+which then has no base file until it is compacted.
 """
 
 from __future__ import annotations
@@ -48,10 +48,14 @@ class LogAppend:
 def append_changes(
     output: TaskOutput, append: LogAppend, incoming: TaskRows, hits: Hits, new_rows: Positions = NO_ROWS
 ) -> list[WriteStat]:
-    """Append the changes of the slice's rows, which were located at `hits`, and rows that are new to the slice.
+    """Append the incoming rows of one slice to its log: updates and deletes of stored rows, and new rows.
 
-    A stored row that stays because the incoming row came too late (`Fate.TOUCH`) is not written again. Blocks hold the
-    positions in the base file of the rows that they change, where these are known, so that readers need not compare keys.
+    A stored row that is kept because the incoming row came too late (`Fate.TOUCH`) is not written again. If the positions of all
+    changed rows in the base file are known, the blocks hold them, and readers need not compare keys.
+
+    Args:
+        hits: the pairs of stored and incoming rows of the slice.
+        new_rows: the numbers of the incoming rows that are new to the slice.
     """
     writer = LogWriter(output, append.target, append.settings)
     deletes = _DeleteEntries(append.ordering)
@@ -72,7 +76,12 @@ def append_changes(
 def _append_updates(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, hits: Hits, deletes: _DeleteEntries, *, has_positions: bool
 ) -> list[pa.Array]:
-    """Write the rows that meet stored rows, collect their deletes, and return the keys that are deleted."""
+    """Append the incoming rows that have a hit, and return the keys that they delete.
+
+    Args:
+        deletes: collects the deletes. The caller writes them after all rows.
+        has_positions: whether to write the positions of the changed rows in the base file.
+    """
     is_merged = hits.fates == Fate.MERGE
     if has_positions:
         rows_to_write = hits.new[is_merged]
@@ -116,7 +125,7 @@ def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if rows cannot be compared with the stored rows of their keys when the log is read."""
+    """Raise SchemaError if a row has no ordering value, and readers of the log need it to compare the row with its stored row."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)
@@ -125,14 +134,14 @@ def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
 
 
 def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positions: Positions | None) -> None:
-    """Write delete entries for the keys that the batch deletes before it inserts them again."""
+    """Write a delete block with the keys of `rows`, which the batch deletes and then inserts again."""
     deletes = _DeleteEntries(append.ordering)
     deletes.add(rows, positions)
     writer.delete(deletes.build(append.target.partition_path), positions)
 
 
 def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
-    """Whether every changed row has one known position in the base file below the log."""
+    """Whether every changed row has exactly one known position in the base file of the slice."""
     base_file = target.base_file
     if base_file is None or base_file.instant != target.base_instant:
         return False  # a compaction is pending: the log will be on top of a base file with other positions
@@ -140,10 +149,10 @@ def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
 
 
 class RollingLogWriter:
-    """Writes new rows of one partition to logs: of a file slice first, then of new file groups, one after the other.
+    """Writes new rows of one partition to logs. When a log is full, it opens the log of a new file group.
 
     Args:
-        target: the slice that takes the first rows; None: a new file group does.
+        target: the slice whose log takes the first rows; None: they go to a new file group.
     """
 
     def __init__(self, output: TaskOutput, partition_path: str, settings: LogSettings, target: FileSlice | None = None) -> None:
@@ -157,7 +166,12 @@ class RollingLogWriter:
         self._stats: list[WriteStat] = []
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
-        """Append rows without meta columns. Close the log if it is full."""
+        """Append rows to the open log. Close the log when it is full.
+
+        Args:
+            rows: the data columns, without meta columns.
+            keys: the record key of each row.
+        """
         if not rows.num_rows:
             return
         if self._has_stored_rows:
@@ -185,10 +199,11 @@ class RollingLogWriter:
 def open_insert_writer(
     output: TaskOutput, partition_path: str, logs: LogSettings | None, target: FileSlice | None = None
 ) -> RollingWriter | RollingLogWriter:
-    """Return the writer of a partition's new rows: to base files, or to logs where the index finds keys in logs.
+    """Return the writer of a partition's new rows: a log writer if the index finds keys in logs, otherwise a base file writer.
 
     Args:
-        target: the slice whose log takes the first rows. Base files are always those of new file groups.
+        logs: how log files are written; None: the table is copy-on-write.
+        target: the slice whose log takes the first rows. Not used for base files, which always open new file groups.
     """
     if logs is None or logs.insert_ratio is None:
         return RollingWriter(output, partition_path)
@@ -196,17 +211,21 @@ def open_insert_writer(
 
 
 class _DeleteEntries:
-    """Keys that are deleted, with the ordering values of the rows that delete them."""
+    """Collects the entries of a delete block: record keys, with the ordering values of the rows that delete them."""
 
     def __init__(self, ordering: str | None) -> None:
         self._ordering = ordering
         self._keys: list[pa.ChunkedArray] = []
-        #: Per call of `add`: the ordering values, or how many entries have none.
+        #: One element per call of `add` or `add_always`: the ordering values; or, without values, the number of keys.
         self._values: list[pa.ChunkedArray | int] = []
         self.positions: list[Positions] = [NO_ROWS]
 
     def add(self, rows: pa.Table, positions: Positions | None) -> None:
-        """Add the keys of rows, with their ordering values."""
+        """Add the keys of rows that delete, with their ordering values.
+
+        Args:
+            positions: the positions of the deleted rows in the base file; None if they are not known.
+        """
         values = find_column(rows, self._ordering) if self._ordering else None
         self._keys.append(rows[KEY])
         self._values.append(rows.num_rows if values is None else values)
@@ -214,13 +233,13 @@ class _DeleteEntries:
             self.positions.append(positions)
 
     def add_always(self, keys: pa.ChunkedArray, positions: Positions) -> None:
-        """Add keys without ordering values, so that their entries always apply."""
+        """Add keys without ordering values. Their delete entries always apply."""
         self._keys.append(keys)
         self._values.append(len(keys))
         self.positions.append(positions)
 
     def build(self, partition_path: str) -> Deletes:
-        """Return the entries."""
+        """Return the collected entries of the delete block, all with this partition path."""
         key_chunks: list[pa.Array] = []
         for keys in self._keys:
             key_chunks += keys.chunks

@@ -29,7 +29,7 @@ from penstock.write.tasks.task import BucketTask, GroupTask, PartitionTask, Upse
 
 
 def run_task(task: UpsertTask) -> list[WriteStat]:
-    """Kernel: Write the files of one task of an upsert."""
+    """Write the files of one task of an upsert, and return their write stats. Kernel."""
     output = open_task_output(task.rules.settings)
     if isinstance(task, PartitionTask):
         stats = _write_partition(output, task)
@@ -43,7 +43,7 @@ def run_task(task: UpsertTask) -> list[WriteStat]:
 
 
 def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
-    """Locate the keys, write the changes, and insert what is new."""
+    """Locate the keys of a partition's incoming rows, write the changes, and insert the new rows."""
     rules = task.rules
     incoming = load_task_rows(rules.loading, task.pieces)
     stats: list[WriteStat] = []
@@ -60,7 +60,10 @@ def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]
 def _merge_into_slice(
     output: TaskOutput, file_slice: FileSlice, base_file: BaseFile, rules: UpsertRules, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
-    """Merge the rows into the only base file of a partition; return the new rows that did not fit in it too."""
+    """Merge the incoming rows into the only base file of a partition, and add new rows that fit.
+
+    Return the write stats, and the numbers of the new rows that did not fit.
+    """
     rows_that_fit = _count_rows_that_fit(file_slice, rules)
     # A file that takes no new rows and holds none of the keys need not be written again.
     if not rows_that_fit and not holds_any_key(rules.settings.storage, base_file, WantedKeys(incoming.keys), rules.index.pruning):
@@ -74,10 +77,10 @@ def _merge_into_slice(
 def _append_to_slice(
     output: TaskOutput, file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
-    """Append changes to the log of the only slice of a partition; return the new rows.
+    """Append changes to the log of the only slice of a partition. Return the write stats, and the numbers of unwritten new rows.
 
-    If the base file has room for new rows, it is rewritten with them and with all changes, and the rows that did not fit are
-    returned.
+    If the base file has room for new rows, it is rewritten with all changes and with the new rows that fit, and nothing is
+    appended to the log.
     """
     hits = _find_in_base_file(file_slice, rules, incoming)
     new_rows = np.setdiff1d(incoming.rows, hits.new)
@@ -89,7 +92,7 @@ def _append_to_slice(
 
 
 def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows) -> Hits:
-    """Return the rows of the slice's base file that have an incoming key."""
+    """Return the hits of the slice's base file: its rows that have an incoming key."""
     if file_slice.base_file is None:
         return NO_HITS
     (found,) = look_up(rules.settings.storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
@@ -97,7 +100,7 @@ def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: Task
 
 
 def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
-    """Return how many new rows the slice takes; 0 if it is not small, or if new rows are dropped."""
+    """Return how many new rows fit in the slice; 0 if the slice is not small, or if the write drops new rows."""
     if rules.drops_unknown or not rules.sizing.find_small_slices([file_slice]):
         return 0
     return rules.sizing.count_rows_that_fit(file_slice)

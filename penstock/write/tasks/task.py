@@ -1,6 +1,6 @@
-"""Descriptions of the tasks that write files. The driver makes them (`locate/`), the kernels of this folder run them.
+"""Descriptions of the tasks that write files. The driver creates them (`locate/`), and the kernels of this folder run them.
 
-A task description is a frozen value that is pickled to a worker. It names staged pieces and files; it holds no rows.
+A task description is a frozen dataclass that is pickled to a worker. It refers to staged pieces and files; it holds no rows.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from penstock.write.tasks.located_rows import HitBatch, NewRowRange
 
 @dataclass(frozen=True)
 class UpsertRules:
-    """What is the same for every task of one upsert or delete, or of an insert that looks for its keys."""
+    """The settings that all tasks of one write share: an upsert, a delete, or an insert that drops duplicates or has buckets."""
 
     settings: FileSettings
     loading: TaskRowsSettings
     merger: Merger
     sizing: Sizing
     index: Index
-    #: The column that says which of several rows of a key is newer, in the batch and in a log; None: the later row is newer.
+    #: The ordering column, for rows of the batch and of a log: the greater value is newer. None: the later row is newer.
     ordering: str | None = None
     #: How log files are written; None: the table is copy-on-write.
     logs: LogSettings | None = None
     #: How base files and logs are merged to rows; None: the table is copy-on-write.
     merging: MergeRules | None = None
-    #: Rows with unknown keys are dropped, not inserted: the delete operation.
+    #: Whether incoming rows whose keys are not stored are dropped instead of inserted (delete).
     drops_unknown: bool = False
-    #: Rows with known keys are dropped, not merged: an insert without duplicates.
+    #: Whether incoming rows whose keys are stored are dropped instead of merged (insert that drops duplicates).
     drops_known: bool = False
-    #: Rows are added without looking for their keys: an insert into buckets.
+    #: Whether rows are added without looking for their keys (insert into buckets).
     adds: bool = False
-    #: New buckets of a merge-on-read table begin with a log file, not with a base file.
+    #: Whether a new bucket of a merge-on-read table begins with a log file instead of a base file.
     logs_first: bool = False
 
 
 @dataclass(frozen=True)
 class UpsertTask:
-    """A part of an upsert that one worker does: incoming rows of one partition, and at most one file slice of it."""
+    """One task of an upsert: writes incoming rows of one partition, to at most one existing file slice."""
 
     rules: UpsertRules
     partition_path: str
@@ -67,7 +67,7 @@ class UpsertTask:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the base file and the pieces. Large tasks are started first, so that none of them runs on alone at the end."""
+        """Bytes of the base file and the pieces. The largest tasks start first, so that the job does not end with a large one."""
         base_bytes = self.file_slice.base_bytes if self.file_slice else 0
         return base_bytes + sum(piece.size_bytes for piece in self.pieces)
 
@@ -79,20 +79,20 @@ class PartitionTask(UpsertTask):
 
 @dataclass(frozen=True)
 class GroupTask(UpsertTask):
-    """One file group, existing or new, whose changes were located before. The pieces hold rows of other groups too."""
+    """One file group, existing or new, whose keys were located before. The pieces also hold rows of other file groups."""
 
-    #: The rows of the slice that incoming rows meet; None: none.
+    #: The hits of the slice; None: there are none.
     hits: HitBatch | None = None
-    #: The incoming rows that are added to the group; None: none.
+    #: The new rows that are added to the file group; None: there are none.
     new_rows: NewRowRange | None = None
     #: Whether changes are appended to the log of the slice. Otherwise its base file is rewritten.
     appends: bool = False
-    #: The file of new rows, if it lists rows that must not come alive where a log has deleted them.
+    #: The file of new rows if it lists rows that must not be appended to the slice in which a log has deleted their key.
     elsewhere_file: str | None = None
 
     @property
     def file_id(self) -> str | None:
-        """The file group; None if it is new."""
+        """The id of the file group; None if the group is new."""
         return self.file_slice.file_id if self.file_slice else None
 
 
@@ -100,16 +100,16 @@ class GroupTask(UpsertTask):
 class BucketTask(UpsertTask):
     """All incoming rows of one bucket of the bucket index. The slice is the only one that can hold their keys."""
 
-    #: The file group of the bucket, existing or new.
+    #: The id of the bucket's file group, existing or new.
     file_id: str = field(kw_only=True)
-    #: A file slice of the partition whose keys are checked to belong to its bucket. Set where no table property says how many
-    #: buckets there are.
+    #: A file slice of the partition. The task checks that its keys belong to its bucket. None if the table's properties say how
+    #: many buckets there are, or if the partition has no slice.
     witness: FileSlice | None = None
 
 
 @dataclass(frozen=True)
 class InsertBucket:
-    """Incoming rows that an insert adds to one file group, without looking for their keys."""
+    """The incoming rows that an insert adds to one file group. Not a bucket of the bucket index."""
 
     partition_path: str
     pieces: tuple[Piece, ...]
@@ -124,19 +124,19 @@ class InsertBucket:
 
 @dataclass(frozen=True)
 class InsertTask:
-    """One insert bucket, and everything a worker needs to write it."""
+    """Task description: write one insert bucket."""
 
     bucket: InsertBucket
     settings: FileSettings
     staging: Staging
     merger: Merger
-    #: How the rows are reduced to one per key before they are merged into a base file by key; None: they are added unmerged.
+    #: How the rows are loaded, one per key, before they are merged into a base file by key; None: they are added unmerged.
     loading: TaskRowsSettings | None = None
-    #: How log files are written, in a merge-on-read table.
+    #: How log files are written; None: rows go to base files.
     logs: LogSettings | None = None
 
 
 def open_task_output(settings: FileSettings) -> TaskOutput:
-    """Return the output of the task that is running. It numbers rows and names files after the task."""
+    """Return the output of the running task, whose file names and row numbers contain the task's number."""
     task = this_task()
     return TaskOutput(settings, task.number, task.write_token)
