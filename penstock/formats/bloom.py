@@ -1,10 +1,11 @@
 """Bloom filters of base files, bit for bit as Hudi builds them.
 
-The footer of a base file holds a filter over the file's record keys, as Base64 text with a type code. A `SIMPLE` filter is one
-bit vector, called a row. A `DYNAMIC_V0` filter is a list of rows that grows with the keys up to a bound.
+The footer of a base file holds a bloom filter over the file's record keys, as Base64 text with a type code. A `SIMPLE` filter is
+one bit vector, called a row. A `DYNAMIC_V0` filter is a list of rows. It adds rows as keys are added, until it has rows for
+`max_entries` keys.
 
-Kernel: Arrow arrays of keys in, text out. Adding keys in batches of any size sets the same bits as adding them one by one in
-order. Memory is bounded by the rows, one block of keys and a few unpacked rows.
+Keys are Arrow arrays. Adding keys in batches of any size sets the same bits as adding them one by one in order. Memory holds the
+rows of the filter, one block of keys and a few unpacked rows.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _UNPACKED_BYTES = 1 << 24
 
 
 class BloomFilter:
-    """A filter over record keys: `might_contain` may be True for a key that was not added, but is never False for one that was.
+    """A bloom filter over record keys. `might_contain` is always True for an added key, and seldom True for another key.
 
-    Base class of the two types. `bits` is the size of a row, `hashes` the number of bits that are set for each key.
+    Base class of the two filter types. `bits` is the size of a row in bits, `hashes` the number of bits that each key sets.
     """
 
     type_code: str
@@ -50,11 +51,13 @@ class BloomFilter:
 
     @staticmethod
     def create(kind: str, entries: int, error_rate: float, max_entries: int) -> BloomFilter:
-        """Return an empty filter of this type.
+        """Return an empty bloom filter.
 
         Args:
+            kind: the filter type, SIMPLE or DYNAMIC_V0.
             entries: the number of keys that a row is sized for.
-            max_entries: the number of keys up to which a dynamic filter adds rows.
+            error_rate: the rate of false positives that a row has with `entries` keys.
+            max_entries: the number of keys up to which a dynamic filter adds rows. A simple filter ignores it.
 
         Raises:
             OptionError: the type is unknown, or the sizes are out of range.
@@ -77,7 +80,7 @@ class BloomFilter:
         raise NotImplementedError
 
     def might_contain(self, keys: Keys) -> Bools:
-        """Return True for each key that may have been added, False for each that was not.
+        """Return a mask over the keys: True where the key may have been added, False where it was certainly not added.
 
         Raises:
             RecordKeyError: a key is null or empty.
@@ -90,7 +93,7 @@ class BloomFilter:
         return np.concatenate(answers)
 
     def to_text(self) -> str:
-        """Return the filter as a base file's footer holds it."""
+        """Return the filter as Base64 text, as the footer of a base file holds it."""
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
@@ -105,9 +108,10 @@ class BloomFilter:
                 cells[rounds.next_positions(bits)] = 1
 
     def _look_up(self, block: Block) -> Bools:
-        """Return which keys of the block may be in a row.
+        """Return a mask over the keys of the block: True where all bits of the key are set in at least one row.
 
-        Keys that are in no row leave the block as soon as half of the keys can leave: most are known after a few hashes.
+        Most keys that were not added are known after a few hashes. As soon as they are more than half of the keys, the rest of
+        the hashes is computed for the other keys only.
         """
         answer = np.zeros(len(block), np.bool_)
         key_numbers = np.arange(len(block)) if block.order is None else block.order
@@ -131,7 +135,7 @@ class BloomFilter:
         return answer
 
     def _unpack_row(self, row: int) -> Bytes:
-        """Return the row with one byte per bit, to be written to."""
+        """Return row number `row` unpacked, with one byte per bit. Changes to the array change the filter."""
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
                 self._pack_rows()
@@ -144,14 +148,14 @@ class BloomFilter:
         self._unpacked = {}
 
     def _row_bytes(self) -> list[bytes]:
-        """Return each row as Hudi stores it, with its header."""
+        """Return the bytes of each row as Hudi stores it, with its header."""
         self._pack_rows()
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         return [head + row.tobytes() for row in self._rows]
 
 
 class SimpleBloomFilter(BloomFilter):
-    """One row of a fixed size. With more keys than it is sized for, it has more false positives."""
+    """A bloom filter of one row with a fixed size. With more keys than the row is sized for, there are more false positives."""
 
     type_code = SIMPLE
 
@@ -164,7 +168,7 @@ class SimpleBloomFilter(BloomFilter):
 
 
 class DynamicBloomFilter(BloomFilter):
-    """Rows of `row_entries` keys each, up to `max_entries` keys in all. Later keys go to the existing rows in turn."""
+    """A bloom filter of rows for `row_entries` keys each, up to `max_entries` keys. Further keys go to all rows in turn."""
 
     type_code = DYNAMIC
 
@@ -184,7 +188,7 @@ class DynamicBloomFilter(BloomFilter):
                 self._add_overflow(rest)
 
     def _fill_rows(self, span: Span) -> Span:
-        """Fill the last row and then new rows, up to the bound. Return the keys that are left."""
+        """Add keys to the last row, then to new rows, until there are rows for `max_entries` keys. Return the keys left over."""
         while len(span) and self.in_last_row <= self.row_entries:
             room = self.row_entries - self.in_last_row
             if room == 0:
@@ -200,9 +204,9 @@ class DynamicBloomFilter(BloomFilter):
         return span
 
     def _add_overflow(self, span: Span) -> None:
-        """Add keys beyond the bound as Hudi does: the first one to row 0, and all later ones to rows 0, 1, 2, ... in turn.
+        """Add keys beyond `max_entries` as Hudi does: the first to row 0, and the following ones to rows 0, 1, 2, ... in turn.
 
-        So row 0 gets the first two of them.
+        So row 0 gets the first and the second of these keys.
         """
         row_count = len(self._rows)
         overflowed = self.in_last_row - self.row_entries
@@ -222,9 +226,12 @@ class DynamicBloomFilter(BloomFilter):
 
 
 def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_DEFAULT) -> BloomFilter:
-    """Return the filter of a base file's footer. Keys can be added to it. Without a type code the filter is a simple one.
+    """Return the bloom filter in a base file's footer. More keys can be added to the filter.
 
-    The stored form does not hold the bound of a dynamic filter: `max_entries` sets it.
+    Args:
+        text: the Base64 text of the filter.
+        type_code: the filter type in the footer. None means SIMPLE.
+        max_entries: the number of keys up to which a dynamic filter adds rows. The footer does not hold this number.
 
     Raises:
         CorruptFile: the text is not a filter of this type.
@@ -248,7 +255,7 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Return the bits and hashes of a row that holds `entries` keys with a rate of false positives of `error_rate`.
+    """Return the size of a row in bits and the number of hashes, for `entries` keys with a false positive rate of `error_rate`.
 
     Raises:
         OptionError: a value is out of range, or the row would be too large.
@@ -271,7 +278,7 @@ def _empty_row(bits: int) -> Bytes:
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the bits and hashes of a header, and the offset behind it."""
+    """Return the number of bits and of hashes in the header at offset `at`, and the offset behind the header."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hashes < 1 or bits < 1:
         raise ValueError(f"version {version}, {hashes} hashes, {bits} bits")
@@ -281,7 +288,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """Return the packed bits of a row, and the offset behind them."""
+    """Return the packed bits of the row at offset `at`, and the offset behind the row."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")

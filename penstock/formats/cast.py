@@ -1,6 +1,6 @@
-"""Casts the rows of a file to another schema: the current schema of the table, or the columns of a query.
+"""Casts Arrow tables to another schema: rows of a file to the current schema of the table, or to the columns of a query.
 
-Kernel: Arrow tables in and out. Columns and nested fields are matched by name.
+Columns and nested fields are matched by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from penstock.errors import SchemaError
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns, order and types of the schema. Columns that the table does not have are null.
+    """Return the table with the columns, order and types of `schema`. A column that the table lacks is filled with null.
 
     Raises:
         SchemaError: a column cannot be cast without loss.
@@ -38,10 +38,10 @@ def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array
 
 
 def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether Arrow's own cast is correct for nested types.
+    """Whether Arrow's own cast from `old` to `new` is correct.
 
-    Arrow casts structs by position and does not check for nulls. So the fields must have the same names in the same order, and no
-    field may be nullable in the old type only.
+    Arrow matches the fields of structs by position and does not check for nulls. So Arrow's cast is correct only if both types
+    have the same fields in the same order, and no field is nullable in the old type but not in the new one.
     """
     if pa.types.is_struct(new):
         if not pa.types.is_struct(old) or [field.name for field in old] != [field.name for field in new]:
@@ -60,7 +60,7 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a nested array with another type, rebuilt field by field."""
+    """Cast a nested array to the type `kind`, field by field: fields of structs are matched by name, missing ones become null."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type.equals(kind):
@@ -92,12 +92,12 @@ def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """Cast, and raise ArrowInvalid if a value would be lost; only an integer that becomes floating point may lose digits."""
+    """Cast to the type `kind`. Raise ArrowInvalid if a value would change, except that floating point may lose digits."""
     return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 
 def _offsets_with_nulls(array: pa.Array) -> pa.Array:
-    """Return the offsets of a list or map array, with null for null lists: that is how `from_arrays` accepts null lists."""
+    """Return the offsets of a list or map array, with null as the offset of a null list, as `from_arrays` expects it."""
     if not array.null_count:
         return array.offsets
     mask = pa.concat_arrays([pc.is_null(array), pa.array([False])])

@@ -1,9 +1,9 @@
-"""Chooses the columns of a Parquet file that are written with a dictionary: those whose values repeat.
+"""Chooses the columns of a Parquet file to write with a dictionary: the columns whose values repeat.
 
-On columns without repetition a dictionary only costs time. A sample shows how many distinct values a row group has: of 50,000
-drivers nearly every one is new among 4,096 rows, but only every third among 125,000. Strings gain from a dictionary at less
-repetition than numbers, which are short. Nulls are not counted. Columns inside lists, maps and structs are treated in the same
-way, by their Parquet names.
+For columns without repetition a dictionary only costs time. The number of distinct values in a row group is estimated from a
+sample. The sample alone would mislead: with 50,000 possible values, nearly every value among 4,096 rows is distinct, but only
+every third among 125,000 rows. Strings gain from a dictionary at less repetition than numbers, because numbers are short. Nulls
+are not counted. Columns inside lists, maps and structs are treated in the same way, by their Parquet names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 #: A sample is an eighth of the rows, within these bounds: a larger sample of few rows would cost as much as writing them.
 _LEAST_ROWS = 1_024
 _MOST_ROWS = 4_096
-#: The greatest share of distinct values at which a dictionary pays.
+#: The greatest share of distinct values at which a dictionary saves more than it costs.
 _MOST_DISTINCT_NUMBERS = 0.25
 _MOST_DISTINCT_STRINGS = 0.4
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of the columns of a row group like `rows` whose values repeat."""
+    """Return the Parquet names of the columns whose values repeat, in a row group that holds `rows`."""
     sample = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
     rows_per_sample_row = rows.num_rows / max(1, sample.num_rows)
     repetitive = []
@@ -35,7 +35,7 @@ def repetitive_columns(rows: pa.Table) -> list[str]:
 
 
 def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the Parquet columns that an Arrow column is stored in: their names and values."""
+    """Yield name and values of each Parquet column that stores the Arrow column `path`. A nested column has several."""
     kind = values.type
     if pa.types.is_struct(kind):
         for number, field in enumerate(kind):
@@ -50,7 +50,12 @@ def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]
 
 
 def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
-    """Whether the values of a row group repeat enough for a dictionary, given those of its sample."""
+    """Whether the values of a column repeat enough in a row group for a dictionary.
+
+    Args:
+        values: the values of the sample.
+        rows_per_sample_row: the rows of the row group divided by the rows of the sample.
+    """
     kind = values.type
     count = len(values) - values.null_count
     if pa.types.is_dictionary(kind):
@@ -67,9 +72,10 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
 
 
 def estimate_distinct(rows: int, sample_distinct: int, sample_rows: int) -> float:
-    """Estimate how many distinct values `rows` rows have, if all values are equally likely.
+    """Estimate the number of distinct values in `rows` rows from a sample, if all possible values are equally likely.
 
-    Finds the number of possible values for which a sample would have `sample_distinct` of them, by bisection of its logarithm.
+    Finds the number of possible values for which a sample of `sample_rows` rows is expected to have `sample_distinct` distinct
+    values, by bisection of the logarithm of that number.
     """
     if sample_distinct >= sample_rows:
         return float(rows)

@@ -1,9 +1,9 @@
-"""Hashes of strings as Java libraries compute them, a column at a time. Kernel: Arrow strings in, numbers out.
+"""Computes hashes of strings as Java libraries do, for a whole Arrow column at once.
 
-`java_hash` is `String.hashCode`: a polynomial in 31 over the UTF-16 units, modulo 2^32. 31 has an inverse modulo 2^32, so that
-one running sum over the units of all strings yields all hashes: the sum of `unit * 31^-place` from the first unit of a string to
-its last, times `31^(last place)`. ASCII strings of one length, as most keys are, need no running sum: each is a row of a matrix.
-`xx_hash` is xxHash32 over the UTF-8 bytes, computed for all strings of one length at once.
+`java_hash` is `String.hashCode`: a polynomial in 31 over the UTF-16 units, modulo 2^32. 31 has an inverse modulo 2^32. Therefore
+one running sum over the units of all strings yields all hashes. The hash of a string is the sum of `unit * 31^-place` from its
+first to its last unit, times `31^(last place)`. ASCII strings of one length, as most keys are, need no running sum: each string
+is a row of a matrix. `xx_hash` is xxHash32 over the UTF-8 bytes, computed for all strings of one length at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def java_hash(texts: Texts) -> UInt32s:
 
 
 def _java_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
-    """Return the hashes of ASCII strings of one length, one in each row."""
+    """Return `String.hashCode` of ASCII strings of one length. Each row of the matrix holds the bytes of a string."""
     powers = _powers(_BASE, rows.shape[1])[::-1]
     hashes = []
     for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -54,7 +54,10 @@ def _java_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
 
 
 def java_polynomial(values: UInt32s, offsets: Int64s) -> UInt32s:
-    """Return, for the values from each offset to the next, the polynomial in 31 whose constant term is the last value."""
+    """Return one hash per list of values: the polynomial in 31 whose coefficients are the values, the last one the constant term.
+
+    List i holds the values from `offsets[i]` to `offsets[i + 1]`.
+    """
     inverse_powers = _powers(_INVERSE, len(values))
     sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(values * inverse_powers, dtype=np.uint32)])
     scaled = sums[offsets[1:]] - sums[offsets[:-1]]
@@ -89,7 +92,7 @@ def xx_hash(texts: Texts) -> UInt32s:
 
 
 def _xx_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
-    """Return xxHash32 of strings of one length, one in each row. The steps are those of the specification of xxHash32."""
+    """Return xxHash32 of strings of one length, by the steps of its specification. Each row holds the bytes of a string."""
     count, size = rows.shape
     words = np.ascontiguousarray(rows[:, : size // 4 * 4]).view("<u4").astype(np.uint32, copy=False)
     lane_words = size // 16 * 4  # words in stripes of sixteen bytes, four lanes each
@@ -116,7 +119,7 @@ def _rotated(values: UInt32s, by: int) -> UInt32s:
 
 
 def _bytes_and_offsets(texts: Texts) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """Return the UTF-8 bytes of all strings, and the offset of each string and of the end. A null is an empty string."""
+    """Return the UTF-8 bytes of all strings, and the offset of each string and of the end. A null counts as an empty string."""
     strings = pc.fill_null(texts.cast(pa.large_string()), "")
     _, offset_buffer, data_buffer = strings.buffers()
     if len(strings) == 0 or offset_buffer is None:

@@ -1,7 +1,7 @@
-"""Reads HFiles: sorted keys with one value each. The metadata table stores its rows in HFiles, and logs of other tables may.
+"""Reads HFiles: sorted keys with one value each. The metadata table stores its rows in HFiles; other tables may in log blocks.
 
-Kernel: the bytes of a file (format version 3) in, byte offsets of keys and values out. The index blocks of the file are not
-used: all data blocks are read in order.
+Reads the bytes of a whole file of format version 3, and returns the byte offsets of keys and values. The index blocks of the
+file are not used: all data blocks are read in order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPRESSION_CODEC = 12
 
 @dataclass(frozen=True)
 class Cells:
-    """All cells of a file, in order: byte offsets in `data`, which holds the uncompressed blocks."""
+    """The cells (key and value) of an HFile, in order, as byte offsets in `data`. `data` holds the uncompressed data blocks."""
 
     data: pa.Buffer
     key_starts: Offsets
@@ -73,7 +73,7 @@ def read_hfile(content: Any) -> Cells:
 
 
 def _read_trailer(view: memoryview) -> dict[int, int]:
-    """Return the numbers in the trailer's protobuf message, by the number of their field."""
+    """Return the integers in the trailer's protobuf message, by field number. Other fields are skipped."""
     tail = bytes(view[-_TRAILER_SIZE:])
     if len(tail) < _TRAILER_SIZE or not tail.startswith(_TRAILER_MAGIC):
         raise CorruptFile("not an HFile: it has no trailer")
@@ -118,12 +118,12 @@ def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Return the uncompressed payload: at most one byte more than `size`, which is enough to see that the size is wrong."""
+    """Return the uncompressed payload, cut off at `size` + 1 bytes: one byte too many is enough to detect a wrong size."""
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 
 
 def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
-    """Return the cells of the uncompressed data blocks. A cell's key is the row of HBase's key, without family and timestamp."""
+    """Return the cells of the uncompressed data blocks. The key of a cell is the row part of HBase's key, without the rest."""
     bounds = []
     at = 0
     for block_size in block_sizes:
@@ -144,7 +144,7 @@ def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the protobuf number at an offset, and the offset behind it."""
+    """Return the protobuf varint at offset `at`, and the offset behind it."""
     number = 0
     shift = 0
     while True:

@@ -1,12 +1,12 @@
-"""The hash of bloom filters (Hadoop's variant of MurmurHash2), for many keys at once.
+"""Computes the hash of bloom filters (Hadoop's variant of MurmurHash2) for many keys at once.
 
-The hash processes a key in groups of four bytes. How it scrambles a group before mixing it in does not depend on the seed, and a
-filter hashes each key some thirty times with changing seeds. Therefore:
+The hash processes a key in groups of four bytes. It scrambles each group, then mixes the group into the hash. Scrambling does not
+depend on the seed, and a bloom filter hashes each key some thirty times with different seeds. So this module
 
-1. cut the keys into blocks that fit the processor's cache, the longest key first, so that the keys that have an n-th group are a
-   prefix of the block;
-2. scramble the groups once per block;
-3. in each round mix all groups into the hashes, and take each hash as a bit position and as the seed of the next round.
+1. cuts the keys into blocks that fit the processor's cache, and sorts each block by length, the longest key first. Then the keys
+   that have an n-th group are the first keys of the block;
+2. scrambles the groups once per block;
+3. mixes all groups into the hashes in each round. The hash of a key is its bit position, and its seed in the next round.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def murmur(keys: Keys, seed: int = 0) -> Int32s:
-    """Return the hash of every key, as a signed 32-bit number, as in Java."""
+    """Return the hash of every key as a signed 32-bit number, as in Java. Raise RecordKeyError if a key is null or empty."""
     hashes = [np.zeros(0, np.int32)]
     for span in key_spans(keys):
         for block in span.blocks():
@@ -64,7 +64,7 @@ class Span:
         return Span(self.data, self.starts[part], self.lengths[part])
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the keys in blocks, bounded in number and in bytes, but of at least one key each."""
+        """Yield the keys in blocks of at most `_BLOCK_KEYS` keys and about `_BLOCK_BYTES` bytes, but of at least one key each."""
         first = 0
         while first < len(self):
             part = self[first : first + _BLOCK_KEYS]
@@ -80,11 +80,14 @@ class Block:
     """Keys prepared for hashing, the longest first.
 
     Attributes:
+        count: the number of keys.
         order: the number of each key before the block was sorted by length. None if the keys were not sorted.
         lengths: the lengths of the keys in bytes; an array without dimensions if all are equal.
-        groups: `groups[g]` holds the scrambled g-th four bytes of every key that has so many, which are a prefix of the block.
-        tail: what the up to three bytes after the last group contribute. None if no key has such bytes.
-        tail_factor: the factor after mixing in the tail, 1 for keys without a tail; without dimensions if all are equal.
+        groups: `groups[g]` holds the scrambled g-th group of four bytes of each key that has that many groups. These keys are
+            the first keys of the block.
+        tail: the number to mix in for the one to three bytes after the last group of each key. None if no key has such bytes.
+        tail_factor: the factor to multiply by after mixing in the tail; 1 for a key without a tail. An array without dimensions
+            if all are equal.
     """
 
     count: int
@@ -98,7 +101,7 @@ class Block:
         return self.count
 
     def only(self, chosen: Bools) -> Block:
-        """Return a block of the chosen keys. `order` is not kept."""
+        """Return a block of the keys where the mask `chosen` is true. Its `order` is None."""
         return Block(
             count=int(np.count_nonzero(chosen)),
             order=None,
@@ -110,9 +113,9 @@ class Block:
 
 
 class Rounds:
-    """The hashes of a block's keys, round after round. Each hash is the seed of the next.
+    """Computes the hashes of a block's keys, round after round. The hash of a round is the seed of the next round.
 
-    A round is some thirty calls of numpy over the whole block, so that the overhead of a call matters. Therefore all buffers are
+    A round makes some thirty numpy calls over the whole block, and the overhead of each call matters. Therefore all buffers are
     allocated once, and output arrays are passed by position.
     """
 
@@ -126,11 +129,11 @@ class Rounds:
         self._steps = [(self._hash[: len(group)], group) for group in block.groups]
 
     def next_positions(self, bits: UInt32s) -> Int64s:
-        """Run the next round and return the bit position of every key. The array is valid until the next call.
+        """Run the next round and return the bit position of every key in a row of `bits` bits.
 
-        A position is Java's abs(hash % bits). This equals |hash| mod bits, also for the smallest int, whose absolute value fits
-        only the unsigned view. The remainder is computed by a division: numpy has vector instructions for division by a scalar,
-        but not for the remainder.
+        The next call overwrites the returned array. A position is Java's abs(hash % bits). This equals |hash| mod bits, also for
+        the smallest int, whose absolute value fits only the unsigned view. The remainder is computed by a division: numpy has
+        vector instructions for division by a scalar, but not for the remainder.
         """
         self.hash()
         magnitude = self._scratch
@@ -143,7 +146,7 @@ class Rounds:
         return self._positions
 
     def hash(self) -> None:
-        """Replace the state of each key, which is the seed, by the hash."""
+        """Run a round: replace `state`, which holds the seed of each key, by the hash of each key."""
         block = self.block
         state = self._hash
         scratch = self._scratch
@@ -159,12 +162,12 @@ class Rounds:
         _xor_shifted(state, _15, scratch)
 
     def only(self, chosen: Bools) -> Rounds:
-        """Return the rounds of the chosen keys, with their current hashes."""
+        """Return rounds that continue with the keys where the mask `chosen` is true, from their current hashes."""
         return Rounds(self.block.only(chosen), self.state[chosen])
 
 
 def key_spans(keys: Keys) -> list[Span]:
-    """Return the keys of each chunk as a span of bytes.
+    """Return one span of key bytes per chunk of `keys`.
 
     Raises:
         RecordKeyError: a key is null or empty.
@@ -196,7 +199,7 @@ def _prepare_block(keys: Span) -> Block:
 
 
 def _prepare_equal_lengths(keys: Span) -> Block:
-    """Return the block of keys of one length. They lie at equal distances, so the groups are a strided view of the buffer."""
+    """Return the block of keys of one length. The keys lie at equal distances: their groups are a strided view of the buffer."""
     count = len(keys)
     length = int(keys.lengths[0])
     start = int(keys.starts[0])
@@ -228,7 +231,7 @@ def _prepare_mixed_lengths(keys: Span) -> Block:
 
 
 def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
-    """Scramble each group in place, as the hash does before it mixes a group in, and return the groups."""
+    """Scramble each group in place, as MurmurHash2 does before it mixes the group into the hash; return the groups."""
     scratch = np.empty(len(groups[0]) if groups else 0, np.uint32)
     for group in groups:
         np.multiply(group, _M, group)
@@ -244,9 +247,9 @@ def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
 
 
 def _read_tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
-    """Return the last `size` bytes before each end as one number.
+    """Return, for each offset in `ends`, the `size` bytes before it as one number.
 
-    Two quirks of Hadoop's hash are kept: the last byte is the lowest, and bytes are signed, as in Java.
+    Keeps two quirks of Hadoop's hash: the last byte is the lowest, and bytes are signed, as in Java.
     """
     signed = data.view(np.int8)
     tail = np.zeros(len(ends), np.int32)

@@ -1,6 +1,6 @@
 """The Parquet format of base files: the writer's settings, and the footer with the range and bloom filter of the record keys.
 
-Kernel: paths and tables are not known at this level. Hudi's Java readers require three-level lists with the child `element`,
+This module works on open files and knows no paths. Hudi's Java readers require three-level lists with the child `element`,
 decimals as fixed-length bytes, timestamps in microseconds UTC, and no Arrow schema in the footer.
 """
 
@@ -27,7 +27,7 @@ FOOTER_MAX_KEY = "hoodie_max_record_key"
 ROW_GROUP_ROWS = 125_000
 #: The fewest keys that a bloom filter is sized for.
 _LEAST_ENTRIES = 1_000
-#: Arrow's names of codecs that Hudi calls otherwise.
+#: Hudi's name → Arrow's name, for the codecs that have different names.
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
@@ -42,9 +42,12 @@ class BloomSettings:
 
 
 def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: Sequence[str] | None = None) -> pq.ParquetWriter:
-    """Open a writer for tables with the schema of `sample`.
+    """Return a Parquet writer to `sink` for tables with the schema of `sample`.
 
-    `dictionary` names the columns that are written with a dictionary. If it is None, the sample decides.
+    Args:
+        sample: rows like those of a row group. If `dictionary` is None, their values decide which columns get a dictionary.
+        codec: the compression codec, by Hudi's name.
+        dictionary: the Parquet names of the columns to write with a dictionary.
     """
     return pq.ParquetWriter(
         sink,
@@ -59,15 +62,20 @@ def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: S
 
 
 class KeyFooter:
-    """Collects the record keys of a file for its footer: their range and a bloom filter, unless `settings` is None.
+    """Collects the record keys of a base file for its footer: their range and, unless `settings` is None, a bloom filter.
 
-    Keys are held back until there are as many as the settings expect. A file that ends before gets a smaller filter. If the file
-    replaces an old one, `old` is the old footer and `old_rows` the old number of rows: keys are added to the old filter.
+    The filter is built only when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the
+    end. If the file is the next version of an older base file, the old file's filter is continued where that is possible.
+
+    Args:
+        settings: type and size of the bloom filter; None for no bloom filter.
+        old: the footer of the old base file; None if there is none.
+        old_rows: the number of rows of the old base file.
     """
 
     def __init__(self, settings: BloomSettings | None, old: Mapping[str, str] | None = None, old_rows: int = 0) -> None:
         self._settings = settings
-        #: Whether the old file's filter is used, which holds the old keys already.
+        #: Whether the old file's filter is continued. It already holds the keys of the old file.
         self._resumes = False
         self._waiting: list[pa.ChunkedArray] = []
         self._count = 0
@@ -78,7 +86,7 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Continue with the old file's filter, unless there is none or it was sized for far fewer keys."""
+        """Continue the old file's filter, unless the old file has none, or has far more rows than its filter was sized for."""
         text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
         if not text:
             return
@@ -90,7 +98,7 @@ class KeyFooter:
         self._resumes = True
 
     def add(self, keys: pa.ChunkedArray) -> None:
-        """Add the keys of rows that are new in the file."""
+        """Add the keys of rows that the old file does not have."""
         if len(keys) == 0:
             return
         self._widen_range(keys)
@@ -103,7 +111,7 @@ class KeyFooter:
                 self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Add the keys of rows that were in the old file."""
+        """Add the keys of rows that the old file has too. If its filter is continued, these keys only widen the range."""
         if self._resumes and len(keys):
             self._widen_range(keys)
         else:
@@ -115,7 +123,7 @@ class KeyFooter:
         self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
 
     def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
-        """Return a filter for `entries` keys, with the keys that were held back."""
+        """Return a filter sized for `entries` keys, with the keys that were added so far."""
         bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
         for keys in self._waiting:
             bloom.add(keys)
@@ -123,7 +131,7 @@ class KeyFooter:
         return bloom
 
     def metadata(self) -> dict[str, str]:
-        """Return the footer entries, as Hudi names them."""
+        """Return the key-value entries for the footer, under Hudi's names. Call it after all keys were added."""
         entries = {}
         if self._settings is not None:
             if self._bloom is None:
@@ -138,14 +146,14 @@ class KeyFooter:
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """Return the number of keys that a stored filter was sized for. For a simple filter it follows from the size."""
+    """Return the number of keys that a stored filter was sized for; for a simple filter, computed from the number of bits."""
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
 
 
 def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
-    """Return the least and the greatest key, in Java's order."""
+    """Return the least and the greatest key in Java's string order."""
     if any(_has_high_bytes(chunk) for chunk in keys.chunks):
         texts = keys.to_pylist()  # a loop over keys, but rare: Arrow has no kernel for Java's order
         return min(texts, key=java_order), max(texts, key=java_order)
@@ -154,21 +162,21 @@ def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
 
 
 def java_order(text: str) -> bytes:
-    """Return the sort key of a string in Java, which compares UTF-16 units.
+    """Return a sort key that orders strings as Java does, by UTF-16 units.
 
-    UTF-8 bytes, which Arrow compares, sort in the same order unless there are characters from U+E000 on: the surrogates of
-    characters beyond U+FFFF sort before these in UTF-16, and after these in UTF-8.
+    Arrow compares UTF-8 bytes. Both orders agree unless there are characters from U+E000 on: characters beyond U+FFFF sort
+    before U+E000 to U+FFFF in UTF-16, because they are surrogate pairs, and after them in UTF-8.
     """
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def has_java_order(text: str) -> bool:
-    """Whether a string compares with every other string in UTF-8 as in Java."""
+    """Whether UTF-8 order and Java's order agree for this string, compared with any other string."""
     return not text or max(text) < "\ue000"
 
 
 def _has_high_bytes(keys: pa.Array) -> bool:
-    """Whether a key may have a character from U+E000 on: in UTF-8 its first byte is 0xEE or more."""
+    """Whether a key may have a character from U+E000 on. The first byte of such a character is 0xEE or more in UTF-8."""
     _, offsets, data = keys.buffers()
     if data is None:
         return False
@@ -178,9 +186,9 @@ def _has_high_bytes(keys: pa.Array) -> bool:
 
 
 def choose_entries(keys: int, configured: int) -> int:
-    """Return the entries that a filter for a file of `keys` keys is sized for: at least twice the keys, at most `configured`.
+    """Return the number of keys to size the filter of a file of `keys` keys for: at least twice `keys`, at most `configured`.
 
-    Powers of two times a constant, so that files of similar size have filters of the same size.
+    The result is a power of two times a constant, or `configured`. So files of similar size have filters of the same size.
     """
     entries = _LEAST_ENTRIES
     while entries < keys * 2:
@@ -189,6 +197,6 @@ def choose_entries(keys: int, configured: int) -> int:
 
 
 def read_footer(file: pq.ParquetFile) -> Mapping[str, str]:
-    """Return the key-value metadata of the footer as text."""
+    """Return the key-value metadata of the footer as strings."""
     metadata = file.metadata.metadata or {}
     return {key.decode(): value.decode("utf-8", "replace") for key, value in metadata.items()}

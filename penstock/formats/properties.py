@@ -1,8 +1,8 @@
-"""Java properties files: `hoodie.properties` of a table, and the metadata file of each partition.
+"""Reads and writes Java properties files: `hoodie.properties` of a table, and `.hoodie_partition_metadata` of each partition.
 
-Kernel: bytes in, a dict out, and back. The reader accepts everything that `java.util.Properties` accepts (comments, continued
-lines, all escapes, any separator). The writer writes what `Properties.store` would, but keeps the order of the mapping.
-The files are ISO-8859-1; a character beyond printable ASCII is written as ``\\uXXXX``, one per UTF-16 unit.
+The reader accepts everything that `java.util.Properties` accepts (comments, continued lines, all escapes, any separator). The
+writer writes what `Properties.store` would write, but keeps the order of the mapping. The files are ISO-8859-1. A character
+beyond printable ASCII is written as ``\\uXXXX``, once per UTF-16 unit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_properties(data: bytes) -> dict[str, str]:
 
 
 def write_properties(values: Mapping[str, str], comment: str, date: str) -> bytes:
-    """Return a properties file with two comment lines, then one line per value."""
+    """Return the content of a properties file: `comment` and `date` as comment lines, then one line per property."""
     lines = [_comment(comment), _comment(date)]
     for key, value in values.items():
         # As `Properties.store` does: all spaces of a key are escaped, of a value only leading ones.
@@ -45,12 +45,12 @@ def write_properties(values: Mapping[str, str], comment: str, date: str) -> byte
 
 
 def table_checksum(database: str | None, table: str) -> int:
-    """Return the value of `hoodie.table.checksum`: a CRC of database, dot and table name. The dot stays without a database."""
+    """Return the value of `hoodie.table.checksum`: the CRC-32 of `<database>.<table>`, or of `.<table>` without a database."""
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines that have a key, with continued lines joined. Comments and blank lines are left out."""
+    """Yield the lines that hold a property, with continued lines joined. Comments and blank lines are left out."""
     lines = iter(_LINE_END.split(text))
     for natural_line in lines:
         line = natural_line.lstrip(_BLANK)
@@ -123,7 +123,7 @@ def _escape_units(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the text as a comment. Each of its lines becomes a comment line."""
+    """Return the text as a comment: each of its lines with `#` in front."""
     lines = []
     for line in _LINE_END.split(text):
         lines.append("#" + "".join(char if char < "\x7f" else _escape_units(char) for char in line))

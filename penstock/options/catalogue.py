@@ -1,10 +1,10 @@
 """The catalogue of all options, and `read_options`, which checks the options of a user.
 
 `read_options` is called once, where options enter Penstock. The options that it returns have keys in the catalogue's spelling,
-can be parsed and are supported, so that no other code checks them again.
+and values that parse and are supported. No other code checks them again.
 
-A new option is one declaration in an area module. A new area is a module, its line in `AREAS`, and its line in `__init__.py`,
-which re-exports the constants for type checkers; a test fails if a line is missing.
+To add an option, declare it in an area module. To add an area, write a module, and add a line to `AREAS` and a line to
+`__init__.py`, which re-exports the constants for type checkers. A test fails if a line is missing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PREFIXES: Final = ("hoodie.", "penstock.")
 
 @dataclass(frozen=True)
 class Area:
-    """The options of one module: one table of `docs/options.md`."""
+    """The options that one area module declares. Each area is one table of `docs/options.md`."""
 
     title: str
     options: tuple[Option[Any], ...]
@@ -55,7 +55,7 @@ class Area:
 
 
 def _area(title: str, module: ModuleType) -> Area:
-    """Return the options that a module declares, in the order of their declarations."""
+    """Return an area with the options that a module declares, in the order of their declarations."""
     values = vars(module).values()
     options = tuple(value for value in values if isinstance(value, Option))
     families = tuple(value for value in values if isinstance(value, Family))
@@ -112,14 +112,14 @@ _BY_NAME: Final[Mapping[str, Option[Any]]] = _by_name()
 
 
 def lookup(key: str) -> Option[Any] | None:
-    """Return the option with this key or alias, in any case, or None."""
+    """Return the option with this key or alias, ignoring case; None if there is none."""
     return _BY_NAME.get(key.lower())
 
 
 def read_options(raw: Mapping[str, object]) -> Options:
-    """Check the options of a user and return them.
+    """Check the options that a user set; return them as `Options`.
 
-    Numbers and booleans become text as in Spark. A value of None means that the option is not set. Known keys and aliases may
+    Numbers and booleans become strings as in Spark. A value of None means that the option is not set. Known keys and aliases may
     have any case. Keys that are not in the catalogue are kept, with a warning if they begin with `hoodie.` or `penstock.`.
 
     Raises:
@@ -146,7 +146,7 @@ def read_options(raw: Mapping[str, object]) -> Options:
 
 
 def _to_text(name: str, value: object) -> str | None:
-    """Return the text that Spark's `option` method makes of a value."""
+    """Return a value as a string, converted as Spark's `option` method converts it."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, str):
@@ -160,10 +160,10 @@ def _to_text(name: str, value: object) -> str | None:
 
 
 def _check_value(option: Option[Any], name: str, text: str) -> str:
-    """Return a text in the catalogue's spelling. `name` is the key or alias that the user wrote.
+    """Return the value that a user set, in the catalogue's spelling. `name` is the key or alias that the user wrote.
 
     Raises:
-        OptionError: the text is not allowed or does not parse.
+        OptionError: the value is not allowed or does not parse.
         Unsupported: Penstock does not support the value.
     """
     is_alias = name.lower() != option.key.lower()
@@ -196,6 +196,6 @@ def _warn_unknown(name: str) -> None:
 
 
 def _spelling(lower: str) -> str:
-    """Return a key or alias in the catalogue's spelling."""
+    """Return a key or alias, given in lower case, in the catalogue's spelling."""
     option = _BY_NAME[lower]
     return next(name for name in (option.key, *option.aliases) if name.lower() == lower)

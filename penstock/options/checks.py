@@ -1,7 +1,7 @@
 """Checks combinations of options that contradict each other.
 
-Only checks that need nothing but options. `check_combinations` is called with the options of a write on top of the properties of
-the table, so that a record key that the table stores counts as set. Each check returns a problem or None.
+The checks need nothing but options. `check_combinations` is called with the properties of the table, overlaid with the options of
+the write. So a record key in `hoodie.properties` counts as set. Each check returns the text of a problem, or None.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.options.write import (
     TABLE_TYPE,
 )
 
-#: Key generators, by class and by type, whose keys a reader can compute from the columns if the meta columns are empty.
+#: Key generators, by class name and by type, whose record keys can be computed from the columns if the meta columns are empty.
 _WITHOUT_META_FIELDS: Final = ("Simple", "Nonpartitioned", "Complex")
 _TYPES_WITHOUT_META_FIELDS: Final = ("SIMPLE", "NON_PARTITION", "COMPLEX")
 

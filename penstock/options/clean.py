@@ -85,7 +85,7 @@ CLEANER_DELETE_BOOTSTRAP: Final = Option(
     instead="delete them yourself",
 )
 
-#: Each retention option and its policy.
+#: Each retention option, with the cleaning policy that uses it.
 _POLICY_OF: Final = (
     (CLEANER_COMMITS_RETAINED, "KEEP_LATEST_COMMITS"),
     (CLEANER_HOURS_RETAINED, "KEEP_LATEST_BY_HOURS"),
@@ -94,7 +94,10 @@ _POLICY_OF: Final = (
 
 
 def cleaning_policy(options: Options) -> str:
-    """Return the cleaning policy: the one that is set, else that of the only retention option that is set, else the default."""
+    """Return the cleaning policy: `hoodie.cleaner.policy` if set, otherwise the policy of the retention option that is set.
+
+    If no retention option is set, or several are, return the default of `hoodie.cleaner.policy`.
+    """
     retentions = retentions_given(options)
     if options.is_set(CLEANER_POLICY) or len(retentions) != 1:
         return options[CLEANER_POLICY]
@@ -103,5 +106,5 @@ def cleaning_policy(options: Options) -> str:
 
 
 def retentions_given(options: Options) -> list[tuple[Option[int], str]]:
-    """Return the retention options that are set, each with its policy."""
+    """Return the retention options that are set, each with the cleaning policy that uses it."""
     return [(option, policy) for option, policy in _POLICY_OF if options.is_set(option)]

@@ -1,4 +1,4 @@
-"""Options of the JVM engine that Penstock has no use for, and switches of servers that Hudi can use."""
+"""Options of Hudi's JVM engine, most without effect in Penstock, and switches of servers that Hudi can use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The table of key generators: the names that options and tables have for them, and the modules with their classes.
+"""`GENERATORS`, the list of key generators: for each its names in options and in `hoodie.properties`, and its module.
 
-A new key generator is one file in `penstock/keys` and one entry here. `penstock/keys/generator_table.py` makes generators, and
-the option catalogue accepts the names of this table. The class has the name of the Java class.
+To add a key generator, write a module in `penstock/keys` and add an entry to `GENERATORS`. Its class has the name of the Java
+class. `penstock/keys/generator_table.py` creates generators. The option catalogue accepts the names in this list.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SQL = "org.apache.spark.sql.hudi.command.SqlKeyGenerator"
 
 @dataclass(frozen=True)
 class GeneratorEntry:
-    """A key generator under all its names."""
+    """One key generator: its names in options and tables, and its module."""
 
-    #: The class that Spark writers use; tables store its name.
+    #: The name of the Java class that Spark writers use. Tables store this name.
     java_class: str
-    #: The module of `penstock.keys` with the class.
+    #: The name of the module in `penstock.keys` that defines the class.
     module: str
-    #: The value of `hoodie.datasource.write.keygenerator.type`; each exists with the suffix `_AVRO` too. None: it has none.
+    #: The value of `hoodie.datasource.write.keygenerator.type`; None if there is none. A value with suffix `_AVRO` exists too.
     type_name: str | None = None
-    #: The class that other Hudi writers use, which tables may store; None: there is none.
+    #: The name of the Java class that Hudi's writers other than Spark use; None if there is none. Tables may store this name.
     avro_class: str | None = None
 
 

@@ -6,9 +6,9 @@ from enum import Enum
 
 
 class Operation(str, Enum):
-    """One operation. Its value is the spelling of options and reports; `stored` is the spelling in commit files.
+    """An operation of Hudi 0.14 or 0.15. The value is its spelling in options and reports; `stored` its spelling in commit files.
 
-    The members are those of Hudi 0.14 and 0.15. Penstock runs some of them; the others occur in tables that Hudi writes.
+    Penstock runs some of the operations. The others occur in commit files that Hudi writes.
     """
 
     UPSERT = "upsert"
@@ -18,7 +18,7 @@ class Operation(str, Enum):
     INSERT_OVERWRITE = "insert_overwrite"
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
     DELETE_PARTITION = "delete_partition"
-    #: The `_prepped` operations take rows that already carry their location.
+    #: The `_prepped` operations expect incoming rows that already name their file group.
     UPSERT_PREPPED = "upsert_prepped"
     INSERT_PREPPED = "insert_prepped"
     BULK_INSERT_PREPPED = "bulk_insert_prepped"

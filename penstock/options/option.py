@@ -1,7 +1,7 @@
-"""An option of the catalogue, the options of a read or write, and the parsers that turn text into values.
+"""`Option`, one option of the catalogue; `Options`, the options of a read or write; and the parsers of option values.
 
 An `Option` declares a key, a parser, a default, a description and how far Penstock supports the option. `Options` is a frozen,
-picklable map of the texts that a user set; indexing it with an `Option` returns the parsed value or the default, typed.
+picklable map from keys to the strings that a user set. `options[option]` returns the parsed value, or the default if not set.
 
 The area modules of this package declare options; `catalogue.py` collects and checks them.
 """
@@ -43,12 +43,13 @@ class Option(Generic[T]):
     * `supported`: only these values are supported, all others are refused. `()` refuses every value.
 
     Attributes:
-        parse: turns text into a value, and raises ValueError if the text has a wrong form.
+        parse: converts the string that a user set to a value, and raises ValueError if the string has a wrong form.
         doc: the description in `docs/options.md`.
         aliases: other keys of the same option.
-        alias_values: pairs of texts. Under an alias, the first text of a pair means the second.
+        alias_values: pairs of strings. If the option is set under an alias, the first string of a pair means the second.
         allowed: the values that Hudi allows, in the spelling of the catalogue. None: any value that parses.
-        is_also_supported: says which values are supported besides `supported`, such as names that users registered.
+        since: the version of Penstock that introduced the option.
+        is_also_supported: whether a value that is not in `supported` is supported, such as a name that the user registered.
         instead: what a user should do instead of an unsupported value, as the end of a sentence.
         case_sensitive: whether values are compared by case.
         secret: whether the value must not appear in messages.
@@ -71,10 +72,10 @@ class Option(Generic[T]):
     is_also_supported: Callable[[str], bool] | None = None
 
     def read(self, raw: str) -> T:
-        """Return the value of a text.
+        """Return the parsed value of the string that a user set.
 
         Raises:
-            OptionError: the text is not an allowed value, or has a wrong form.
+            OptionError: the string is not an allowed value, or has a wrong form.
         """
         try:
             return self.parse(self.canonical(raw))
@@ -84,10 +85,10 @@ class Option(Generic[T]):
             raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {describe_form(self.parse)}") from None
 
     def canonical(self, raw: str) -> str:
-        """Return a text in the catalogue's spelling, if the option has a list of allowed values; otherwise unchanged.
+        """Return the allowed value that equals the string, in the catalogue's spelling; the string unchanged if any is allowed.
 
         Raises:
-            OptionError: the text is not an allowed value.
+            OptionError: the string is not an allowed value.
         """
         if self.allowed is None:
             return raw
@@ -116,11 +117,11 @@ class Option(Generic[T]):
 
     @property
     def default_raw(self) -> str:
-        """The default as text; empty if there is none."""
+        """The default as a string; empty if there is none."""
         return to_raw(self.default)
 
     def shown(self, raw: str) -> str:
-        """Return a text for a message: in quotes, and hidden if it is a secret."""
+        """Return the value for an error message: in quotes, or as '***' if the option is secret."""
         return "'***'" if self.secret else f"'{raw}'"
 
     def _is_same(self, first: str, second: str) -> bool:
@@ -129,16 +130,16 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True)
 class Family:
-    """All keys with a prefix, which tune one feature that Penstock does not have. They are accepted without effect."""
+    """All option keys with one prefix. They tune a feature that Penstock does not have, and are accepted without effect."""
 
     prefix: str
     doc: str
 
 
 class Options:
-    """The options of one read or write: a frozen map from keys, in the catalogue's spelling, to the texts that were set.
+    """The options of one read or write: a frozen map from keys, in the catalogue's spelling, to the strings that were set.
 
-    `catalogue.read_options` makes it from a user's options and checks them; the texts are not checked again.
+    `catalogue.read_options` checks a user's options and returns them as `Options`. The strings are not checked again.
     `options[SMALL_FILE_LIMIT]` is the parsed value, or the default if the option was not set.
     """
 
@@ -149,30 +150,30 @@ class Options:
         object.__setattr__(self, "_raw", MappingProxyType(dict(raw)))
 
     def __getitem__(self, option: Option[T]) -> T:
-        """Return the value of an option, or its default.
+        """Return the parsed value of an option if it was set, otherwise its default.
 
         Raises:
-            OptionError: the text does not parse, which happens only if `read_options` did not check it.
+            OptionError: the string that was set does not parse. This cannot happen if the options come from `read_options`.
         """
         raw = self._raw.get(option.key)
         return option.default if raw is None else option.read(raw)
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Whether the option was set, also if it was set to its default."""
+        """Whether the option was set, even if to its default."""
         return option.key in self._raw
 
     @property
     def raw(self) -> Mapping[str, str]:
-        """The texts by key, read only."""
+        """The strings that were set, by key. Read only."""
         return self._raw
 
     def replace(self, more: Mapping[str, str | None]) -> Options:
-        """Return these options with `more` set, too. A value of None removes the key."""
+        """Return these options, overlaid with `more`. A value of None removes the key."""
         merged: dict[str, str | None] = {**self._raw, **more}
         return Options({key: value for key, value in merged.items() if value is not None})
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """Return the texts whose keys begin with a prefix, by their full keys."""
+        """Return the strings of all keys that begin with `prefix`, by full key."""
         return {key: value for key, value in self._raw.items() if key.startswith(prefix)}
 
     def __contains__(self, item: object) -> bool:
@@ -205,12 +206,12 @@ class Options:
 
 
 def looks_secret(key: str) -> bool:
-    """Whether the value of this key must not appear in messages and logs."""
+    """Whether the key looks like that of a secret (a password, for example), which must not appear in messages and logs."""
     return re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
 
 
 def to_raw(value: object) -> str:
-    """Return the text of a parsed value, which parses to that value again."""
+    """Return a parsed value as a string that parses to the same value."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -220,38 +221,38 @@ def to_raw(value: object) -> str:
     return str(value)
 
 
-# -- parsers: each turns text into a value, or raises ValueError. `FORMS` describes what each expects. ----------------
+# -- parsers: each converts a string to a value, or raises ValueError. `FORMS` describes what each expects. ----------------
 
 
 def text(raw: str) -> str:
-    """Return the text unchanged."""
+    """Return the string unchanged."""
     return raw
 
 
 def word(raw: str) -> str:
-    """Return the text without blanks around it."""
+    """Return the string without blanks at its ends."""
     return raw.strip()
 
 
 def filled(raw: str) -> str:
-    """Return the text without blanks around it, which must not be empty."""
+    """Return the string without blanks at its ends. Raise ValueError if nothing is left."""
     if not raw.strip():
         raise ValueError(raw)
     return raw.strip()
 
 
 def words(raw: str) -> tuple[str, ...]:
-    """Return the parts between commas, without blanks around them and without empty parts."""
+    """Return the parts of a comma-separated list, without blanks at their ends and without empty parts."""
     return tuple(part.strip() for part in raw.split(",") if part.strip())
 
 
 def comma_list(raw: str) -> str:
-    """Return a comma-separated list as one text, which the caller splits; `words` splits the list."""
+    """Return a comma-separated list as one string without blanks at its ends. The caller splits it; `words` would split it."""
     return raw.strip()
 
 
 def equalities(raw: str) -> tuple[tuple[str, object], ...]:
-    """Return columns and their values, from a JSON object of plain values. An empty text is an empty object."""
+    """Return (column, value) pairs from a JSON object whose values are plain. An empty string counts as an empty object."""
     parsed = json.loads(raw) if raw.strip() else {}
     if not isinstance(parsed, dict) or any(isinstance(value, dict | list) for value in parsed.values()):
         raise ValueError(raw)
@@ -269,7 +270,7 @@ def boolean(raw: str) -> bool:
 def whole(raw: str) -> int:
     """Return a whole number that fits 64 bits.
 
-    Python's `int` accepts more than Java: underscores and digits of other scripts.
+    Underscores and digits of other scripts, which Python's `int` accepts but Java does not, raise ValueError.
     """
     if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", raw):
         raise ValueError(raw)
@@ -334,7 +335,7 @@ def _at_least(value: N, least: N) -> N:
     return value
 
 
-#: What each parser expects, for messages and for the page of options.
+#: What each parser expects, for error messages and for `docs/options.md`.
 FORMS: Final[Mapping[Callable[[str], Any], str]] = {
     text: "text",
     word: "text",
@@ -358,5 +359,5 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
 
 
 def describe_form(parse: Callable[[str], Any]) -> str:
-    """Describe what a parser expects. Parsers that are not in `FORMS` are those of area modules, which parse class names."""
+    """Return a description of what a parser expects. Parsers that are not in `FORMS` parse class names."""
     return FORMS.get(parse, "a class name")

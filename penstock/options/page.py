@@ -1,4 +1,4 @@
-"""The page `docs/options.md`, rendered from the catalogue by `scripts/render_options.py`."""
+"""Renders the page `docs/options.md` from the catalogue. `scripts/render_options.py` writes the page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _format_default(option: Option[Any]) -> str:
 
 
 def _format_size(value: object) -> str:
-    """Return a default that is a number of bytes with a unit, such as " (100 MiB)", and "" for any other default."""
+    """Return the default with a unit, such as " (100 MiB)", if it is a whole number of KiB, MiB or GiB; otherwise ""."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 64 * KIB:
         return ""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
@@ -71,7 +71,7 @@ def _format_size(value: object) -> str:
 
 
 def status(option: Option[Any]) -> str:
-    """Return how far Penstock supports an option, in the words of the page."""
+    """Return how far Penstock supports an option, as the page's column "status" shows it."""
     if option.accepted:
         return "no effect"
     if option.waits_for:

@@ -1,7 +1,8 @@
-"""The table of payloads: the name of a payload → the function that makes its merger, as `module:function`.
+"""The payload classes: a map from the name of a payload to the function that makes its merger, as `module:function`.
 
-A new payload is a subclass of `Merger` in a file of its own in `penstock/merge`, and one line here. The option catalogue accepts
-the names, and `penstock/merge/payloads.py` imports the module when a merger is made. Options and tables never name a module.
+To add a payload, write a subclass of `Merger` in a module of its own in `penstock/merge`, and add one line to a map of this
+module. The option catalogue accepts the names. `penstock/merge/payloads.py` imports the module when a merger is made. Options and
+`hoodie.properties` hold names of payloads only, never a module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options that only Penstock has. Those of queries are in `read.py`."""
+"""Options that only Penstock has, not Hudi. Penstock's own options of queries are in `read.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of SQL statements on Hudi tables. DataFrame reads and writes do not use them, in Hudi either."""
+"""Options of SQL statements on Hudi tables. DataFrame reads and writes ignore them, in Penstock as in Hudi."""
 
 from __future__ import annotations
 

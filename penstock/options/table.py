@@ -1,7 +1,7 @@
-"""Options that are properties of a table: what `hoodie.properties` holds under the same key.
+"""Options that `hoodie.properties` of a table stores under the same key.
 
-They are fixed when the table is created. A later write may set them only to the table's own values. Constants that begin with
-`STORED_` have a write option with another key.
+They are fixed when the table is created. A later write may set them only to the values that the table has. For each constant
+that begins with `STORED_` there is also a write option, with another key.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """Return the name of a payload: a name that a user registered, or a Java name.
+    """Return the name of a payload: a name that the user registered, or the full name of a Java class.
 
-    A Java name without a package gets the package of Hudi's payloads. The payloads of Debezium have a package of their own.
+    A Java class name without a package gets the package of Hudi's payloads, or that of its Debezium payloads.
     """
     name = filled(raw)
     if is_registered(name):
@@ -26,7 +26,7 @@ def payload_class(raw: str) -> str:
 
 
 def merger_class(raw: str) -> str:
-    """Return the name of a record merger: a name that a user registered, or a Java name with Hudi's package."""
+    """Return the name of a record merger: a name that the user registered, or the name of a Java class in Hudi's package."""
     return payload_class(raw)
 
 

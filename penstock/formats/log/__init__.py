@@ -1,7 +1,7 @@
-"""Log files: the blocks in which changes to a file group are appended. Bytes to blocks and back.
+"""Log files: reads and writes the blocks in which changes to a file group are appended.
 
-Kernel: an open file (`pyarrow.NativeFile`) or bytes in, blocks out. Paths and timelines are not known at this level.
-A block, all numbers big-endian::
+Functions read an open file (`pyarrow.NativeFile`) or bytes, and know no paths and no timeline. The bytes of a block, all numbers
+big-endian::
 
     6  magic #HUDI#
     8  size of the block after this field
@@ -13,9 +13,9 @@ A block, all numbers big-endian::
 one block, `large_block.py` reads the content in parts, `write.py` encodes blocks, `deletes.py` and `positions.py` hold the
 formats of delete blocks and of row positions.
 
-A block that is torn or whose two sizes differ is returned with type CORRUPT. It reaches to the next magic, where the scan
-continues, as in Hudi. A block that is whole but malformed raises an error with the file's name and the offset. No size in a file
-is used before it is compared with the size of the file.
+A block that is torn or whose two sizes disagree is returned with type CORRUPT. As in Hudi, it extends to the next magic, and the
+scan continues there. A block whose sizes agree but whose content is malformed raises an error with the file name and the offset.
+Every size in a file is compared with the size of the file before it is used.
 """
 
 from penstock.formats.log.block import FORMAT_VERSION, MAGIC, ROLLBACK, BlockType, HeaderKey, LogBlock

@@ -1,4 +1,4 @@
-"""A block of a log file: its type, its header and the numbers that frame it."""
+"""`LogBlock`, a block of a log file without its content; and the numbers on disk of block types and header entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = struct.Struct(">q")
 
 
 class BlockType(int, Enum):
-    """What a block holds, by its number on disk."""
+    """The type of a block. The value is its number on disk."""
 
     COMMAND = 0
     DELETE = 1
@@ -34,7 +34,7 @@ class BlockType(int, Enum):
 
 
 class HeaderKey(int, Enum):
-    """An entry of a block's header or footer, by its number on disk."""
+    """The key of an entry in a block's header or footer. The value is its number on disk."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -57,7 +57,9 @@ class LogBlock:
     Attributes:
         offset: the offset of the block's magic in the file.
         size: the size of the whole block, with the magic and the trailing size.
-        header: by the number of `HeaderKey`. Numbers of newer versions of Hudi are kept.
+        header: the values of the header by number of the key (`HeaderKey`). Keys that `HeaderKey` lacks are kept.
+        footer: the values of the footer, in the same form.
+        content_offset: the offset of the content in the file.
     """
 
     type: BlockType
@@ -77,12 +79,12 @@ class LogBlock:
 
     @property
     def instant(self) -> str:
-        """The time of the instant that wrote the block. For a rollback block, the time of the rollback."""
+        """The time of the instant that wrote the block; for a rollback block, of the rollback."""
         return self._header(HeaderKey.INSTANT_TIME)
 
     @property
     def target_instant(self) -> str:
-        """For a rollback block: the time of the instant whose blocks before this one are rolled back."""
+        """For a rollback block: the time of the instant that it rolls back. All earlier blocks of that instant are cancelled."""
         return self._header(HeaderKey.TARGET_INSTANT_TIME)
 
     @property
@@ -92,7 +94,7 @@ class LogBlock:
 
     @property
     def compacted_instants(self) -> tuple[str, ...]:
-        """For a block that a log compaction wrote: the times of the instants whose blocks it replaces. Empty otherwise."""
+        """The times of the instants whose blocks this block replaces, if a log compaction wrote it; otherwise empty."""
         return tuple(filter(None, self.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "").split(",")))
 
     @property
@@ -106,7 +108,7 @@ class LogBlock:
 
     @property
     def is_rollback(self) -> bool:
-        """Whether the block rolls back the blocks of `target_instant` before it."""
+        """Whether this is a rollback block. It cancels the earlier blocks of `target_instant`."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK
 
     @property

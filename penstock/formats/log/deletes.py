@@ -1,8 +1,8 @@
-"""The content of a log's delete blocks: deleted keys, each with its partition path and the ordering value of the delete.
+"""Reads and writes the content of delete blocks: deleted record keys, each with its partition path and ordering value.
 
-Kernel: content bytes to Arrow arrays and back. The content is one Avro list of records. The ordering value is a union of null and
-eleven wrapper records (`orderingVal` of Hudi's `HoodieDeleteRecord`), each around one value of a different type. A delete without
-an ordering value holds the int 0, which means that it always applies. Null is never written: Hudi fails on it.
+The content is one Avro list of records. The ordering value is a union of null and eleven wrapper records (`orderingVal` of Hudi's
+`HoodieDeleteRecord`), each with one field of a different type. A delete without an ordering value has the int 0 there; such a
+delete removes the row whatever the row's ordering value is. Null is never written, because Hudi fails on it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONTENT_VERSION = 3
 
 
 class Branch(int, Enum):
-    """The branch of the union that an ordering value takes, which says its type. Branch 0 is null."""
+    """The branch of the union `orderingVal`: the type of an ordering value. Branch 0 is null."""
 
     BOOLEAN = 1
     INT = 2
@@ -54,7 +54,7 @@ class Branch(int, Enum):
 #: The branch of deletes without an ordering value: the int 0.
 ALWAYS = Branch.INT
 
-#: A delete has at least one byte for each of its three unions.
+#: The fewest bytes of a delete: one byte for each of its three unions.
 _LEAST_BYTES = 3
 _HEAD = struct.Struct(">ii")  # version, size of the list
 _TEXT = UnionNode(pa.string(), SizedNode(pa.string()), 0, 1)
@@ -79,13 +79,14 @@ _BRANCH_OF = {node.arrow: branch for branch, node in _NODES.items() if branch no
 
 @dataclass(frozen=True)
 class Deletes:
-    """Deleted keys.
+    """The entries of a delete block, as columns.
 
     Attributes:
-        keys: record keys, an array of strings.
-        partitions: partition paths, an array of strings.
-        branches: the branch of each ordering value; 0 for null.
-        values: for each branch that occurs an array as long as `keys`, with null where the value has another branch.
+        keys: the record keys, an array of strings.
+        partitions: the partition paths, an array of strings.
+        branches: the branch (type) of each ordering value; 0 for null.
+        values: branch → ordering values, for each branch that occurs. Each array is as long as `keys`, with null where the
+            ordering value has another branch.
     """
 
     keys: Any
@@ -97,9 +98,10 @@ class Deletes:
         return len(self.keys)
 
     def ordering(self, kind: Any) -> Any:
-        """Return the ordering values as a column of this Arrow type, with null where the delete always applies.
+        """Return the ordering values as a column of the Arrow type `kind`, the type of the table's ordering field.
 
-        A delete always applies if it has no ordering value, or one of a type that Hudi does not compare with the column's type.
+        Null where the delete applies whatever the row's ordering value is: the delete has no ordering value, or one of a type
+        that Hudi does not compare with `kind`.
 
         Raises:
             CorruptFile: a decimal has more digits than the column.
@@ -112,7 +114,11 @@ class Deletes:
 
 
 def build_deletes(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
-    """Return deletes to be written. A delete always applies if `ordering` is None, or if its ordering value is null.
+    """Return the entries of a delete block to write.
+
+    Args:
+        ordering: the ordering value of each delete. If it is None, or null for a delete, the delete applies whatever the row's
+            ordering value is.
 
     Raises:
         SchemaError: the columns differ in length, a key is null, or the ordering field has a type that a delete cannot hold.
@@ -158,7 +164,7 @@ def encode_deletes(deletes: Deletes) -> bytes:
 
 
 def decode_deletes(content: Any) -> Deletes:
-    """Return the deletes of a block's content.
+    """Return the deletes in the content of a delete block.
 
     Raises:
         CorruptFile: the bytes are not a list of deletes.
@@ -183,10 +189,10 @@ def decode_deletes(content: Any) -> Deletes:
 
 
 def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
-    """Return the deletes if all have the same size, as deletes with keys of one form do, or None.
+    """Return the deletes if all have the same number of bytes, as is common with keys of one form; otherwise None.
 
-    The attempt is safe: decoding fails if one delete does not end where the next one begins. It spares the loop of
-    `_find_deletes`.
+    Saves the slow loop of `_find_deletes`. A wrong guess is detected: decoding fails if a delete does not end where the next one
+    begins.
     """
     if not data.size:
         return None
@@ -203,7 +209,7 @@ def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
 
 
 def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
-    """Return the deletes between these offsets. Each must end exactly at its end."""
+    """Return the deletes that begin at `starts`. Raise CorruptFile if a delete does not end exactly at its offset in `ends`."""
     decoder = ColumnDecoder(data, allow_uneven=True)
     keys, at = decoder.decode_values(_TEXT, starts, ends)
     partitions, at = decoder.decode_values(_TEXT, at, ends)
@@ -264,9 +270,9 @@ def _read_count(data: pa.Buffer) -> tuple[int, int]:
 
 
 def _skip_delete(view: bytes, at: int) -> int:
-    """Return the offset behind the delete at an offset. Damage inside of it is found when it is decoded.
+    """Return the offset behind the delete that begins at `at`. Damage inside the delete is only found when it is decoded.
 
-    Tries the form of nearly all deletes first: two texts of less than 64 bytes, and an int or a long.
+    Tries the form of nearly all deletes first: two strings of less than 64 bytes, and an int or a long.
     """
     if view[at] == 2 and view[at + 1] < 0x80:
         path_at = at + 2 + (view[at + 1] >> 1)
@@ -302,7 +308,7 @@ def _skip_any_delete(view: bytes, at: int) -> int:
 
 
 def _read_long(view: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the Avro long at an offset, and the offset behind it."""
+    """Return the Avro long at offset `at`, and the offset behind it."""
     zigzag = 0
     shift = 0
     while True:
@@ -333,10 +339,10 @@ def _to_string_array(column: Any) -> Any:
 
 
 def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
-    """Return the branch of an ordering column, and the column with the branch's type.
+    """Return the branch for a column of ordering values, and the column cast to the type of that branch.
 
-    Timestamps and milliseconds of a day are written as the number that Avro stores: Hudi compares ordering values by their Java
-    class, and the ordering value of a row is a Long or an Integer.
+    A timestamp is written as a long, a time in milliseconds as an int. Hudi compares two ordering values only if they have the
+    same Java class, and for these types the ordering value of a row is a Long or an Integer.
     """
     kind = ordering.type
     if pa.types.is_decimal(kind):
@@ -356,7 +362,7 @@ def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
 
 
 def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
-    """Return the branches whose values compare with a column of this type."""
+    """Return the branches whose values Hudi compares with an ordering field of this Arrow type."""
     if pa.types.is_decimal(kind):
         return (Branch.DECIMAL,)
     if pa.types.is_timestamp(kind):
@@ -371,7 +377,7 @@ def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
 
 
 def _cast_ordering(values: Any, branch: Branch, kind: Any) -> Any:
-    """Return ordering values of a branch as a column of this type, with null for the int 0, which always applies."""
+    """Return ordering values of a branch as a column of the type `kind`, with null for the int 0 (no ordering value)."""
     if branch is ALWAYS:
         values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
     if values.type.equals(kind):

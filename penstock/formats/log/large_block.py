@@ -1,7 +1,7 @@
-"""Reads the rows of a large log block in parts, so that neither its content nor its rows are in memory as a whole.
+"""Reads the rows of a large log block in parts. Neither the whole content nor all rows are in memory at once.
 
-Kernel, called by `read.py`, which reads small blocks at once: an open file and the place of a content in, Arrow tables of about a
-given size out. The checks are the same as for a small block. Damage near the end of a block raises only when that part is read.
+`read.py` reads small blocks whole, and calls this module for large ones. The checks are the same for both. Damage near the end
+of a large block raises an error only when that part is read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Content:
     size: int
 
     def read(self, at: int, size: int) -> pa.Buffer:
-        """Return `size` bytes of the content from `at` on. Raises CorruptFile if the file was truncated since its scan."""
+        """Return `size` bytes of the content from offset `at` on. Raise CorruptFile if the file was truncated since its scan."""
         self.file.seek(self.offset + at)
         buffer = self.file.read_buffer(size)
         if buffer.size != size:
@@ -49,7 +49,11 @@ class Content:
 
 
 def read_avro_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
-    """Yield the records of an Avro block, about `part_bytes` at a time. A larger record is a part of its own.
+    """Yield the records of an Avro block in tables of about `part_bytes` bytes. A larger record is a table of its own.
+
+    Args:
+        schema: the Avro schema of the block.
+        wanted: the columns to decode. Other columns are skipped.
 
     Raises:
         CorruptFile: the bytes are not records of the schema.
@@ -72,7 +76,7 @@ def read_avro_parts(content: Content, schema: str, wanted: Sequence[str], part_b
 
 
 def _find_whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
-    """Return the offsets at which the first records of a window begin and end, up to `most` and up to the first truncated one."""
+    """Return the offsets at which the whole records of a window begin and end: at most `most`, and none that is cut off."""
     view = memoryview(window)
     size = window.size
     unpack_length = _LENGTH.unpack_from
@@ -91,7 +95,11 @@ def _find_whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]
 
 
 def _first_record_size(window: pa.Buffer, room: int, number: int, count: int) -> int:
-    """Return the size of the window's first record, with its length field. `number` and `count` are for the message."""
+    """Return the size of the window's first record, including its length field. `number` and `count` are for the error.
+
+    Args:
+        room: the bytes of the content from the beginning of the window on.
+    """
     length = _LENGTH.unpack_from(window)[0] if window.size >= _LENGTH.size else -1
     if not 0 <= length <= room - _LENGTH.size:
         raise CorruptFile(f"record {number} of {count} in an Avro block does not fit into what is left of it")
@@ -99,7 +107,11 @@ def _first_record_size(window: pa.Buffer, room: int, number: int, count: int) ->
 
 
 def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], part_bytes: int) -> Iterator[pa.Table]:
-    """Yield the rows of a Parquet block, about `part_bytes` at a time.
+    """Yield the rows of a Parquet block in tables of about `part_bytes` bytes.
+
+    Args:
+        schema: the Avro schema of the block.
+        wanted: the columns to read.
 
     Raises:
         CorruptFile: the bytes are not a Parquet file.
@@ -121,7 +133,7 @@ def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], par
 
 
 class _ContentFile(io.RawIOBase):
-    """A content as a Python file, which Arrow reads Parquet from."""
+    """A readable Python file over the content of a block, for Arrow's Parquet reader."""
 
     def __init__(self, content: Content) -> None:
         self._content = content

@@ -1,4 +1,4 @@
-"""Row numbers in the header of a log block: a 64-bit Roaring bitmap in its portable form, in Base64. Kernel.
+"""Encodes and decodes the row numbers in the header of a log block: a 64-bit Roaring bitmap in its portable form, in Base64.
 
 A 64-bit bitmap is a list of 32-bit bitmaps, each preceded by the upper 32 bits of its numbers. A 32-bit bitmap is a list of
 containers, one for each set of numbers with the same upper 16 bits. A container is a sorted array of 16-bit numbers if they are
@@ -30,7 +30,7 @@ _FEWEST_FOR_OFFSETS = 4
 
 
 def encode_positions(positions: Positions) -> str:
-    """Return the header text of row numbers, which may have any order."""
+    """Return row numbers, in any order, as text for the header of a log block."""
     numbers = np.unique(positions)
     uppers, starts = np.unique(numbers >> 32, return_index=True)
     parts = [struct.pack("<q", len(uppers))]
@@ -41,7 +41,7 @@ def encode_positions(positions: Positions) -> str:
 
 
 def decode_positions(text: str) -> Positions:
-    """Return the row numbers of a header text, ascending.
+    """Return the row numbers in the text of a log block's header, ascending.
 
     Raises:
         CorruptFile: the text is not a 64-bit Roaring bitmap in Base64.
@@ -65,7 +65,7 @@ def decode_positions(text: str) -> Positions:
 
 
 def _encode_bitmap(numbers: Positions) -> bytes:
-    """Return the portable form of ascending numbers below 2**32, without runs."""
+    """Return a 32-bit bitmap of ascending numbers below 2**32, in portable form without runs."""
     keys, starts, counts = np.unique(numbers >> 16, return_index=True, return_counts=True)
     containers = [_encode_container(part) for part in np.split((numbers & 0xFFFF).astype("<u2"), starts[1:])]
     head = struct.pack("<II", _COOKIE_WITHOUT_RUNS, len(keys))
@@ -84,7 +84,7 @@ def _encode_container(numbers: npt.NDArray[np.uint16]) -> bytes:
 
 
 def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
-    """Return the numbers of the 32-bit bitmap at an offset, and the offset behind it."""
+    """Return the numbers in the 32-bit bitmap at offset `at`, and the offset behind the bitmap."""
     (cookie,) = struct.unpack_from("<I", data, at)
     at += 4
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
@@ -114,7 +114,7 @@ def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
 
 
 def _decode_container(data: bytes, at: int, count: int, is_run: bool) -> tuple[Positions, int]:
-    """Return the numbers of the container at an offset, and the offset behind it."""
+    """Return the `count` numbers in the container at offset `at`, and the offset behind the container."""
     if is_run:
         (run_count,) = struct.unpack_from("<H", data, at)
         runs = np.frombuffer(data, "<u2", 2 * run_count, at + 2).reshape(-1, 2).astype(np.int64)

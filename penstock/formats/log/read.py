@@ -1,4 +1,4 @@
-"""Reads the content of one block of a log file: rows, keys with values, or deletes."""
+"""Reads the content of one block of a log file: rows, the cells of an HFile, or deletes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ RECORDS_PER_PART = 4 * RECORDS_AT_ONCE
 
 _TABLE_ROWS = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA)
 _ROWS = (*_TABLE_ROWS, BlockType.CDC_DATA)
-#: Hudi empties the column of this name in the records of HFile blocks: the key of the cell is its value.
+#: In the records of HFile blocks, Hudi leaves the column of this name empty. Its value is the key of the HFile cell.
 _HFILE_KEY = "key"
 
 
 def open_log(log: Any) -> Any:
-    """Return an open file unchanged, and bytes as an open file."""
+    """Return `log` as an open file: unchanged if it is one, otherwise a reader over its bytes."""
     return log if isinstance(log, pa.NativeFile) else pa.BufferReader(log)
 
 
@@ -50,7 +50,9 @@ def read_content(log: Any, block: LogBlock) -> pa.Buffer:
 def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None) -> pa.Table:
     """Return the rows of an Avro, Parquet, HFile or change-data block.
 
-    `columns` and `read_schema` are as for `decode_avro_content`.
+    Args:
+        columns: the columns to read; None for all. Other columns are skipped.
+        read_schema: the schema to return the rows in; None for the schema of the block.
 
     Raises:
         CorruptFile: the content is malformed.
@@ -69,7 +71,12 @@ def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None
 def read_row_parts(
     log: Any, block: LogBlock, *, read_schema: Avro, columns: Sequence[str] | None = None, part_bytes: int = PART_BYTES
 ) -> Iterator[pa.Table]:
-    """Yield the rows that `read_rows` returns, in parts. Large Avro and Parquet blocks are never in memory as a whole.
+    """Yield the rows of an Avro, Parquet or HFile block in parts. A large Avro or Parquet block is never in memory as a whole.
+
+    Args:
+        read_schema: the schema to return the rows in.
+        columns: the columns to read; None for all of `read_schema`.
+        part_bytes: the approximate size of a part of a large block.
 
     Raises:
         CorruptFile, SchemaError, Unsupported: as `read_rows`.
@@ -120,7 +127,7 @@ def read_deletes(log: Any, block: LogBlock) -> Deletes:
 
 @contextmanager
 def _place_in_errors(block: LogBlock) -> Iterator[None]:
-    """Add the file name and offset of the block to errors about its content."""
+    """Add the file name and offset of the block to each CorruptFile and SchemaError raised in the `with` block."""
     try:
         yield
     except (CorruptFile, SchemaError) as cause:
@@ -159,7 +166,7 @@ def _read_hfile(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Itera
 
 
 def _fill_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
-    """Return the rows with the keys of their cells in the key column, where that column is empty."""
+    """Return the rows with the key of the row's HFile cell in the column `key` wherever that column is empty."""
     number = rows.column_names.index(_HFILE_KEY)
     field = rows.schema.field(_HFILE_KEY)
     if not pa.types.is_string(field.type):
@@ -171,7 +178,7 @@ def _fill_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
 
 #: A function that yields the rows of a content, given its Avro schema and the wanted columns.
 _Reader = Callable[[pa.Buffer, str, Sequence[str]], Iterator[pa.Table]]
-#: Block types that are not read as Avro.
+#: The readers of block types whose content is not Avro.
 _READERS: Mapping[BlockType, _Reader] = {
     BlockType.PARQUET_DATA: _read_parquet,
     BlockType.HFILE_DATA: _read_hfile,

@@ -1,7 +1,7 @@
 """Finds the blocks of a log file, forwards or backwards, and reads all of each block except its content.
 
-A scan needs little memory however large the log is. A block that is not whole is returned as CORRUPT; the scan continues at the
-next magic.
+A scan needs little memory, however large the log is. A block is whole if its two sizes agree and another block or the end of the
+file follows. A block that is not whole is returned with type CORRUPT, and the scan continues at the next magic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.formats.log.read import open_log
 _LEAST_SIZE = INT_PAIR.size + INT.size + LONG.size + INT.size + LONG.size
 _HEADER_WINDOW = 64 * 1024
 _SEARCH_WINDOW = 1024 * 1024
-#: At most this many bytes of the header of a torn block are read: its sizes cannot be trusted.
+#: The most bytes to read of the header of a torn block, whose sizes cannot be trusted.
 _MOST_TORN_HEADER = 1024 * 1024
 _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUPT.value}
 
@@ -47,7 +47,7 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
     """Yield the blocks of a log file, the last one first. Each block is found by the size at its end.
 
     Raises:
-        CorruptFile: as `scan_blocks`; also if a size does not lead to a block: a corrupt block cannot be passed backwards.
+        CorruptFile: as `scan_blocks`; also if a block is not whole, because only a forward scan can find the next block.
         Unsupported: as `scan_blocks`.
     """
     file = open_log(log)
@@ -66,7 +66,7 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
 
 
 def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
-    """Return the block at an offset. A block that is not whole has type CORRUPT and reaches to the next magic."""
+    """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`."""
     size = _whole_size(file, at, end)
     if size is None:
         next_at = _find_magic(file, min(at + len(MAGIC), end), end)
@@ -76,7 +76,7 @@ def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
 
 
 def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
-    """Return the header of a block that is not whole, or an empty map if the header is not readable."""
+    """Return the header of a block that is not whole; an empty map if the header cannot be read."""
     header_at = at + FRONT.size + INT_PAIR.size
     if header_at + INT.size > end:
         return {}
@@ -88,7 +88,7 @@ def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
 
 
 def _whole_size(file: Any, at: int, end: int) -> int | None:
-    """Return the size of the block at an offset, or None if the block is not whole.
+    """Return the size of the block at offset `at`; None if the block is not whole.
 
     A block is whole if its two sizes agree, and the next block or the end of the file follows.
     """
@@ -124,11 +124,11 @@ def _find_magic(file: Any, at: int, end: int) -> int:
 
 
 def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
-    """Return the block at an offset, whose sizes agree.
+    """Return the whole block at offset `at`.
 
     Raises:
-        CorruptFile: its maps or its content do not fit into it.
-        Unsupported: its version, type or command is unknown.
+        CorruptFile: the header, footer or content does not fit into the block.
+        Unsupported: the log format version, block type or command is unknown.
     """
     place = LogBlock(BlockType.CORRUPT, at, size, file_name=file_name).place
     version, kind = INT_PAIR.unpack(_read(file, at + FRONT.size, INT_PAIR.size))
@@ -154,9 +154,9 @@ def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
 
 
 def _read_map(file: Any, at: int, end: int, place: str) -> tuple[dict[int, str], int]:
-    """Return the header or footer map at an offset, and the offset behind it. No entry may pass `end`.
+    """Return the header or footer map at offset `at`, and the offset behind the map. No entry may extend past `end`.
 
-    The map is read through a window, because a schema in a header may be large and its size is not known before.
+    The map is read in windows, because its size is not known beforehand, and a schema in a header may be large.
     """
     window_at = at
     window = _read(file, at, min(_HEADER_WINDOW, end - at))
@@ -185,7 +185,7 @@ def _read_map(file: Any, at: int, end: int, place: str) -> tuple[dict[int, str],
 
 
 def _read(file: Any, at: int, size: int) -> bytes:
-    """Return up to `size` bytes from an offset on."""
+    """Return `size` bytes from offset `at` on, or fewer at the end of the file."""
     file.seek(at)
     data: bytes = file.read(size)
     return data

@@ -24,11 +24,12 @@ _MOST_SIZE = 2**31 - 1
 def encode_avro_block(
     rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """Return a block that holds rows as Avro records. Both `schema` and `rows` have the meta columns.
+    """Return a log block that holds rows as Avro records. Both `schema` and `rows` include the meta columns.
 
     Args:
-        positions: the row numbers of the keys in the base file, if the number of every key is known.
-        compacted_instants: for a block that a log compaction writes, the times of the instants whose blocks it replaces.
+        instant: the time of the instant that writes the block.
+        positions: the row number of each row's key in the base file; None if the row number of any key is unknown.
+        compacted_instants: for a block of a log compaction, the times of the instants whose blocks this block replaces.
 
     Raises:
         SchemaError: the rows do not fit the schema.
@@ -47,7 +48,7 @@ def encode_parquet_block(
     positions: Positions | None = None,
     compacted_instants: Sequence[str] = (),
 ) -> bytes:
-    """Return a block that holds rows as a Parquet file. Arguments other than `codec` are as for `encode_avro_block`.
+    """Return a log block that holds rows as a Parquet file. Arguments other than `codec` are as for `encode_avro_block`.
 
     Raises:
         SchemaError: the rows do not fit the schema.
@@ -63,12 +64,16 @@ def encode_parquet_block(
 def encode_delete_block(
     deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """Return a block of deleted keys. `positions` and `compacted_instants` are as for `encode_avro_block`."""
+    """Return a delete block. The other arguments are as for `encode_avro_block`."""
     return encode_block(BlockType.DELETE, _data_header(instant, schema, positions, compacted_instants), encode_deletes(deletes))
 
 
 def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
-    """Return a block that rolls back all blocks of `target_instant` before it in the file group's logs."""
+    """Return a rollback block. It cancels all earlier blocks of `target_instant` in the log files of the file group.
+
+    Args:
+        instant: the time of the rollback.
+    """
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK,
@@ -80,7 +85,7 @@ def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
 def encode_block(
     kind: BlockType, header: Mapping[HeaderKey, str], content: Any, footer: Mapping[HeaderKey, str] | None = None
 ) -> bytes:
-    """Return a block with this header, content and footer.
+    """Return the bytes of a log block with this type, header, content and footer.
 
     Raises:
         SchemaError: the block is larger than Hudi can read.
@@ -101,7 +106,7 @@ def encode_block(
 
 
 def _encode_map(entries: Mapping[HeaderKey, str]) -> bytes:
-    """Return a header or footer map: the number of entries, and for each its key, its size and its text."""
+    """Return the bytes of a header or footer map: the number of entries, then key, size and text of each entry."""
     parts = [INT.pack(len(entries))]
     for key, text in entries.items():
         value = text.encode()
