@@ -1,1 +1,1 @@
-"""Queries: from what is asked of a table to a DataFrame."""
+"""Queries: options of a read become a `Query`, then a `QueryPlan` of file slices, then a lazy DataFrame."""

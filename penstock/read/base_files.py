@@ -1,9 +1,9 @@
 """Base files as DataFrames, by Spark's own Parquet reader over an explicit list of files.
 
-Files are grouped into branches, one DataFrame each: files hold the same columns in older types (`widened_types.py`), and lie in
-partitions where the same partition columns are null (`partition_values.py`). Partition columns are expressions over the file's
-path where path and value map one to one, so that a filter put on them later, by `where`, a view or SQL, is evaluated on the list
-of files before any is opened.
+Files are grouped into branches, and each branch becomes one DataFrame. The files of a branch hold the same columns in older
+types (`widened_types.py`), and lie in partitions where the same partition columns are null (`partition_values.py`). Where path
+and value map one to one, a partition column is an expression over the file's path. Spark then evaluates a filter on that column,
+added later by `where`, a view or SQL, on the list of files, before it opens any file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.spread.session import is_connect
 from penstock.table import TableState
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-#: Spark's default of that setting, and the number of files up to which each is named to Spark by itself.
+#: Spark's default of that setting. Up to this number of files, each path is passed to Spark by itself, not as part of a pattern.
 _MANY_FILES = 32
 _NAMES_PER_PATTERN = 128
 #: Hudi writes dates and times in the proleptic Gregorian calendar, as Spark does, but does not say so in the file. Without this
@@ -43,11 +43,11 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 @dataclass(frozen=True)
 class TableScan:
-    """What every DataFrame of one query is made with."""
+    """The session, plan, schema and column rules that all DataFrames of one query share."""
 
     spark: SparkSession
     plan: QueryPlan
-    #: The columns of the answer.
+    #: The columns of the query's DataFrame.
     schema: StructType
     partition_columns: PartitionColumns
     #: Instant → the columns that base files of this instant hold in an older type than the schema has.
@@ -55,21 +55,22 @@ class TableScan:
 
 
 class _Branch(NamedTuple):
-    """What the files of one DataFrame have in common."""
+    """What the base files of one branch, read as one DataFrame, have in common."""
 
     #: Partition columns that are null or empty in these files.
     nulls: frozenset[str]
-    #: Columns in older types.
+    #: Columns that these files hold in an older type than the table's schema has, with that type.
     older: tuple[StructField, ...]
 
 
 def read_base_files(
     scan: TableScan, slices: Iterable[FileSlice], touched: Mapping[FileSlice, Positions] | None = None
 ) -> list[DataFrame]:
-    """Return the rows of the slices' base files in the columns of the answer, as one DataFrame for each branch.
+    """Return the rows of the slices' base files in the columns of `scan.schema`, as one DataFrame for each branch.
 
     Args:
-        touched: the rows of each slice's base file that are left out, because its log changes them. None: no rows.
+        touched: the positions of the rows to leave out of each slice's base file, because the slice's log changes or deletes
+            them. None: every row is read.
     """
     branches: dict[_Branch, list[FileSlice]] = {}
     for file_slice in slices:
@@ -96,7 +97,14 @@ def _read_branch(
 
 
 def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:
-    """Return a column of the answer. A plain name, where the file holds just that: analysing it costs Spark least."""
+    """Return the expression that selects one column of the query from a branch.
+
+    It is the plain column name where the files hold the column in the wanted type, because Spark analyses a name fastest.
+
+    Args:
+        nulls: the partition columns that are null or empty in the branch.
+        older: the type that the branch's files hold the column in, if it is an older one; None: the wanted type.
+    """
     if not columns.is_stored(wanted.name, nulls):
         return columns.column(wanted, nulls).alias(wanted.name)
     if older is None:
@@ -107,7 +115,12 @@ def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozen
 def _read_parquet(
     spark: SparkSession, table: TableState, slices: Sequence[FileSlice], schema: StructType, native_base: str | None
 ) -> DataFrame:
-    """Return Spark's scan of the slices' base files. With `native_base`, folders below it are Spark's partition columns."""
+    """Return Spark's scan of the slices' base files.
+
+    Args:
+        schema: the columns to read.
+        native_base: the table's base path, if Spark derives the partition columns from the folders below it; None: it does not.
+    """
     files = [file_slice.base_file.path for file_slice in slices if file_slice.base_file]
     reader = spark.read.format("parquet").schema(schema).options(**_REBASE_MODES)
     if native_base is not None:
@@ -116,8 +129,8 @@ def _read_parquet(
         return reader.load([_literal_path(path) for path in files])
     with _listing_on_driver(spark, len(files)):
         frame = reader.load(_name_files(spark, files, table.base_path))
-    # A pattern drops a missing file without an error. File names are never used twice, so that a file that is there now was
-    # there when Spark listed the patterns.
+    # Spark reports no error if a pattern names a missing file. File names are never used twice: a file that exists now also
+    # existed when Spark listed the patterns.
     for path in files:
         if table.storage.stat(path) is None:
             raise CorruptFile(f"{path} was removed while a query over it was planned; run the query again")
@@ -125,10 +138,10 @@ def _read_parquet(
 
 
 def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
-    """Return what many files are called to Spark.
+    """Return the paths or patterns by which many files are passed to Spark: patterns, but single paths in a Connect session.
 
-    A Connect session lists the files again with every action. A pattern would then drop a file that was removed since, and its
-    rows with it, so each file gets its own name.
+    A Connect session lists the files again with every action. If a file was removed since, a pattern would silently leave out
+    its rows, while a single path raises an error.
     """
     if is_connect(spark):
         return [_literal_path(path) for path in files]
@@ -136,10 +149,10 @@ def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> li
 
 
 def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
-    """Return many files as a few patterns `{first,second}`: every name handed to Spark costs a call to the JVM.
+    """Return a few patterns `{first,second}` that name many files: every path passed to Spark costs a call to the JVM.
 
-    There are at least two patterns: Spark takes a single one for a folder that a stream may have written, and prints a warning
-    with a page of its stack. A file with special characters in its path is named by itself.
+    There are at least two patterns: Spark takes a single pattern for a folder that a stream may have written, and logs a warning
+    with a long stack trace. A file with special characters in its path is passed by itself.
     """
     simple = [path for path in files if _SIMPLE.fullmatch(path)] if _SIMPLE.fullmatch(base_path) else []
     relative = [path[len(base_path) + 1 :] for path in simple]
@@ -153,13 +166,16 @@ def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
 
 
 def _literal_path(path: str) -> str:
-    """Return a path in which Spark finds no pattern, and which is local whatever the cluster's default file system is."""
+    """Return a path with pattern characters escaped and the scheme `file:`, so that Spark reads exactly this local file."""
     return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
 
 
 @contextmanager
 def _listing_on_driver(spark: SparkSession, paths: int) -> Iterator[None]:
-    """Keep Spark from starting a job that lists the paths: they are known to be files."""
+    """Keep Spark from starting a job to list the paths, by raising its listing threshold above their number.
+
+    A listing job is wasted work, since all paths are files.
+    """
     before = spark.conf.get(_LISTING_THRESHOLD)
     spark.conf.set(_LISTING_THRESHOLD, str(paths + 1))
     try:

@@ -1,8 +1,8 @@
-"""Which file slices of a table with buckets can hold the rows that a query asks for by their keys.
+"""Bucket pruning: which file slices of a table with a bucket index can hold the rows that a query asks for by their keys.
 
 The rows of a key are in one bucket of each partition. If a query names values for the columns that choose the bucket, only that
-bucket's files are read. A record key of several columns is one text, `first:1,second:2`. In it a comma inside the value of one
-column could be taken for the beginning of the next. So all key columns must be named, or the others have types without commas.
+bucket's files are read. A record key of several columns is one string, `first:1,second:2`, and a comma inside a value looks like
+the beginning of the next column. So pruning needs a value for every key column, except columns whose type never has commas.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.index.buckets import Buckets
 from penstock.index.lookup import read_key_range
 from penstock.table import TableState
 
-#: Files whose keys are compared with a number of buckets that only the options name.
+#: How many base files are checked if only the options name the number of buckets: their keys must hash to their bucket.
 _CHECKED_FILES = 8
 #: Avro types whose values, as text, have neither comma nor colon.
 _TYPES_WITHOUT_COMMAS = ("int", "long", "boolean")
@@ -29,7 +29,11 @@ _TYPES_WITHOUT_COMMAS = ("int", "long", "boolean")
 def keep_wanted_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
-    """Return the slices that may hold rows whose columns have these values; all slices, if that is not known.
+    """Return the slices that may hold rows whose columns have the values of `equals`; all slices if the bucket is not known.
+
+    Args:
+        equals: column → the value that the query asks for.
+        schema: the table's Avro schema, JSON; None: not known, and all slices are returned.
 
     Raises:
         OptionError: the options name a number of buckets, and the table or its files have another.
@@ -50,10 +54,10 @@ def keep_wanted_buckets(
 
 
 def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
-    """Whether the number of buckets is known for sure: a wrong number leads to wrong files, and rows would be missing.
+    """Whether the number of buckets is certain: with a wrong number the query would read the wrong files and miss rows.
 
-    The table's properties name it; or the options do, and the keys of some files confirm it. If no file can confirm it, it is
-    not known.
+    It is certain if the table's properties name it or the table stores its hash rings. A number from the options is certain only
+    if the keys of some base files confirm it.
     """
     stored = table.config.raw.get(o.BUCKET_COUNT.key)
     given = table.options.raw.get(o.BUCKET_COUNT.key)
@@ -73,9 +77,9 @@ def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table:
 
 
 def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: Sequence[str], schema: str | None) -> str | None:
-    """Return a record key in the bucket of the wanted rows; None if their bucket is not known.
+    """Build a record key that hashes to the bucket of the wanted rows; return None if `equals` does not determine the bucket.
 
-    Key columns that choose no bucket may be left out of the key: the hash does not use them.
+    Key columns outside `bucket_fields` may be left out of this key: the hash does not use them.
     """
     key_fields = table.config.record_key_fields
     if schema is None:
@@ -97,22 +101,23 @@ def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: S
 
 
 def _may_be_labelled(table: TableState, text: str) -> bool:
-    """Whether a key of one column may be stored behind the column's name, `name:text`, and its bucket depends on that.
+    """Whether a one-column key may be stored as `name:text`, and would then hash to another bucket than the plain `text`.
 
-    The hash splits a labelled key at commas and colons, and takes a plain one whole.
+    The hash splits a labelled key at commas and colons, and uses a plain key whole. So the bucket differs only if the text has
+    a comma or a colon.
     """
     return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 
 
 def _plain_type(avro_type: object) -> object:
-    """Return the plain type of an Avro field, nullable or not."""
+    """Return the type of an Avro field without null: the first other branch of a union, or the type itself."""
     if isinstance(avro_type, list):
         return next((_plain_type(branch) for branch in avro_type if branch != "null"), None)
     return avro_type
 
 
 def _key_text(value: object, avro_type: object) -> str | None:
-    """Return a value as a record key spells it; None for types whose text depends on the engine that wrote it."""
+    """Return a value as a record key spells it; None if the column's type is spelled differently by different writers."""
     if avro_type == "string" and isinstance(value, str):
         return value
     if avro_type == "boolean" and isinstance(value, bool):

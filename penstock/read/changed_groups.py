@@ -1,4 +1,7 @@
-"""Which file groups the writes of a range changed, and whether their files still exist. Kernels: metadata in, values out."""
+"""Which file groups the writes of an incremental query's range changed, and whether their files still exist.
+
+Kernels: commit metadata and file slices in, values out.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ GroupKey = tuple[str, str]
 
 
 class MissingFile(NamedTuple):
-    """A file that an incremental query needs and that was cleaned, with the time of the write that wrote it."""
+    """A file that an incremental query needs and that was cleaned, with the instant of the write that created it."""
 
     name: str
     written_at: str
@@ -28,20 +31,23 @@ class MissingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files of one file group's newest slice that the writes of a range wrote."""
+    """The files that the writes of a range added to one file group, of the newest slice only."""
 
     #: The base instant of that slice.
     base_instant: str
-    #: File name → the time of the write that wrote it.
+    #: File name → the instant of the write that created the file.
     files: Mapping[str, str] = field(default_factory=dict)
     #: Log files on top of a compaction that was unscheduled since. They still exist, with other names.
     renamed: tuple[str, ...] = ()
 
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
-        """Return a file that the slice, None if there is no slice, does not have.
+        """Return the first of these files that the slice does not have; None if it has all.
 
-        A repair renames log files on top of a compaction that is planned: then the slice has log files of a later base instant,
-        which stand for the ones that are not found.
+        A compaction repair renames log files that were written on top of a pending compaction: then the slice has log files of
+        a later base instant. Each such log file makes up for one log file that is not found under its old name.
+
+        Args:
+            file_slice: the slice that the group has now; None: the group has no slice any more.
         """
         logs = file_slice.log_files if file_slice else ()
         base_file = file_slice.base_file if file_slice else None
@@ -61,13 +67,14 @@ class ChangedFiles:
 def find_changed_groups(
     writes: Iterable[CompletedWrite], is_unscheduled: Callable[[str], bool] = lambda _: False
 ) -> dict[GroupKey, ChangedFiles]:
-    """Return the file groups that writes, oldest first, wrote to, without those that one of the writes replaced.
+    """Return the file groups that the writes changed, without groups that one of the writes replaced.
 
-    A row that was written twice is in the later file, and a row that clustering moved is in a file of the clustering. So the
-    newest slice of each group is all that is to be read.
+    Only the newest slice of each group needs to be read: a row that was written twice is in the later file, and a row that
+    clustering moved is in a file of the clustering.
 
     Args:
-        is_unscheduled: whether a base instant is of a compaction that was removed from the timeline.
+        writes: the completed writes of the range, oldest first.
+        is_unscheduled: whether a base instant is that of a compaction that was removed from the timeline.
     """
     changed: dict[GroupKey, ChangedFiles] = {}
     replaced: set[GroupKey] = set()
@@ -120,7 +127,11 @@ def _replaced_groups(write: CompletedWrite) -> set[GroupKey]:
 
 
 def find_missing_file(changed: Mapping[GroupKey, ChangedFiles], slices: Sequence[FileSlice]) -> MissingFile | None:
-    """Return a file that a range needs and that no longer exists, with its path below the base path; None if all exist."""
+    """Return the first changed file that no longer exists, named by its path below the base path; None if all exist.
+
+    Args:
+        slices: the newest slices of the changed groups, as listed now.
+    """
     slice_of_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     for group, files in changed.items():
         missing = files.find_missing(slice_of_group.get(group))
@@ -131,14 +142,14 @@ def find_missing_file(changed: Mapping[GroupKey, ChangedFiles], slices: Sequence
 
 
 class FilePattern:
-    """A pattern for the end of a file's path, in which `*` stands for any characters, slashes too. Empty: any path."""
+    """A glob pattern that the end of a file's path must match. `*` matches any characters, slashes too; "" matches every path."""
 
     def __init__(self, pattern: str) -> None:
         # Hadoop negates a set of characters with `[^`, Python with `[!`.
         self._patterns = ["*" + choice.replace("[^", "[!") for choice in expand_braces(pattern)] if pattern else ["*"]
 
     def matches(self, path: str) -> bool:
-        """Whether the end of the path matches."""
+        """Whether the end of `path` matches the pattern."""
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self._patterns)
 
 

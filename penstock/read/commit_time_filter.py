@@ -1,4 +1,4 @@
-"""The rows of an incremental query among those of its files: by their commit times, as a kernel and as a Spark filter."""
+"""Filters of an incremental query: keep the rows whose commit time is in its range, in workers (Arrow) or in Spark."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from penstock.timeline.history import InstantRange
 
 
 def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
-    """Return the rows that were written in a range: a kernel for workers."""
+    """Return the rows whose commit time is in the range `changes`. Runs in workers."""
     times = rows[COMMIT_TIME]
     return rows.filter(pc.and_(pc.greater(times, changes.begin), pc.less_equal(times, changes.end)))
 
 
 def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
-    """Return the rows of a plan's files that the query asks for.
+    """Return the rows of `frame` that an incremental query asks for, by commit time and by the conditions of its options.
 
-    Spark pushes the filter down to its Parquet reader, which skips row groups by it: with a range by their least and greatest
-    time alone, with single times also by the dictionary of all times in a row group.
+    Other queries get `frame` unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups. A filter by
+    range uses only the least and greatest commit time of a row group; a filter by single times also uses its dictionary.
 
     Raises:
-        OptionError: a condition of the query is not one that Spark understands.
+        OptionError: a condition of hoodie.datasource.read.incr.filters is not valid Spark SQL for the table's columns.
     """
     if plan.changes is None:
         return frame
@@ -51,7 +51,7 @@ def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
 
 
 def split_conditions(text: str) -> list[str]:
-    """Return the parts of a text between commas. Commas inside parentheses or quotes do not count."""
+    """Split the value of the filters option at commas. Commas inside parentheses or quotes do not split."""
     parts = [""]
     depth = 0
     quote = ""

@@ -1,9 +1,9 @@
-"""DataFrames of recent queries: a table that has not changed is not listed again.
+"""A cache of the DataFrames of recent queries: while a table does not change, its folders are not listed again.
 
-Which files belong to a table follows from its timeline: every write, clean or rollback adds an instant. So a query of the same
-kind, over the same timeline and properties, reads the same files, and the DataFrame of the earlier query answers it. Spark has
-also listed the files of that DataFrame already. Tables of few files are planned again, because that costs little; and so are
-tables with log files, whose DataFrames hold all slices and headers that their workers read.
+The timeline determines which files belong to a table: every write, clean or rollback adds an instant. So an equal query over the
+same timeline and properties reads the same files, and gets the DataFrame of the earlier query, whose files Spark has listed
+already. DataFrames over few files are not cached, because planning them again is cheap. DataFrames over log files are not cached
+either, because each holds all slices and block headers for its workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.read.query import Query
 from penstock.table import TableState
 
 _MOST_FRAMES = 16
-#: Files from which a DataFrame is worth keeping.
+#: The least number of file slices for which a DataFrame is cached.
 _MANY_FILES = 100
 _TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -30,7 +30,7 @@ _lock = Lock()
 
 
 def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFrame | None:
-    """Return a DataFrame with the rows of an equal query over the same state of the table; None if none is kept."""
+    """Return the cached DataFrame of an equal query over the same timeline and properties; None if there is none."""
     key = _frame_key(spark, query, table)
     with _lock:
         frame = _frames.get(key)
@@ -41,10 +41,10 @@ def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
 
 def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFrame) -> None:
-    """Keep the DataFrame that answers a query, if planning the query again would cost more than a moment.
+    """Cache the DataFrame of a query if it reads many files and no log files.
 
     Args:
-        query: the query as it was asked. The plan of an incremental query holds another one, with the end of its range.
+        query: the query as the caller asked it. `plan.query` of an incremental query differs: `as_of` is the end of its range.
     """
     if len(plan.all_slices) < _MANY_FILES or plan.slices_with_logs:
         return
@@ -56,9 +56,9 @@ def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFr
 
 
 def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
-    """Return everything that decides what a query reads.
+    """Build the cache key: everything that decides which rows a query returns.
 
-    The session is named by its `id`: a kept frame keeps its session alive, so no other session can get the same id.
+    `id(spark)` identifies the session: a cached DataFrame keeps its session alive, so no other session can get the same id.
     """
     asked = (query.base_path, query.kind, query.as_of, query.within, query.columns, repr(query.equals))
     options = frozenset(query.options.raw.items())
@@ -67,5 +67,5 @@ def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable
 
 
 def _with_own_columns(frame: DataFrame) -> DataFrame:
-    """Return the same rows in new columns: Spark cannot join two DataFrames that share their columns' ids."""
+    """Return the DataFrame with new column ids: Spark cannot join two DataFrames whose columns have the same ids."""
     return frame.selectExpr(*(f"{quoted(name)} AS {quoted(name)}" for name in frame.columns))

@@ -1,12 +1,12 @@
 """Incremental queries: the rows that were written in a range of instants, as they were at its end.
 
-1. The range ends with its last completed write. A write in it that is not completed may end it earlier (`_find_end`).
-2. The metadata of the writes, also of archived ones, says which file groups they changed (`changed_groups.py`).
-3. Of each changed group the newest slice at the end of the range is read, and of its rows those with a commit time in the range.
+1. The range ends with its last completed write. A pending write inside the range may end it earlier (`_find_end`).
+2. The commit metadata of the writes, also of archived ones, names the file groups that they changed (`changed_groups.py`).
+3. The query reads the newest slice that each changed group had at the end of the range, and keeps rows with a commit time in it.
 
-So a row that changed twice is returned once, rows that were deleted or replaced are not returned, and rows that only moved, by
-compaction or clustering, keep their old commit time and are not new. If cleaning deleted a file of the range, the query fails;
-or the table is scanned as it is now, if the query says so.
+So a row that changed twice is returned once, and rows that were deleted or replaced are not returned. Compaction and clustering
+keep the commit time of the rows that they move, so these rows are not returned as new. If a clean deleted a file of the range,
+the query raises ChangesLost; with INCREMENTAL_FALLBACK_FULL_SCAN it scans the current table instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.timeline.archive import is_archived
 from penstock.timeline.history import CompletedWrite, InstantRange, list_writes
 from penstock.timeline.instant import WRITE_ACTIONS
 
-#: Writes up to which rows are filtered by single commit times: Spark pushes no longer list down to Parquet files
+#: The most writes for which rows are filtered by a list of commit times: Spark pushes no longer list down to its Parquet reader
 #: (`spark.sql.parquet.pushdown.inFilterThreshold`).
 _FEW_WRITES = 10
 
@@ -64,7 +64,8 @@ def plan_incremental(query: Query, table: TableState) -> QueryPlan:
         return _plan_full_scan(query, table, changes)
     if query.equals:
         slices = keep_wanted_buckets(slices, dict(query.equals), table, schema)
-    # A row may carry an archived commit time that is in the range but not among these writes: then only the range is right.
+    # If the range reaches into the archive, a row may have a commit time in it that is not among these writes. Then only a
+    # filter by range is right, and the list of times stays empty.
     are_times_known = len(writes) <= _FEW_WRITES and changes.begin >= (table.timeline.start or "")
     times = tuple(write.time for write in writes) if are_times_known else ()
     return QueryPlan(table, replace(query, as_of=changes.end), schema, group_by_partition(slices), changes, times)
@@ -87,10 +88,13 @@ def _check(query: Query, table: TableState) -> None:
 
 
 def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
-    """Return the end of the range: before the first write that is not completed, if a later write is.
+    """Return the end of the range. A hole ends it early: a pending write with a completed write after it.
 
-    If the range included the later write, a reader that goes on from its end would never see the earlier one. A pending
-    clustering does not end the range, since it adds no new rows.
+    If the range included the write after the hole, a reader that continues from there would never see the rows of the pending
+    write. So the range ends with the last completed write before the hole. A pending clustering is no hole: it adds no rows.
+
+    Raises:
+        OptionError: the range has a hole, and the policy for holes in the timeline is FAIL.
     """
     completed = [instant.time for instant in table.timeline.writes if asked.holds(instant.time)]
     last_completed = max(completed, default="")
@@ -112,7 +116,7 @@ def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
 
 
 def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
-    """Return the schema of the answer: the one that the table has now, or had at the end of the range."""
+    """Return the Avro schema of the query: the table's current schema, or with INCREMENTAL_END_SCHEMA that of the range's end."""
     if not query.options[o.INCREMENTAL_END_SCHEMA] or not writes:
         return read_table_schema(table)
     for write in reversed(writes):
@@ -122,7 +126,7 @@ def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]
 
 
 def _find_slices(query: Query, table: TableState, changes: InstantRange, writes: list[CompletedWrite]) -> list[FileSlice]:
-    """Return the newest slices, at the end of the range, of the groups that were changed in it.
+    """Return the slices to read: of each file group that the writes changed, the newest slice at the end of the range.
 
     Raises:
         ChangesLost: a file of the range was cleaned.
@@ -131,14 +135,14 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
     changed = {group: files for group, files in changed.items() if query.asks_for(group[0])}
     changed = keep_matching(changed, table.base_path, FilePattern(query.options[o.INCREMENTAL_GLOB]))
     reaches_archive = table.timeline.start is not None and changes.begin < table.timeline.start
-    # Archived writes may be unknown, so all partitions are listed and searched for files of unknown writes.
+    # If the range reaches into the archive, all partitions are listed: a file may be of a write that the archive does not have.
     groups = list_groups(table, None if reaches_archive else sorted({path for path, _ in changed}))
     if reaches_archive:
         asked_groups = [group for group in groups if query.asks_for(group.partition_path)]
         newest = latest_merged_slices(asked_groups, load_visibility(table, changes.end))
         _check_writers_known(table, changes, writes, newest)
     changed_groups = [group for group in groups if (group.partition_path, group.file_id) in changed]
-    # Without replaced groups: find_changed_groups left out those that were replaced in the range.
+    # No `replaced` argument is needed: find_changed_groups has left out the groups that were replaced in the range.
     seen = Visibility(table.timeline, as_of=changes.end)
     slices = latest_slices(changed_groups, seen, with_logs=table.is_merge_on_read)
     _check_files_exist(changed, slices, table)
@@ -146,9 +150,9 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
 
 
 def _is_unscheduled(table: TableState, base_instant: str) -> bool:
-    """Whether a base instant is of an unscheduled compaction: no instant of that time is on the active timeline any more.
+    """Whether a base instant is that of an unscheduled compaction: the active timeline has no instant of that time any more.
 
-    Unscheduling renames the log files that have this base instant.
+    Unscheduling a compaction renames the log files that have this base instant.
     """
     start = table.timeline.start
     if start is None or base_instant < start:
@@ -157,7 +161,7 @@ def _is_unscheduled(table: TableState, base_instant: str) -> bool:
 
 
 def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileSlice], table: TableState) -> None:
-    """Raise ChangesLost if a changed file was cleaned."""
+    """Raise ChangesLost if a file that the range needs is in none of the slices, because a clean deleted it."""
     missing = find_missing_file(changed, slices)
     if missing:
         raise ChangesLost(
@@ -166,9 +170,14 @@ def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileS
 
 
 def _check_writers_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
-    """Raise ChangesLost if a file of the range is older than the active timeline, and the archive does not know its write.
+    """Raise ChangesLost if the write of a file is neither on the active timeline nor in the archive.
 
-    The name of a log file does not say when it was written. So if an older slice has log files, there must be an archive.
+    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it;
+    so if one of these slices has log files, the table must have an archive.
+
+    Args:
+        writes: the completed writes of the range, from the active timeline and the archive.
+        slices: the newest slices of all groups at the end of the range.
     """
     known = {write.time for write in writes}
     start = table.timeline.start or ""
@@ -195,7 +204,7 @@ _ADVICE = (
 
 
 def _plan_full_scan(query: Query, table: TableState, changes: InstantRange) -> QueryPlan:
-    """Plan a scan of the table as it is now, with its present columns, for the rows that were written in the range."""
+    """Plan a scan of the current snapshot that keeps the rows with a commit time in the range: the fallback after ChangesLost."""
     snapshot = plan_query(replace(query, kind="snapshot"), table)
     pattern = FilePattern(query.options[o.INCREMENTAL_GLOB])
     slices: list[FileSlice] = []

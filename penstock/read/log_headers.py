@@ -1,8 +1,9 @@
 """Headers of log blocks, read on the driver while a query is planned.
 
-The headers tell three things before any row is read: whether a log is damaged, which blocks count, and which rows of the base
-file they touch. The plan keeps them: the driver chooses from them how each slice is read, and workers read contents without
-reading headers again. If there are many logs the driver does not read them, and workers do.
+The headers show three things before any row is read: whether a log is damaged, which blocks count, and which rows of the base
+file the blocks touch. The plan keeps the headers: the driver uses them to choose how each slice is read, and workers do not read
+them again. If the plan has many log files, the driver reads no headers, or only those of slices with large base files; workers
+read the rest.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from penstock.merge.kernels.gather import Positions
 from penstock.read.plan import QueryPlan
 from penstock.storage import Storage
 
-#: Log files up to which the driver reads the headers of all: a moment's work, and a damaged log is then reported at once.
+#: Up to this number of log files the driver reads all headers: that is fast, and a damaged log is reported during planning.
 _FEW_LOG_FILES = 64
-#: Slices up to which the driver reads their headers because their base files are large.
+#: Up to this number of slices the driver reads headers of slices with large base files, even if there are many log files.
 _MOST_SLICES = 256
-#: The mean size of base files from which Spark reads them better than workers do.
+#: If base files have at least this mean size, Spark's Parquet reader is faster than workers.
 _LARGE_BASE_BYTES = 8 * 1024 * 1024
 _SLICES_AT_ONCE = 8
 
 
 class _Headers(NamedTuple):
     scan: LogScan
-    #: None: not asked for, or not known.
+    #: Positions of the base file's rows that the log touches; None: not asked for, or the headers do not name them.
     touched: Positions | None
 
 
 def read_log_headers(plan: QueryPlan) -> QueryPlan:
-    """Return the plan with what the block headers of its log files say, if it pays that the driver reads them.
+    """Read block headers on the driver if that is cheap or useful, and return the plan with `log_scans` and `touched` filled.
 
-    A damaged log fails the query here, with Penstock's own error. An error of a worker would come out of Spark as text inside
-    another error. If the plan has several partitions, a later filter may leave the damaged one out: then it is a warning.
+    A damaged log raises Penstock's own error here; raised in a worker, it would arrive as text inside an error of Spark. If the
+    plan has several partitions, a damaged log is only a warning here, since a later filter may exclude its partition.
 
     Raises:
         CorruptFile: a file of the plan's only partition is missing or damaged.
@@ -83,7 +84,10 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
 
 
 def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:
-    """Return the slices whose base files Spark may read itself, without the rows that logs touch."""
+    """Return the slices with logs whose base files Spark may read itself, skipping the rows that the logs touch.
+
+    The list is empty if the base files are small or the slices are many.
+    """
     if plan.query.options[o.MERGE_TYPE] == "skip_merge":
         return []  # base rows are returned whether a log touches them or not
     slices = [file_slice for file_slice in plan.slices_with_logs if not plan.needs_only_log(file_slice)]

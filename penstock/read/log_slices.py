@@ -2,16 +2,17 @@
 
 Each slice is read in one of three ways:
 
-- Rows of the log alone: in an incremental query whose range begins after the base file was written.
-- Base file by Spark, log by workers: if the log names the positions of the rows it touches. Spark reads the base file without
-  those rows (`skip_rows.py`), with everything its reader can do. Workers add the rows of the keys that the log knows: the log's
-  own rows, if the log wins whatever the base file has; otherwise the touched rows merged with the log, unless they are a large
-  part of all rows.
-- The whole slice merged by workers: in all other cases. Rows reach Spark as Arrow, and nothing that a query does later, filters
-  or a choice of columns, reaches behind Python.
+- Workers read the log alone: in an incremental query whose range begins after the base file was written.
+- Spark reads the base file, and workers the log: if the log names the positions of the rows that it touches. Spark skips those
+  rows (`skip_rows.py`), and can still push down filters and columns. Workers add the rows of the keys in the log: the log's own
+  rows if the log always wins over the base file, otherwise the touched base rows merged with the log. If base rows must be merged
+  and the touched ones are a large part of the base file, the slice is read in the third way.
+- Workers merge the whole slice: in all other cases. Rows reach Spark as Arrow, and Spark cannot push a filter or a choice of
+  columns through Python.
 
-So everything that can be decided is decided before: if partitions are few, each is a DataFrame of its own whose partition columns
-are literals, and Spark leaves out those that a filter excludes; and if the caller names the wanted columns, no others are read.
+So filters and columns are applied before workers start, where possible. If partitions are few and large, each has a DataFrame
+of its own whose partition columns are literals, and Spark drops the DataFrames that a filter excludes. If the caller names the
+wanted columns, workers read no others.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ from penstock.storage import Storage
 from penstock.timeline.history import InstantRange
 
 PARTITION_COLUMN = META_COLUMNS[3]
-#: Partitions up to which each has its own DataFrame, and the bytes per partition that workers must read for it to pay: planning a
-#: DataFrame takes nearly a tenth of a second.
+#: Each partition has its own DataFrame if there are at most this many partitions, and workers read at least this many bytes per
+#: partition on average: planning a DataFrame takes nearly a tenth of a second.
 _MOST_PARTITION_FRAMES = 16
 _LEAST_PARTITION_BYTES = 64 * 1024 * 1024
 _TASKS_PER_CORE = 4
 #: Bytes of files that one Spark task merges, if slices are small.
 _TASK_BYTES = 256 * 1024 * 1024
-#: Rows of base files for which the driver keeps, and every executor receives, one bit each: 16 MiB.
+#: The most rows of base files that `skip_rows` may number. It sends one bit for each to every executor: 16 MiB.
 _MOST_SKIPPABLE_ROWS = 128 * 1024 * 1024
-#: The share of touched rows up to which it pays to read a base file twice: Spark all of it, and workers the touched rows.
+#: The largest share of touched rows for which a base file is read twice: all of it by Spark, the touched rows by workers.
 _MOST_TOUCHED_SHARE = 0.25
 
 #: Yields rows of one slice in a worker. A module-level function, since it is pickled.
@@ -73,7 +74,7 @@ class _WorkerRead:
     storage: Storage
     slices: tuple[FileSlice, ...]
     rules: MergeRules
-    #: The columns that are read, as Spark takes them.
+    #: The columns that workers read, in the Arrow types that Spark expects.
     schema: pa.Schema
     read_rows: RowReader
     encoding: MetaEncoding
@@ -86,7 +87,7 @@ class _WorkerRead:
 
 
 def read_log_slices(scan: TableScan) -> list[DataFrame]:
-    """Return the rows of the plan's slices with log files in the columns of the answer, as DataFrames to be put together."""
+    """Return DataFrames over the plan's slices with log files, in the columns of `scan.schema`. The caller unions them."""
     plan = scan.plan
     if not plan.slices_with_logs:
         return []
@@ -109,7 +110,10 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
 
 
 def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:
-    """Return the slices whose base files Spark reads itself, each with the positions of the rows that Spark skips."""
+    """Choose the slices whose base files Spark reads itself; return each with the positions of the rows that Spark skips.
+
+    The result is empty if the bits for `skip_rows` would take too much memory.
+    """
     chosen: dict[FileSlice, Positions] = {}
     for file_slice, positions in touched.items():
         if _is_worth_skipping(positions, rules):
@@ -126,7 +130,7 @@ def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
 
 
 def _touched_share(positions: Positions) -> float:
-    """Return the share of touched rows up to the last touched one, an estimate of the share in the whole base file."""
+    """Return the share of touched rows among the rows up to the last touched one: an estimate for the whole base file."""
     if not len(positions):
         return 0.0
     is_touched = np.zeros(1 + int(positions.max()), np.bool_)
@@ -135,7 +139,7 @@ def _touched_share(positions: Positions) -> float:
 
 
 def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
-    """Return what workers read of slices: a DataFrame for each partition, or one for all."""
+    """Return the rows that workers read from the slices: one DataFrame, or one per partition if these are few and large."""
     if not slices:
         return []
     by_path = group_by_partition(slices)
@@ -149,7 +153,7 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
 def _read_partition(
     scan: TableScan, path: str, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader
 ) -> DataFrame:
-    """Return the rows of one partition. Columns whose values the path names are literals: neither read nor sent."""
+    """Return a DataFrame over one partition. Columns whose values the partition path names are literals that no worker reads."""
     columns = scan.partition_columns
     literals = {*columns.places, PARTITION_COLUMN} - columns.nulls_of(path)
     stored = StructType([field for field in scan.schema if field.name not in literals])
@@ -171,7 +175,12 @@ def _read_columns(
     schema: StructType,
     folder_columns: PartitionColumns,
 ) -> DataFrame:
-    """Return the columns of `schema` that files hold, or that folders name, as a DataFrame over worker tasks."""
+    """Return a DataFrame whose rows worker tasks read, with those columns of `schema` that the table's files have.
+
+    Args:
+        read_rows: how workers read a slice.
+        folder_columns: the columns whose values come from the partition path instead of the files.
+    """
     plan = scan.plan
     in_files = set(rules.arrow.names)
     # A row needs one column at least, if only to be counted.
@@ -199,7 +208,10 @@ def _read_columns(
 
 
 def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
-    """Return what the driver found in headers, as far as workers use it: every task receives the scans of all slices."""
+    """Return the log scans that the driver has for these slices, without record positions if workers do not use them.
+
+    They are kept small because every task receives the scans of all slices.
+    """
     scans: dict[FileSlice, LogScan] = {}
     for file_slice in slices:
         log_scan = plan.log_scans.get(file_slice)
@@ -209,7 +221,7 @@ def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: 
 
 
 def _without_positions(log_scan: LogScan) -> LogScan:
-    """Return a scan without record positions, which are most of its size."""
+    """Return the log scan without the record positions of its block headers, which are most of its size."""
     blocks: list[BlockInFile] = []
     for file, block in log_scan.blocks:
         header = {key: text for key, text in block.header.items() if key != HeaderKey.RECORD_POSITIONS}
@@ -218,20 +230,23 @@ def _without_positions(log_scan: LogScan) -> LogScan:
 
 
 def _cast_back(wanted: StructField, sent: StructField, column: Column | str) -> Column | str:
-    """Return a column in its own type, which workers may have sent as text."""
+    """Return an expression for the column in its wanted type. Workers send a column from the partition path as a string."""
     if wanted.dataType == sent.dataType:
         return column
     return F.col(quoted(wanted.name)).cast(wanted.dataType).alias(wanted.name)
 
 
 def _count_tasks(spark: SparkSession, slices: int, size_bytes: int) -> int:
-    """Return how many Spark tasks share the slices: some per core, to balance the load, and more if there are many bytes."""
+    """Return the number of Spark tasks that share the slices: at least 4 per core, or one per 256 MiB if that is more.
+
+    It never exceeds the number of slices.
+    """
     balanced = _TASKS_PER_CORE * (count_cores(spark.conf) or slices)
     return min(slices, max(balanced, size_bytes // _TASK_BYTES))
 
 
 def _bytes_read(slices: Sequence[FileSlice], read_rows: RowReader) -> int:
-    """Return about how many bytes workers read."""
+    """Estimate how many bytes workers read: the log files, and the base files unless `read_rows` reads the log alone."""
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)
     if read_rows is read_log_rows:
         return log_bytes
@@ -239,7 +254,7 @@ def _bytes_read(slices: Sequence[FileSlice], read_rows: RowReader) -> int:
 
 
 def _run_tasks(work: _WorkerRead, tasks: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the slices of each task number in `batches`."""
+    """Yield the rows of each task whose number is in `batches`. Task n of t tasks reads every t-th slice, from the n-th on."""
     for batch in batches:
         for number in batch.column(0).to_pylist():  # task numbers, not rows of the table
             for file_slice in work.slices[number::tasks]:

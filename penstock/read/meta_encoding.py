@@ -1,8 +1,8 @@
 """Meta columns on their way from workers to Spark, encoded as numbers and flags where Spark can rebuild the text.
 
-Handing rows to the JVM costs by the column and by the byte, and few queries ask for meta columns. A commit time, partition path
-or file name is mostly one of a few texts that the driver knows: workers send its number. A record key is often a column of the
-row: workers send a flag. Spark rebuilds the text only if a query selects the column. Any other value is sent as it is.
+Sending rows to the JVM costs time per column and per byte, and few queries select meta columns. A commit time, partition path or
+file name is mostly one of a few strings that the driver knows: workers send its number. A record key often equals a data column
+of the row: workers send a flag. Spark rebuilds the string only if a query selects the column. Other values are sent unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.schema import META_COLUMNS
 
 COMMIT_TIME, _, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
-#: Texts up to which a column is numbered: all of them become a part of Spark's plan.
+#: The most strings that a numbered column may have: all of them become part of Spark's plan.
 _MOST_TEXTS = 1_000
 
 
@@ -31,19 +31,20 @@ _MOST_TEXTS = 1_000
 class MetaEncoding:
     """Which meta columns workers send as numbers or flags instead of strings. Pickled to the workers."""
 
-    #: Columns that are sent as numbers, with the texts that have a number.
+    #: Meta column → the strings that are sent as numbers. The number of a string is its place in the tuple.
     numbered: Mapping[str, tuple[str, ...]]
-    #: The data column that equals the record key, if it is sent anyway.
+    #: The data column that may equal the record key; None: it is not sent, or the key has several columns.
     key_column: str | None
 
 
 def choose_encoding(
     columns: StructType, slices: Sequence[FileSlice], times: Sequence[str], key_fields: Sequence[str]
 ) -> MetaEncoding:
-    """Choose how the meta columns among `columns` are sent.
+    """Choose which of the meta columns among `columns` workers send as numbers or flags.
 
     Args:
-        times: instants that the rows are likely to be of.
+        columns: the columns that workers send.
+        times: the instants of the completed writes on the active timeline. An older commit time is sent as a string.
         key_fields: the columns that the record key is made of.
     """
     file_names: set[str] = set()
@@ -62,14 +63,14 @@ def choose_encoding(
 
 
 def encoded_schema(columns: StructType, encoding: MetaEncoding) -> StructType:
-    """Return the columns that workers send: all of `columns`, then the numbers and the flag."""
+    """Return the schema of the rows that workers send: all of `columns`, then a column per numbered one, then the flag."""
     numbers = [StructField(name + NUMBER, IntegerType()) for name in encoding.numbered]
     flags = [StructField(RECORD_KEY + SAME, BooleanType())] if encoding.key_column else []
     return StructType([*columns, *numbers, *flags])
 
 
 def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
-    """Return rows as they are sent: a kernel for workers."""
+    """Return the rows with numbers and flag appended, and nulls in place of the strings they stand for. Runs in workers."""
     for name, texts in encoding.numbered.items():
         numbers = pc.index_in(rows[name], value_set=pa.array(texts, rows[name].type))
         rows = _blank_known(rows, name, pc.is_valid(numbers)).append_column(name + NUMBER, numbers)
@@ -80,7 +81,7 @@ def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
 
 
 def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Table:
-    """Return the rows with nulls in a column where its value is known from the number or flag."""
+    """Return the rows with column `name` set to null where `is_known` is true: there the number or flag stands for the value."""
     column = rows[name]
     nulls = pa.nulls(len(rows), column.type)  # no scalar: pyarrow 17 computes wrong offsets in if_else for sliced arrays
     rest = nulls if pc.all(is_known).as_py() else pc.if_else(is_known, nulls, column)
@@ -88,7 +89,10 @@ def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Tab
 
 
 def decode_columns(columns: StructType, encoding: MetaEncoding) -> list[Column | str]:
-    """Return Spark expressions that rebuild `columns` from what workers send. Each call to the JVM costs, so there are few."""
+    """Return Spark expressions that rebuild `columns` from the columns that workers send.
+
+    Each Spark function called here costs a call to the JVM, so unencoded columns are plain names.
+    """
     return [_decode_column(name, encoding) for name in columns.names]
 
 

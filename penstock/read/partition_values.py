@@ -1,16 +1,16 @@
 """Partition columns from a file's path, so that Spark drops the files of other partitions while it plans.
 
-If a partition's folder says exactly what the column holds, the column comes from there, in one of three ways:
+If the name of a partition's folder determines the column's value exactly, the column is taken from the path in one of three ways:
 
 - as Spark's own partition columns, if folders are `column=value` in plain characters: they cost nothing per row;
 - from a slice of `_metadata.file_path` between the table's path and the file's name, if both are plain: a few bytes are copied
   per row, then cut at slashes, and decoded if necessary;
 - from `_metadata.file_path`, searched for its slashes from the end, otherwise.
 
-`_metadata.file_path` is known before a file is opened, and a filter on an expression over it, put there later by `where`, a view
-or SQL, is evaluated on the list of files. If folder and value do not map one to one (times, floating point), the stored column is
-used. The folder of nulls and empty texts is read by itself: its column can hold nothing else, and is written in a form from which
-Spark sees that a filter on another value finds nothing there.
+Spark knows `_metadata.file_path` before it opens a file. A filter on an expression over it, added later by `where`, a view or
+SQL, is evaluated on the list of files. If folder and value do not map one to one (times, floating point), the stored column is
+used. The folder of the default partition, which holds nulls and empty strings, is a branch of its own: there the column is an
+expression of literals, so that Spark can see that a filter on any other value matches no row of that folder.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from penstock.read.plan import QueryPlan
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
 #: Types that Spark's own partition columns parse as Penstock does.
 _NATIVE = (StringType, IntegerType, LongType, DateType)
-#: Texts that the folder of nulls holds: the default partition's own name may have been a value.
+#: Strings that rows in the default partition's folder may hold: its own name may have been a value.
 _IN_FOLDER_OF_NULLS = ("", DEFAULT_PARTITION)
 #: Characters that a URL's path does not encode.
 _PLAIN = re.compile("[A-Za-z0-9_.~=/,-]*")
-#: How a local file is named to Spark, and how `_metadata.file_path` then begins in the releases of `_KNOWN_RELEASES`. In others
-#: every row's path is compared with it first, and searched if it begins differently.
+#: The scheme of the paths that Spark gets, and how `_metadata.file_path` then begins in the releases of `_KNOWN_RELEASES`. In
+#: other releases every row's path is compared with it first, and searched for slashes if it begins differently.
 SCHEME = "file:"
 _KNOWN_RELEASES = ("3.5.", "4.0.", "4.1.", "4.2.", "4.3.")
 #: A length behind the end of every text.
@@ -65,19 +65,19 @@ class PartitionColumns:
     depth: int = 0
     hive_style: bool = False
     url_encode: bool = False
-    #: Whether paths have characters that a URL encodes.
+    #: Whether some partition path has characters that a URL encodes.
     decode: bool = False
     #: The table's path, if columns are Spark's own partition columns.
     native_base: str | None = None
-    #: The text before the partition path in a file's path, if it is known to the letter.
+    #: What comes before the partition path in `_metadata.file_path`; None: not known, because a URL may encode it.
     prefix: str | None = None
-    #: Whether file paths may begin differently after all, in a release of Spark that is not known.
+    #: Whether file paths may not begin with `prefix`, because the release of Spark is not in `_KNOWN_RELEASES`.
     unsure: bool = True
-    #: Columns that no file stores.
+    #: Partition columns that no file stores, because the table drops them.
     not_stored: frozenset[str] = frozenset()
 
     def nulls_of(self, partition_path: str) -> frozenset[str]:
-        """Return the columns that are null or empty in a partition."""
+        """Return the partition columns that are null or empty in a partition: their folder is the default partition."""
         folders = partition_path.split("/")
         nulls: set[str] = set()
         for name, place in self.places.items():
@@ -89,13 +89,21 @@ class PartitionColumns:
         return folder.removeprefix(f"{name}=") if self.hive_style else folder
 
     def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
-        """Whether a column is selected by its name, as the file holds it or as Spark's own partition column."""
+        """Whether a plain column name selects the column: files store it, or it is Spark's own partition column.
+
+        Args:
+            nulls: the partition columns that are null or empty in the branch.
+        """
         if name in self.places:
             return self.native_base is not None and not nulls
         return name not in self.not_stored
 
     def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
-        """Return the expression for a column that is not selected by its name, in partitions where `nulls` are null or empty."""
+        """Return the expression for a column for which `is_stored` is false.
+
+        Args:
+            nulls: the partition columns that are null or empty in the branch.
+        """
         if wanted.name not in self.places:
             return F.lit(None).cast(wanted.dataType)
         if wanted.name in nulls:
@@ -104,7 +112,7 @@ class PartitionColumns:
         return text if isinstance(wanted.dataType, StringType) else text.cast(wanted.dataType)
 
     def _text_column(self, name: str) -> Column:
-        """Return an expression for the column's value as text, cut from the partition path."""
+        """Return an expression that cuts the column's value, as a string, out of the partition path."""
         text = self._path_column()
         place = self.places[name]
         if place is not None and self.depth > 1:
@@ -117,7 +125,7 @@ class PartitionColumns:
         return url_decoded(text) if self.decode and self.url_encode else text
 
     def _path_column(self) -> Column:
-        """Return an expression for the partition path, as a file's URL spells it."""
+        """Return an expression for the partition path of a row's file, URL-encoded as in `_metadata.file_path`."""
         searched = F.substring_index(F.col("_metadata.file_path"), "/", -(self.depth + 1))
         searched = F.substring_index(searched, "/", self.depth)
         if self.prefix is None:
@@ -128,7 +136,10 @@ class PartitionColumns:
         return F.when(is_known, _path_behind(self.prefix)).otherwise(searched)
 
     def column_in(self, wanted: StructField, partition_path: str) -> Column | str:
-        """Return a column for rows of one partition that come from workers: a literal if possible, else a plain name."""
+        """Return an expression for a column in rows of one partition that workers read.
+
+        It is a literal if the partition path has the value, otherwise the name of the column that workers send.
+        """
         is_stored = wanted.name not in self.not_stored
         if wanted.name in self.nulls_of(partition_path):
             stored = F.col(quoted(wanted.name)) if is_stored else None
@@ -140,13 +151,13 @@ class PartitionColumns:
         return F.lit(None).cast(wanted.dataType).alias(wanted.name)
 
     def _text_in(self, name: str, partition_path: str) -> str:
-        """Return the text that a partition's folders hold for a column."""
+        """Return the value, as a string, that a partition path has for a column."""
         place = self.places[name]
         text = partition_path if place is None else self._folder_value(name, partition_path.split("/")[place])
         return unquote(text) if self.url_encode else text
 
     def with_texts(self, rows: pa.Table, partition_path: str) -> pa.Table:
-        """Return rows of one partition with the texts of its folders in the partition columns: a kernel for workers."""
+        """Return rows of one partition with partition columns set to the values in its path, as strings. Runs in workers."""
         nulls = self.nulls_of(partition_path)
         for name in [name for name in rows.column_names if name in self.places]:
             stored = rows[name]
@@ -162,9 +173,9 @@ class PartitionColumns:
 
 
 def _path_behind(prefix: str) -> Column:
-    """Return an expression for the bytes of a file's path between a prefix and the slash before the file's name.
+    """Return an expression for the part of `_metadata.file_path` between a prefix and the slash before the file's name.
 
-    It works on bytes, because a substring of text counts characters from the beginning.
+    It cuts bytes, which is faster than cutting a string: Spark finds a character by counting from the beginning.
     """
     start = len(prefix) + 1
     length = f"octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - {start}"
@@ -172,7 +183,13 @@ def _path_behind(prefix: str) -> Column:
 
 
 def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
-    """Return a column in the folder of nulls and empty texts: only literals, so that Spark decides filters without a file."""
+    """Return an expression for a column in the default partition's folder, whose rows are null or empty.
+
+    Its results are literals, so Spark can decide without opening a file that a filter on another value matches nothing.
+
+    Args:
+        stored: the column as files store it; None: no file stores it, and the result is null.
+    """
     null = F.lit(None).cast(wanted.dataType)
     if stored is None or not isinstance(wanted.dataType, StringType):
         return null
@@ -180,15 +197,15 @@ def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
 
 
 def url_decoded(text: Column) -> Column:
-    """Return a text with `%XX` decoded. A plus sign stays one, unlike in Spark's `url_decode`."""
+    """Return an expression that decodes `%XX` in a string column. Unlike Spark's `url_decode`, a plus sign stays unchanged."""
     return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
 
 
 def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) -> PartitionColumns:
-    """Choose which columns of the table are taken from the path, and how.
+    """Choose which partition columns are taken from the partition path, and in which way.
 
     Args:
-        release: of Spark.
+        release: the version of Spark, such as 4.0.1.
     """
     config = plan.table.config
     not_stored = frozenset(config.partition_fields) if config.drop_partition_columns else frozenset()
@@ -217,7 +234,10 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
 
 
 def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
-    """Return where in the path each column's value is; empty if paths and columns do not correspond."""
+    """Return column → number of the folder that holds its value, None for the whole path.
+
+    The result is empty if the partition paths of the plan do not have one folder per partition column.
+    """
     config = plan.table.config
     fields = config.partition_fields
     paths = list(plan.slices)
@@ -241,7 +261,7 @@ def _is_hive_style(path: str, fields: Iterable[str]) -> bool:
 
 
 def _find_prefix(plan: QueryPlan) -> str | None:
-    """Return the text before the partition path in file paths; None if a URL encodes it, or the files' names."""
+    """Return what comes before the partition path in file paths; None if the base path or a file name is URL-encoded there."""
     base_path = plan.table.base_path
     names = [file_slice.base_file.name for file_slice in plan.all_slices if file_slice.base_file]
     is_plain = _PLAIN.fullmatch(base_path) and all(_PLAIN.fullmatch(name) for name in names)
@@ -249,7 +269,11 @@ def _find_prefix(plan: QueryPlan) -> str | None:
 
 
 def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:
-    """Whether path and value map one to one with the table's key generator, and the reader allows it."""
+    """Whether partition values may be taken from the path.
+
+    That requires the option READ_PARTITION_VALUES=path, no column named `_metadata`, and a key generator that maps values to
+    folders one to one.
+    """
     if plan.query.options[o.READ_PARTITION_VALUES] != "path":
         return False
     if any(name.lower() == "_metadata" for name in schema.names):

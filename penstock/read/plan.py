@@ -26,7 +26,7 @@ from penstock.timeline.history import InstantRange
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """What a query reads, and in which schema."""
+    """The file slices that a query reads, the schema of its rows, and the range of commit times it keeps."""
 
     table: TableState
     query: Query
@@ -34,13 +34,13 @@ class QueryPlan:
     schema: str | None
     #: Partition path → file slices.
     slices: dict[str, list[FileSlice]]
-    #: Only rows that were written in this range are wanted; None: all rows.
+    #: Of an incremental query: the range that rows' commit times must be in. None: all rows are wanted.
     changes: InstantRange | None = None
-    #: The instants of all writes in the range, if they are few and none is older than the active timeline; else empty.
+    #: The instants of all writes in `changes`, if they are few and none is older than the active timeline; otherwise empty.
     written_at: tuple[str, ...] = ()
     #: What the block headers of a slice's log files say. A slice may be missing: then workers read its headers.
     log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
-    #: The positions of the base file's rows that a slice's log touches. Only of slices whose base file Spark may read itself.
+    #: Slice → positions of the base file's rows that its log touches. Only for slices whose base file Spark may read itself.
     touched: Mapping[FileSlice, Positions] = field(default_factory=dict)
 
     @property
@@ -59,9 +59,9 @@ class QueryPlan:
         return [file_slice for file_slice in self.all_slices if not file_slice.log_files]
 
     def needs_only_log(self, file_slice: FileSlice) -> bool:
-        """Whether only rows of the slice's log can be in the range of an incremental query.
+        """Whether only the slice's log can have rows in the range of an incremental query, so that its base file is not read.
 
-        A base file has no row that is newer than the file itself.
+        A base file has no row with a later commit time than its own instant.
         """
         if self.changes is None:
             return False
@@ -72,7 +72,7 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     """Plan a snapshot, read-optimized or time travel query: decide which file slices answer it.
 
     Raises:
-        OptionError: the paths or the time of the query name nothing that can be read.
+        OptionError: no partition matches the query's paths, or its time cannot be read (any more).
     """
     if query.as_of is not None:
         check_time(table, query.as_of)
@@ -92,12 +92,16 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
 
 
 def file_name(file_slice: FileSlice) -> str:
-    """Return the name by which a query's paths may ask for a slice."""
+    """Return the file name that a query's paths must match to include a slice: its base file, or else its first log file."""
     return file_slice.base_file.name if file_slice.base_file else file_slice.log_files[0].name
 
 
 def _list_wanted_partitions(query: Query, table: TableState) -> list[str]:
-    """Return the partitions that the query's paths name. If each path is exactly a partition, the table is not listed."""
+    """Return the partitions that the query's paths match. If every path is exactly a partition, the table is not listed.
+
+    Raises:
+        OptionError: no partition matches.
+    """
     assert query.within is not None
     if all(is_partition(table, path) for path in query.within):
         return sorted(set(query.within))

@@ -1,8 +1,8 @@
-"""Whether a plan still holds after folders were listed: writes and cleans go on while a query is planned.
+"""The check of a query plan against concurrent writes and cleans, which may go on while the query is planned.
 
-The timeline is read before folders are listed. If a write completes in between, and a clean deletes the files that it made old,
-the listing shows only new files, which that timeline does not know: rows would be missing without an error. So the timeline is
-read once more after the listing; and if a clean began since, its plan says which files it keeps.
+Planning reads the timeline, then lists folders. If a write completes in between, and a clean deletes the files that the write
+replaced, the listing has only the new files, whose instant the plan's timeline does not have: rows would be missing without an
+error. So the timeline is read once more after the listing. If a clean began since, its clean plan says which files it keeps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.timeline.store import instant_path, load_timeline
 
 
 def still_holds(plan: QueryPlan) -> bool:
-    """Whether every file that a plan counts on was there when folders were listed.
+    """Whether no file that the plan should read was deleted before folders were listed. If False, plan the query again.
 
     Raises:
         FileNotFoundError: an instant was archived while it was read.
@@ -36,7 +36,7 @@ def still_holds(plan: QueryPlan) -> bool:
 
 
 def _keeps_files_of(table: TableState, clean: Instant, time: str) -> bool:
-    """Whether a clean, completed or running, keeps all files that the table had at a time."""
+    """Whether a clean, completed or running, keeps all files of the table as of `time`."""
     path = instant_path(table.base_path, clean.in_state(State.REQUESTED))
     earliest = read_clean_plan(table.storage.read(path), path).earliest
     return earliest is not None and earliest.time <= time

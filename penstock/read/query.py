@@ -1,4 +1,4 @@
-"""What is asked of a table, as a value: read from the paths and options of a read."""
+"""`Query`: what a read asks of a table, parsed from the paths and options of the read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 @dataclass(frozen=True)
 class Query:
-    """A read with all of its choices."""
+    """One read of a table: the kind of query, its time or range, and the partitions, columns and values that it asks for."""
 
     base_path: str
     #: `snapshot`, `read_optimized` or `incremental`.
@@ -31,18 +31,18 @@ class Query:
     within: tuple[str, ...] | None = None
     #: The wanted columns, if the caller knows them before the DataFrame exists; None: all.
     columns: tuple[str, ...] | None = None
-    #: Only rows whose columns have these values are wanted. Files that cannot hold them may be left out.
+    #: (column, value) pairs that wanted rows have. The plan may leave out files that cannot hold them.
     equals: tuple[tuple[str, object], ...] = ()
     #: Of an incremental query: only rows written after `since`, and not after `until`.
     since: str | None = None
     until: str | None = None
 
     def asks_for(self, partition_path: str) -> bool:
-        """Whether the query's paths cover a partition, or files in it."""
+        """Whether the query's path patterns match a partition, or may match files in it."""
         return self.within is None or any(_covers(pattern, partition_path) for pattern in self.within)
 
     def asks_for_file(self, partition_path: str, file_name: str) -> bool:
-        """Whether the query's paths cover a file of a partition: a path may name files."""
+        """Whether a path pattern of the query matches a file. A pattern may name a partition, a folder above it or a file."""
         if self.within is None:
             return True
         path = f"{partition_path}/{file_name}" if partition_path else file_name
@@ -50,7 +50,10 @@ class Query:
 
 
 def _covers(pattern: str, path: str) -> bool:
-    """Whether a pattern matches a path component by component. It may end above the path, or go on below it."""
+    """Whether pattern and path match, component by component, as far as the shorter of the two goes.
+
+    So a pattern matches everything below a folder that it matches, and every folder above a file that it may match.
+    """
     components = path.split("/") if path else []
     wanted = pattern.split("/") if pattern else []
     # A name with brackets is equal to itself, though as a pattern it may not match itself.
@@ -58,7 +61,7 @@ def _covers(pattern: str, path: str) -> bool:
 
 
 def parse_query(paths: Sequence[str], options: Options) -> Query:
-    """Return what a read asks for: the table that the paths are in, the kind of query, the time.
+    """Parse the paths and options of a read: find the table that the paths are in, the kind of query, and its time or range.
 
     Raises:
         OptionError: no path, paths of several tables, or options that do not go together.
@@ -89,7 +92,11 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
 
 
 def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
-    """Return patterns for the parts of paths below the base path; None if a path is the table itself."""
+    """Return the path patterns of a query, with braces expanded; None, the whole table, if a path is the base path.
+
+    Args:
+        rests: the part of each path below the base path.
+    """
     if "" in rests:
         return None
     patterns: list[str] = []
@@ -99,7 +106,7 @@ def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _check_options(options: Options) -> None:
-    """Raise OptionError for an option that means nothing to this kind of query."""
+    """Raise OptionError for an option of incremental queries in another query, or AS_OF_INSTANT in an incremental one."""
     if options[o.QUERY_TYPE] != "incremental":
         only_incremental: tuple[o.Option[Any], ...] = (
             o.BEGIN_INSTANT,
@@ -126,7 +133,7 @@ def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
 
 
 def _find_table(path: str) -> tuple[str, str]:
-    """Return the base path of the table that a path is in, and the rest of the path.
+    """Return the base path of the table that a path is in, and the part of the path below it.
 
     Raises:
         TableNotFound: there is no table at the path or above it.
@@ -137,7 +144,7 @@ def _find_table(path: str) -> tuple[str, str]:
     while not table_exists(storage, base_path):
         parent, _, name = base_path.rpartition("/")
         if not parent or parent == base_path:
-            # The table may be away between the two renames of an overwrite that was cut off.
+            # A writer that died between the two renames of an overwrite leaves no table at the path. Finish the overwrite.
             finish_overwrite(storage, full_path)
             if table_exists(storage, full_path):
                 return full_path, ""
@@ -151,7 +158,7 @@ def _find_table(path: str) -> tuple[str, str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the patterns that a pattern with `{a,b}` stands for."""
+    """Expand a pattern with `{a,b}` to one pattern per choice."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not match:
         return [pattern]

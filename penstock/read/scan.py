@@ -1,7 +1,8 @@
-"""From a query plan to a lazy DataFrame.
+"""Turns a query plan into a lazy DataFrame.
 
 Slices without logs are read by Spark's own Parquet reader (`base_files.py`), slices with logs by Spark and workers together
-(`log_slices.py`). The DataFrames are put together, and filtered as the query asks (`commit_time_filter.py`).
+(`log_slices.py`). The DataFrames are unioned. An incremental query then filters the rows by commit time
+(`commit_time_filter.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def scan(spark: SparkSession, plan: QueryPlan) -> DataFrame:
     """Return a lazy DataFrame over the plan's files: meta columns, then the table's columns in the schema's order.
 
     Raises:
-        SchemaError: the query asks for a value of a column that the table does not have.
+        SchemaError: `query.equals` names a column that the table does not have.
         CorruptFile: a file is missing or damaged.
     """
     schema = _wanted_columns(plan, table_struct(plan))
@@ -57,7 +58,7 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
 
 
 def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:
-    """Return the rows whose columns have these values."""
+    """Return the rows whose columns have the values of `equals`. Raise SchemaError for a column that the table does not have."""
     for column, value in equals:
         if column not in frame.columns:
             raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
@@ -66,10 +67,10 @@ def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataF
 
 
 def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
-    """Return the columns of the answer: all, or those that the caller named if logs are merged.
+    """Return the columns that the DataFrame will have: only those of `query.columns` if slices have logs, otherwise all.
 
-    Spark cannot prune columns behind a Python worker, so that workers must not read what is not wanted. Without logs Spark
-    prunes columns itself.
+    Spark cannot prune columns that Python workers send, so workers must be started with the wanted columns alone. Without logs
+    Spark prunes columns itself.
     """
     if plan.query.options[o.INCREMENTAL_FILTERS]:
         return schema  # a condition may be on any column
@@ -81,7 +82,7 @@ def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
 
 
 def table_struct(plan: QueryPlan) -> StructType:
-    """Return the columns of a query over the whole table: meta columns first."""
+    """Return all columns of the plan's table, meta columns first."""
     meta = [StructField(name, StringType()) for name in META_COLUMNS]
     if plan.schema is None:
         return StructType(meta)

@@ -1,7 +1,8 @@
-"""The rows of base files that no log touches: an anti-join of Spark's scan with a bit for each row, broadcast by file.
+"""Reads base files without the rows that their logs touch, by an anti-join of Spark's scan with a broadcast table of bits.
 
-The bits reach the JVM as text that Spark parses there. So no Python worker is started for them, and each executor receives them
-once. Filters, columns and partitions that a query names later pass through such a join to the files.
+The broadcast table has one row per base file, with one bit per row of that file: 1 means touched. The bits reach the JVM as JSON
+that Spark parses there. So no Python worker is started for them, and each executor receives them once. Spark pushes filters,
+columns and partitions that a query names later through the join to the files.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _WORDS = "__penstock_words"
 
 
 def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping[FileSlice, Positions]) -> DataFrame:
-    """Return these columns of a scan of the slices' base files, without the rows at the touched positions.
+    """Return the columns of `scan` without the rows at the touched positions.
 
     Args:
-        scan: reads the base files of these slices and no others.
+        scan: Spark's scan of the base files of slices of one branch.
+        touched: slice → the positions of the rows to leave out of its base file.
     """
     files = [(file_slice.base_file, positions) for file_slice, positions in touched.items() if file_slice.base_file]
     key = _choose_file_key([file for file, _ in files])
@@ -41,7 +43,7 @@ def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping
 
 
 class _FileKey(NamedTuple):
-    """A value by which Spark knows for each row which file of the scan it is from."""
+    """The column of `_metadata` that identifies the file of each row: the file size if `is_size`, otherwise the file name."""
 
     is_size: bool
     column: str
@@ -49,14 +51,14 @@ class _FileKey(NamedTuple):
 
 
 def _choose_file_key(files: Sequence[BaseFile]) -> _FileKey:
-    """Choose the file size if no two are equal: comparing a number for each row takes a fraction of comparing a name."""
+    """Choose the file size as key if all sizes differ, otherwise the name: comparing numbers is much faster than names."""
     if len({file.size_bytes for file in files}) == len(files):
         return _FileKey(True, "_metadata.file_size", "bigint")
     return _FileKey(False, "_metadata.file_name", "string")
 
 
 def _words_text(positions: Positions) -> str:
-    """Return a JSON list of 64-bit numbers whose bits, the lowest first, say which rows are among the positions."""
+    """Return a JSON list of 64-bit numbers. Bit n % 64 of number n / 64, counted from the lowest, is 1 if n is a position."""
     bits = np.zeros(64 * (1 + int(positions.max(initial=0)) // 64), np.uint8)
     bits[positions] = 1
     words = np.packbits(bits, bitorder="little").view("<i8").tolist()

@@ -1,7 +1,8 @@
-"""Whether the table's past can still be read: a query of an earlier time is answered completely, or refused.
+"""Checks of time travel queries: a query as of an earlier time reads all files of that time, or raises OptionError.
 
-The last clean says which time it kept, if its policy goes by commits or hours. A policy of file versions names no time, and an
-earlier clean may have kept less than the last one; then the names of the files that cleans deleted decide.
+A clean by commits or by hours records the earliest time whose files it kept, and the last clean's record is checked first. A
+clean by file versions records no time, and an earlier clean may have kept fewer files than the last one. So the names of the
+files that cleans deleted are checked too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _Group = tuple[str, str]
 
 
 def check_time(table: TableState, as_of: str) -> None:
-    """Raise OptionError for a time whose answer could still change, or whose files cleaning did not keep."""
+    """Raise OptionError if a pending write is not later than `as_of`, or if the last clean did not keep the files of `as_of`."""
     incomplete = [instant.time for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     if incomplete and as_of >= min(incomplete):
         raise OptionError(
@@ -38,9 +39,9 @@ def check_time(table: TableState, as_of: str) -> None:
 
 
 def earliest_kept(table: TableState) -> str | None:
-    """Return the earliest time of which the last clean kept all files; None if the table was never cleaned.
+    """Return the earliest time that can be read after the last clean; None if the timeline has no completed clean.
 
-    If the clean names no time, it is the first time on the timeline: cleans before that are archived, and not examined.
+    If the last clean records no time, the result is the first instant of the active timeline: archived cleans are not read.
     """
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
@@ -49,10 +50,10 @@ def earliest_kept(table: TableState) -> str | None:
 
 
 def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -> None:
-    """Raise OptionError if a clean deleted a slice that a time travel query reads.
+    """Raise OptionError if a clean deleted a slice that a time travel query should read.
 
     Args:
-        groups: the file groups of the partitions that the query asks for.
+        groups: the file groups of the partitions that the query asks for, as listed now.
     """
     assert query.as_of is not None
     cleans = [clean for clean in table.timeline.filter(Action.CLEAN, state=State.COMPLETED) if clean.time > query.as_of]

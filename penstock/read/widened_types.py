@@ -1,8 +1,8 @@
 """Columns whose type was widened since a file was written.
 
-The types of a table only widen, and Spark's Parquet reader does not support every such step (PySpark 3.5 supports none). So a
-file that holds a column in another type is read in that type, and the column is cast. The schema of the commit that wrote a file
-tells its types without opening it; only for archived commits the footer of one file is read.
+The column types of a table only widen, and Spark's Parquet reader cannot widen every type (in PySpark 3.5, none). So a file that
+holds a column in an older type is read in that type, and the column is cast. A file's types are those of the schema in the commit
+that wrote it. If that commit is archived, the footer of one of its files is read instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.timeline.store import read_schema
 
 
 def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
-    """Return, by instant, the columns that files written then hold in another type than `schema` has."""
+    """Return instant → the columns that base files of this instant hold in another type than `schema` has, with that type."""
     files = {file_slice.base_file.instant: file_slice.base_file for file_slice in plan.all_slices if file_slice.base_file}
     if not files:
         return {}
@@ -45,16 +45,20 @@ def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[Str
 
 
 def _not_in_files(plan: QueryPlan) -> set[str]:
-    """Return the columns that the schema of a commit does not have, and those that files lack."""
+    """Return the columns that are missing in a commit's schema: the meta columns, and partition columns that the table drops."""
     config = plan.table.config
     return {*META_COLUMNS, *(config.partition_fields if config.drop_partition_columns else ())}
 
 
 def _read_each(instants: Sequence[str], read_types: Callable[[str], StructType]) -> dict[str, StructType]:
-    """Return what files of each instant hold, without reading the schema of each.
+    """Return the stored columns of each instant's base files, with few calls of `read_types`.
 
-    If files of two instants hold the same columns, so do all files in between, because types only widen. Where they differ, the
-    span is halved.
+    If files of two instants have the same columns, so have all files in between, because types only widen. If the columns
+    differ, the span between the two instants is halved.
+
+    Args:
+        instants: instants of base files, ascending.
+        read_types: reads the stored columns of one instant's base files.
     """
     stored = {instant: read_types(instant) for instant in (instants[0], instants[-1])}
     spans = [(0, len(instants) - 1)]
@@ -70,7 +74,10 @@ def _read_each(instants: Sequence[str], read_types: Callable[[str], StructType])
 
 
 def _read_stored_columns(plan: QueryPlan, base_file: BaseFile, schema: StructType) -> StructType:
-    """Return the columns of a schema that a base file holds, in its types; no columns if they cannot be found out."""
+    """Return those columns of `schema` that a base file holds, in the file's types.
+
+    The result is empty if neither the commit's schema nor the file's footer can be read.
+    """
     table = plan.table
     write = next((instant for instant in table.timeline.writes if instant.time == base_file.instant), None)
     commit_schema = read_schema(table.storage, table.base_path, write)[1] if write else None
@@ -90,7 +97,7 @@ def _read_file_schema(plan: QueryPlan, base_file: BaseFile) -> StructType:
 
 
 def differs(stored: DataType, asked: DataType) -> bool:
-    """Whether two types differ somewhere inside. Fields that only one of them has do not count."""
+    """Whether two types differ at any depth. Struct fields that only one of them has are ignored."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         shared = [field for field in stored if field.name in asked.names]
         return any(differs(field.dataType, asked[field.name].dataType) for field in shared)
@@ -102,7 +109,7 @@ def differs(stored: DataType, asked: DataType) -> bool:
 
 
 def has_all_types(stored: DataType, asked: DataType) -> bool:
-    """Whether a stored type has every field of the asked one, in the same type. It may have more."""
+    """Whether a stored type has every field of the asked type, at any depth, in the same type. It may have more fields."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         return all(field.name in stored.names and has_all_types(stored[field.name].dataType, field.dataType) for field in asked)
     if isinstance(stored, ArrayType) and isinstance(asked, ArrayType):
