@@ -1,6 +1,6 @@
 """The typed Python API: `penstock.Table`, without option strings.
 
-`table.py` creates and opens a table. `write.py`, `read.py` and `inspect.py` hold the methods of every day; `compaction.py`,
+`table.py` creates and opens a table. `write.py`, `read.py` and `inspect.py` hold the methods for daily use; `compaction.py`,
 `clustering.py`, `cleaning.py`, `restoring.py` and `maintenance.py` hold the methods of table services. Each module also holds the
 reports that its methods return; `report.py` holds what reports have in common. Every method uses the same pipeline as
 `df.write.format("hudi")`.

@@ -37,7 +37,7 @@ def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, o
 
 
 def joined(names: Names | None) -> str | None:
-    """Return column names as the options spell them; None if there are none."""
+    """Return column names as a comma-separated string, as options expect it; None if there are none."""
     listed = [names] if isinstance(names, str) else list(names or ())
     return ",".join(listed) or None
 

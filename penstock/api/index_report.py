@@ -1,4 +1,4 @@
-"""The figures of the index for recent writes, from the extra metadata of their commits."""
+"""`IndexReport`: how many files and keys the index read in recent writes, from the extra metadata of their commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.timeline.store import read_metadata
 
 @dataclass(frozen=True)
 class IndexUse:
-    """The figures of the index for one write.
+    """How many files and keys the index read in one write.
 
     Example:
         >>> _ = table.upsert(trips)
@@ -46,13 +46,13 @@ class IndexUse:
 
     @property
     def false_positive_rate(self) -> float | None:
-        """The share of files without any of the keys that were opened; None if every file held some of them."""
+        """The share of the files without an incoming key that were opened all the same; None if every file holds a key."""
         without = self.files - self.holding
         return (self.opened - self.holding) / without if without else None
 
 
 class IndexReport(Report[IndexUse]):
-    """The figures of the index for recent writes, newest first.
+    """How many files and keys the index read in recent writes, newest first.
 
     Example:
         >>> _ = table.upsert(trips)
@@ -91,7 +91,7 @@ class IndexReport(Report[IndexUse]):
 
 
 def index_report(table: TableState, limit: int) -> IndexReport:
-    """Return the figures of the newest writes that have any, at most `limit`."""
+    """Return the index report of the latest writes, at most `limit`. Writes whose commits hold no index counts are left out."""
     return IndexReport(list(islice(_uses(table), limit)), table.config.name)
 
 

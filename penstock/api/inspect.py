@@ -136,7 +136,7 @@ class Files(Report[DataFile]):
 
 
 class InspectMethods(TableHandle):
-    """Inspection: what can be known of a table without its rows."""
+    """The methods of `Table` that show history, files and index counts without reading rows."""
 
     def history(self, limit: int | None = None) -> History:
         """Return the instants of the active timeline, newest first.
@@ -214,7 +214,7 @@ def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
 
 
 def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[str, int]:
-    """Return the rows of base files by their path below the table, from the commits that wrote them."""
+    """Return the number of rows of each base file, by its path below the table, from the commits that wrote the files."""
     instants = {file_slice.base_instant for file_slice in slices}
     rows: dict[str, int] = {}
     for instant in state.timeline.writes:

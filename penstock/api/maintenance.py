@@ -39,7 +39,7 @@ class Health(Report[Finding]):
 
 
 class FileProblems(Report[FileProblem]):
-    """Files that are missing, and data files that nothing on the timeline explains.
+    """Files that the timeline needs and that are missing, and data files that no instant of the timeline explains.
 
     Example:
         >>> len(table.check_files())

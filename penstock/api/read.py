@@ -122,7 +122,11 @@ class ReadMethods(TableHandle):
 
 
 def _moment(as_of: Moment, *, utc: bool) -> str:
-    """Return a moment as options spell it; a datetime with a time zone is converted to the zone of the timeline."""
+    """Return a moment as the instant or date string of an option. A datetime with a zone is converted to the timeline's zone.
+
+    Args:
+        utc: whether the timeline's time zone is UTC. Otherwise it is the local time zone.
+    """
     if isinstance(as_of, Commit):
         return as_of.instant
     if isinstance(as_of, datetime):

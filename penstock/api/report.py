@@ -1,4 +1,4 @@
-"""What methods of `Table` return: a `Commit`, and reports. Frozen values that print as tables.
+"""`Commit` and `Report`: the results of the methods of `Table`. Both are immutable and print as tables.
 
 A report is a sequence of small dataclasses. `print` and the Python prompt show it as a text table, rich and notebooks as their
 own kind of table; `to_arrow` and `to_pandas` convert it. Each kind of report is defined next to the methods that return it. This
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Commit:
-    """A completed write, summed up. Rows are counted as Hudi counts them.
+    """The counts of a completed write. Rows are counted as Hudi counts them.
 
     Example:
         >>> commit = table.upsert(trips)
@@ -48,7 +48,7 @@ class Commit:
     bytes_written: int = 0
     #: How long the write took; None if that is not known.
     seconds: float | None = None
-    #: The age of its newest and its oldest row at the commit, by `hoodie.payload.event.time.field`.
+    #: The age of the newest and of the oldest row of the write when it committed, by `hoodie.payload.event.time.field`.
     freshness_ms: int | None = None
     latency_ms: int | None = None
     #: Table services after the write that failed, with the reason. The write is committed; the next write tries them again.
@@ -56,7 +56,11 @@ class Commit:
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
-        """Return the sum of a commit's write stats."""
+        """Return the `Commit` of a completed write, with its write stats added up.
+
+        Args:
+            seconds: how long the write took; None if that is not known.
+        """
         stats = metadata.stats
         return Commit(
             instant=instant,
@@ -87,7 +91,7 @@ def _whole(text: str | None) -> int | None:
 
 
 class Column(NamedTuple):
-    """How one field of an entry is shown."""
+    """A column of a printed report: its title, the function that formats an entry, and whether it is aligned right."""
 
     title: str
     text: Callable[[Any], str]
@@ -172,7 +176,7 @@ def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
 
 
 def number(name: str) -> Callable[[Any], str]:
-    """Return the function that shows a count; an empty text for None."""
+    """Return the function that formats the count in the field `name` of an entry; an empty string for None."""
 
     def text(entry: Any) -> str:
         value = getattr(entry, name)
@@ -182,7 +186,7 @@ def number(name: str) -> Callable[[Any], str]:
 
 
 def size(name: str) -> Callable[[Any], str]:
-    """Return the function that shows a number of bytes; an empty text for None."""
+    """Return the function that formats the bytes in the field `name` of an entry; an empty string for None."""
 
     def text(entry: Any) -> str:
         value = getattr(entry, name)

@@ -107,10 +107,10 @@ class RestoreMethods(TableHandle):
         return _describe_savepoint(create_savepoint(self._state({}), _time(instant), user=user, comment=comment))
 
     def delete_savepoint(self, instant: str) -> None:
-        """Delete a savepoint. The next clean may delete the files that it held.
+        """Delete a savepoint. The next clean may delete the files that the savepoint has kept.
 
         Raises:
-            OptionError: there is no such savepoint.
+            OptionError: there is no savepoint of this instant.
 
         Example:
             >>> table.delete_savepoint(table.savepoint().instant)

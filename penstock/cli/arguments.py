@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Command line arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPTION = typer.Option(None, "--option", "-o", help="A hoodie.* or penstock.* opt
 
 
 def parse_options(given: list[str] | None) -> dict[str, object]:
-    """Return options by their keys.
+    """Return the values of `--option key=value` arguments as a dict of options.
 
     Raises:
         OptionError: an argument is not key=value.

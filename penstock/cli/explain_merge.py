@@ -52,7 +52,7 @@ def _import(modules: list[str] | None) -> None:
 
 
 def _rows(table: penstock.Table, batch: str) -> Any:
-    """Read the rows of a file. JSON has few types, so columns of the table take the table's types."""
+    """Read the rows of a Parquet or JSON file. Columns of a JSON file get the table's types, because JSON has few types."""
     spark = penstock.session()
     if not batch.endswith((".json", ".jsonl", ".ndjson")):
         return spark.read.parquet(batch)

@@ -1,7 +1,7 @@
-"""`penstock services`: table services in a process of their own, next to writers.
+"""`penstock services`: runs table services in a process of their own, concurrently with writers.
 
-`run` runs the services that are due, again and again. Ctrl-C ends it: a service in progress is left as a crash would leave it,
-and the next run finishes it or rolls it back.
+`run` runs the services that are due, again and again, until Ctrl-C. A service that Ctrl-C interrupts stays pending, as after a
+crash, and the next run finishes it or rolls it back.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _open(path: str, options: dict[str, object]) -> penstock.Table:
 
 
 def _round(table: penstock.Table, console: Console) -> bool:
-    """Run the services that are due once, and return whether one failed."""
+    """Run all services that are due, print a line for each, and return whether one failed."""
 
     def show(run: Any) -> None:
         if run.error:

@@ -1,8 +1,8 @@
-"""The entrance of every write: the save mode, the table opened or created, one operation, and the services after it.
+"""The entrance of every write: applies the save mode, opens or creates the table, runs one operation and the inline services.
 
     save mode → options resolved (write/settings.py) → rows prepared (write/rows/schema.py) → operation (write/operations.py)
 
-Everything that can be refused without reading rows is refused before anything is written.
+All checks that need no rows run before any file is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.write.settings import WriteSettings, check_against_table, resolve_
 
 
 class SaveMode(str, Enum):
-    """What a write does if there is a table at its path."""
+    """Spark's save modes: what a write does if there is a table at its path already."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -49,13 +49,13 @@ class SaveMode(str, Enum):
     ERROR = "error"
 
 
-#: Spark's other names of modes.
+#: Spark's other names of the mode `error`.
 _MODE_ALIASES = {"errorifexists": SaveMode.ERROR, "default": SaveMode.ERROR}
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What the caller asks for."""
+    """The arguments of one call of `write`."""
 
     spark: SparkSession
     rows: DataFrame
@@ -72,7 +72,10 @@ class _Request:
 def write(
     spark: SparkSession, incoming: DataFrame, path: str, raw_options: Mapping[str, object], mode: str | None = None
 ) -> PublishedCommit | None:
-    """Write rows to the table at `path`. The table is created if it does not exist.
+    """Write rows to the table at `path`. Create the table if it does not exist. Then run the inline table services.
+
+    Args:
+        mode: Spark's save mode; None: `error`.
 
     Returns:
         The commit; None if the mode is `ignore` and the table exists.
@@ -97,7 +100,7 @@ def write(
 
 
 def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
-    """Write to the table that exists."""
+    """Write to an existing table. Return the commit, and the table for the services that follow."""
     table = open_table(path, request.options)
     check_against_table(request.options, table.config, table.base_path)
     settings = resolve_settings(request.options, table.config, request.columns)
@@ -107,7 +110,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Create the table with its first write. An error leaves nothing of the table."""
+    """Create the table and write its first commit. If the write fails, delete the table again."""
     storage = request.storage
     base_path = request.base_path
     settings = resolve_settings(request.options, None, request.columns)
@@ -118,7 +121,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
         make_index(settings.options).check(replace(table, options=settings.options))
         return _run_operation(request.spark, table, settings, prepared)
     except CommitUnknown:
-        raise  # the commit may be there, and its files are needed
+        raise  # the commit may be published, and then its files are needed
     except Exception:
         with suppress(StorageError):
             # Another process may have begun to write to the new table. Then the table stays.
@@ -128,7 +131,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
 
 
 def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Write a new table next to the old one, then swap the two."""
+    """Replace an existing table: write a new table in a folder next to the old one, then swap the two folders."""
     storage = request.storage
     new_path = new_table_path(request.base_path)
     try:
@@ -140,7 +143,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
             storage.delete_tree(new_path)
         if not isinstance(e, CommitUnknown):
             raise
-        # The outcome is known after all: no reader sees a table that has not taken the place of the old one.
+        # Although it is not known whether the commit was published, the write has failed: the tables were not swapped.
         raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap_tables(storage, new_path, request.base_path, commit.instant)
     table = replace(table, base_path=request.base_path)
@@ -150,7 +153,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
 def _run_operation(
     spark: SparkSession, table: TableState, settings: WriteSettings, prepared: PreparedRows
 ) -> tuple[PublishedCommit, TableState]:
-    """Run the operation, and return the commit and the table for the services that follow."""
+    """Roll back failed writes, then run the operation. Return the commit, and the table for the services that follow."""
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
     table = roll_back_failed(turn_off_metadata_table(table))
@@ -169,7 +172,7 @@ def _parse_mode(mode: str | None) -> SaveMode:
 
 
 def _check_delete(request: _Request, mode: SaveMode, exists: bool) -> None:
-    """Raise OptionError or TableNotFound if a delete has no table to delete from."""
+    """Raise OptionError if a delete has another save mode than append, and TableNotFound if there is no table."""
     operation = request.options[o.OPERATION]
     if operation not in (Operation.DELETE, Operation.DELETE_PARTITION):
         return

@@ -13,7 +13,10 @@ def session_classes() -> list[type]:
 
 
 def frame_classes() -> list[type]:
-    """Return the DataFrame classes whose `write` Penstock replaces. In PySpark 4 the classic class is a subclass."""
+    """Return the DataFrame classes whose `write` Penstock replaces.
+
+    In PySpark 4 the class for a classic session is a subclass of `pyspark.sql.DataFrame`.
+    """
     from pyspark.sql import DataFrame
 
     found: list[type] = [DataFrame]
@@ -29,7 +32,7 @@ def spark_version() -> tuple[int, int]:
 
 
 def _connect(module: str, name: str) -> list[type]:
-    """Import a class from a part of PySpark that may be missing (Connect needs grpc); an empty list if it is."""
+    """Return a list with a class from a PySpark module; empty if the module cannot be imported (Connect needs grpc)."""
     import importlib
 
     try:

@@ -1,7 +1,7 @@
 """`format("hudi")`: readers and writers that call Penstock for Hudi tables, and Spark for every other format.
 
-`DataFrame.write` and `SparkSession.read` return an object of a subclass of Spark's own reader or writer. It records format,
-options and mode, and passes every call on to Spark. Only if the format is Hudi's, `save` and `load` call Penstock instead.
+`DataFrame.write` and `SparkSession.read` return an object of a subclass of Spark's own writer or reader. The object records
+format, options and mode, and passes every call on to Spark. If the format is Hudi's, `save` and `load` call Penstock instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_hudi(source: str | None) -> bool:
 
 
 class CallRecorder:
-    """Records the format and the options that are set on Spark's own reader or writer."""
+    """Mixin for Spark's reader and writer: records the format and the options that are set on them."""
 
     _recorded: dict[str, Any]
 
@@ -47,7 +47,7 @@ class CallRecorder:
 
 
 class HudiWriter(CallRecorder):
-    """Mixed into Spark's DataFrameWriter."""
+    """Mixin for Spark's DataFrameWriter: `save` writes Hudi tables with Penstock."""
 
     def mode(self, saveMode: str | None) -> Any:
         self._recorded["mode"] = saveMode or self._recorded.get("mode")
@@ -98,7 +98,7 @@ class HudiWriter(CallRecorder):
 
 
 class HudiReader(CallRecorder):
-    """Mixed into Spark's DataFrameReader."""
+    """Mixin for Spark's DataFrameReader: `load` reads Hudi tables with Penstock."""
 
     def schema(self, schema: Any) -> Any:
         self._recorded["schema"] = schema
@@ -126,13 +126,18 @@ class HudiReader(CallRecorder):
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
-    """Open a query and return its lazy DataFrame."""
+    """Open the query that the paths and read options describe, and return its lazy DataFrame."""
     query = parse_query(paths, read_options(raw_options))
     return open_query(session, query, open_table(query.base_path, query.options))
 
 
 def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
-    """Return a copy of Spark's reader or writer, as an object of a subclass that also handles Hudi."""
+    """Return a copy of Spark's reader or writer whose class also inherits from the mixin.
+
+    Args:
+        mixin: `HudiReader` or `HudiWriter`.
+        notes: the dict in which the mixin records format, options and mode.
+    """
     kind = type(original)
     if (mixin, kind) not in _MERGED:
         _MERGED[mixin, kind] = type(mixin.__name__, (mixin, kind), {})
@@ -146,7 +151,13 @@ _MERGED: dict[tuple[type, type], type] = {}
 
 
 def with_partition_by(options: dict[str, Any], by: Sequence[str]) -> dict[str, Any]:
-    """Return the options with the columns of `partitionBy`, unless the partition path option is set."""
+    """Return the options with `hoodie.datasource.write.partitionpath.field` set to the columns of `partitionBy`.
+
+    If that option is set already, or `by` is empty, the options are returned unchanged.
+
+    Args:
+        by: the columns of `partitionBy`.
+    """
     key = "hoodie.datasource.write.partitionpath.field"
     if not by or any(k.lower() == key for k in options):
         return options

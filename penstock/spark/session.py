@@ -1,7 +1,7 @@
 """`enable`, `disable` and `session`: add Penstock to a Spark session, and remove it.
 
-`enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. The
-patch is on the classes, so a flag on each session decides whether it has an effect.
+`enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
+the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def enable(spark: SparkSession) -> SparkSession:
 def disable(spark: SparkSession) -> None:
     """Remove `format("hudi")` from a session."""
     _ENABLED.discard(spark)
-    with suppress(Exception):  # of a session that was stopped, in whatever words its release has
+    with suppress(Exception):  # a stopped session raises, and the type of the error depends on the Spark release
         spark.conf.unset(_FLAG)
     if not _ENABLED:
         for kind in session_classes():
