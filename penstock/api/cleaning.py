@@ -35,7 +35,7 @@ class Cleaned:
 
 
 class CleaningMethods(TableHandle):
-    """Cleaning of old file versions, and archiving of old instants."""
+    """The methods of `Table` that clean old file versions and archive old instants."""
 
     def clean(self, options: Mapping[str, object] | None = None) -> Cleaned | None:
         """Delete file versions that no reader can request any more. Other processes may read and write at the same time.

@@ -74,7 +74,7 @@ class PendingClusterings(Report[PendingClustering]):
 
 
 class ClusteringMethods(TableHandle):
-    """Clustering: larger files with sorted rows."""
+    """The methods of `Table` for clustering, which rewrites small files into larger, sorted ones."""
 
     def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Rewrite small files into larger ones, sorted by the columns that the options name. Other processes may write.
@@ -130,11 +130,11 @@ class ClusteringMethods(TableHandle):
         return next((plan for plan in self.pending_clusterings() if planned and plan.instant == planned.time), None)
 
     def unschedule_clustering(self, instant: str) -> None:
-        """Drop a plan, and roll back what a dead run of it has left.
+        """Take a clustering plan off the timeline, and roll back the files of a run that died.
 
         Raises:
-            OptionError: there is no such plan.
-            WriteConflict: another process runs it.
+            OptionError: there is no clustering plan of this instant.
+            WriteConflict: another process is running the plan.
 
         Example:
             >>> plan = table.schedule_clustering()

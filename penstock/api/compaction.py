@@ -66,7 +66,7 @@ class PendingCompactions(Report[PendingCompaction]):
 
 
 class CompactionMethods(TableHandle):
-    """Compaction and log compaction."""
+    """The methods of `Table` for compaction and log compaction."""
 
     def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Merge the log files of a merge-on-read table into base files. Other processes may write at the same time.
@@ -142,10 +142,10 @@ class CompactionMethods(TableHandle):
         return next((plan for plan in self.pending_compactions() if planned and plan.instant == planned.time), None)
 
     def unschedule_compaction(self, instant: str) -> None:
-        """Drop a plan whose run has not started. No other process may write to the table.
+        """Take a compaction plan off the timeline whose run has not started. No other process may write to the table.
 
         Raises:
-            OptionError: there is no such plan, or its run has started.
+            OptionError: there is no compaction plan of this instant, or its run has started.
             WriteConflict: a write is in progress.
 
         Example:

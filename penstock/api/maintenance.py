@@ -86,7 +86,7 @@ class ServiceRuns(Report[ServiceRun]):
 
 
 class MaintenanceMethods(TableHandle):
-    """Maintenance of a table."""
+    """The methods of `Table` for maintenance: health, file check, expired partitions, and all services that are due."""
 
     def health(self, options: Mapping[str, object] | None = None) -> Health:
         """Report small files, rows per file, logs, pending plans, the last clean and the timeline, with a suggestion for each.

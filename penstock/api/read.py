@@ -19,12 +19,12 @@ from penstock.options import read_options
 from penstock.read.query import parse_query
 from penstock.timeline.instant import format_time
 
-#: A moment in the history of a table: an instant, a time as text, a datetime, or a commit.
+#: A moment in the history of a table: an instant, a date string, a datetime, or a commit.
 Moment: TypeAlias = "str | datetime | Commit"
 
 
 class ReadMethods(TableHandle):
-    """Queries: the rows of a table, now, at an earlier time, or those that changed."""
+    """The methods of `Table` that read rows: the current rows, the rows at an earlier time, or the rows that changed."""
 
     def read(
         self,

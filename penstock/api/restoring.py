@@ -85,7 +85,7 @@ class Savepoints(Report[SavepointEntry]):
 
 
 class RestoreMethods(TableHandle):
-    """Savepoints, restore and rollback."""
+    """The methods of `Table` for savepoints, restore and rollback."""
 
     def savepoint(self, instant: str | Commit | None = None, *, user: str = "", comment: str = "") -> SavepointEntry:
         """Keep the files of a commit, so that the table can be restored to it. Other processes may write and clean.

@@ -58,7 +58,7 @@ class MergePlan(Report[KeyMerge]):
 
 
 class WriteMethods(TableHandle):
-    """The write operations, each as one method and one commit."""
+    """The methods of `Table` that write rows. Each call is one write operation and makes one commit."""
 
     def insert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Add rows without locating their keys. Small files are filled before new file groups are opened.
@@ -84,7 +84,7 @@ class WriteMethods(TableHandle):
         return self._write(Operation.BULK_INSERT, rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
 
     def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Merge rows whose keys the table has, and insert the others.
+        """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys.
 
         Example:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
@@ -93,7 +93,7 @@ class WriteMethods(TableHandle):
         return self._write(Operation.UPSERT, rows, options, self._unordered(options))
 
     def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Delete rows by key. Keys that the table does not have are ignored.
+        """Delete the stored rows with these keys. Keys that the table does not have are ignored.
 
         Args:
             keys: the columns of the record key and, unless the index is global, of the partition path.
