@@ -1,6 +1,6 @@
-"""Avro: records of log blocks as Arrow tables, and files of the timeline as dicts.
+"""Avro: converts records of log blocks to Arrow tables and back, and files of the timeline to dicts and back.
 
-- `block.py`: the content of a log's Avro block · `layout.py`: the byte layout of a schema
-- `encode.py`, `decode.py`: many records at once, by columns · `rows.py`: record by record
-- `container.py`: files of the timeline · `timeline_schemas.py`: the schemas of their records
+- `block.py`: the content of an Avro log block · `layout.py`: the byte layout of a schema
+- `encode.py`, `decode.py`: encode and decode many records at once, by columns · `rows.py`: decodes record by record
+- `container.py`: Avro files of the timeline · `timeline_schemas.py`: the schemas of their records
 """

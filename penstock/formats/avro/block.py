@@ -1,8 +1,9 @@
-"""The content of a log's Avro data block: a list of records, each preceded by its length, to an Arrow table and back.
+"""Converts the content of an Avro data block of a log file to an Arrow table and back.
 
-Kernel. `decode.py` decodes one field of all records at once, `encode.py` encodes so. Small blocks, and blocks whose lists have
-very uneven lengths, are decoded record by record (`rows.py`); both decoders return the same table. Malformed bytes raise
-CorruptFile: every length is checked against the end of its record, and every record must end where its length says.
+The content is a list of records, each preceded by its length. `decode.py` decodes and `encode.py` encodes one field of all
+records at once. Small blocks, and blocks whose lists have very uneven lengths, are decoded record by record (`rows.py`). Both
+decoders return the same table. Malformed bytes raise CorruptFile: every length is checked against the end of its record, and
+every record must end where its length says.
 `docs/decisions/0008-avro-blocks-by-columns.md` has the measurements.
 """
 
@@ -39,11 +40,12 @@ HEAD_BYTES = _HEAD.size
 def decode_avro_content(
     content: Any, schema: Avro, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None
 ) -> pa.Table:
-    """Return the records of an Avro block that was written with `schema`.
+    """Return the records in the content of an Avro block that was written with `schema`.
 
-    With `columns`, other columns are skipped, not decoded. With `read_schema`, the table has the columns, types and order of
-    that schema: columns are matched by name at every depth, narrower types are cast to wider ones, and columns that the block
-    does not have are filled with their default or null.
+    Args:
+        columns: the columns to decode; None for all. Other columns are skipped.
+        read_schema: the schema to return the records in; None for `schema`. Columns and nested fields are matched by name,
+            narrower types are cast to wider ones, and columns that the block lacks are filled with their default or null.
 
     Raises:
         CorruptFile: the bytes are not an Avro block of the schema.
@@ -60,7 +62,7 @@ def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
     """Return the content of an Avro block with these rows.
 
     Raises:
-        SchemaError: a column is missing or cannot be cast, or holds null where the schema has none.
+        SchemaError: a column cannot be cast, or is missing or null where the schema does not allow null.
     """
     layout = compile_layout(schema)
     chunks = [_HEAD.pack(BLOCK_VERSION, rows.num_rows)]
@@ -97,7 +99,7 @@ def find_records(content: Any) -> tuple[Offsets, Offsets]:
 
 
 def read_record_count(head: Any, size: int) -> int:
-    """Return the number of records of an Avro block of `size` bytes, from its first bytes.
+    """Return the number of records of an Avro block whose content has `size` bytes. `head` holds its first bytes.
 
     Raises:
         CorruptFile: the block is too small for that many records, or the version is unknown.
@@ -113,10 +115,13 @@ def read_record_count(head: Any, size: int) -> int:
 
 
 def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the records between these byte offsets of `data`, which ascend and do not overlap.
+    """Return the records from `starts` to `ends`, byte offsets in `data` that ascend and do not overlap.
+
+    Args:
+        columns: the columns to decode; None for all. Other columns are skipped.
 
     Raises:
-        CorruptFile: a record is not one of this schema.
+        CorruptFile: a record is malformed or does not fit the schema.
         SchemaError: the schema is not that of a record.
     """
     layout = compile_layout(schema)
@@ -133,7 +138,7 @@ def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, c
 
 
 def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: AvroLayout, target: pa.Schema) -> list[Any]:
-    """Return the records as record batches, decoded by whichever decoder is faster."""
+    """Return the records as record batches, decoded by the faster decoder: by columns, or record by record."""
     by_rows = can_read_rows(layout)
     if by_rows and len(starts) < FEWEST_FOR_COLUMNS:
         return decode_rows(buffer, starts, ends, layout, target).to_batches()
@@ -155,7 +160,10 @@ def _batch_without_columns(count: int) -> Any:
 
 
 def resolve_schema(rows: pa.Table, read_schema: Avro, columns: Sequence[str] | None) -> pa.Table:
-    """Return the rows with the columns of `read_schema` that `columns` names; new columns hold their default or null."""
+    """Return the rows with the columns and types of `read_schema`, only those in `columns` if it is not None.
+
+    Columns that the rows lack are filled with their default in `read_schema`, or null.
+    """
     fields = [field for field in parse_avro(read_schema)["fields"] if columns is None or field["name"] in columns]
     target = avro_to_arrow(read_schema)
     for field in fields:

@@ -1,10 +1,10 @@
-"""Avro container files of the timeline: one file holds one record, the plan or the result of a table service.
+"""Avro container files of the timeline. Each file holds one record: the plan or the result of a table service.
 
-Kernel: a record as a dict in, the bytes of a file out, and back. `timeline_schemas.py` holds the schemas. Written files are
-deterministic: the sync marker, which Avro leaves to chance, is a digest of the record.
+Records are dicts, files are bytes. `timeline_schemas.py` holds the schemas. Written files are deterministic: the sync marker,
+which other Avro writers choose at random, is a digest of the record.
 
-A file is read with the schema that the file carries. Fields of a newer Hudi are kept. Fields that the writer did not know are
-added with the default of our schema. No class that a file names is imported or called.
+A file is read with the schema inside the file. Fields that only a newer Hudi has are kept. Fields that the file lacks get the
+default of Penstock's schema. No class that a file names is imported or called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ImportError:  # Spark workers import this module, but never read the time
 
 
 def write_container(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return a file with this one record of the schema `name`. Fields that the record does not have get their defaults."""
+    """Return the bytes of a container file with one record of the schema `name`. Fields that the record lacks get defaults."""
     head = io.BytesIO()
     body = encode_record(name, record)
     marker = hashlib.blake2b(body, digest_size=16, key=name.encode()).digest()
@@ -48,7 +48,7 @@ def _encode_long(value: int) -> bytes:
 
 
 def read_container(data: bytes) -> dict[str, Any]:
-    """Return the one record of a file, with defaults for the fields that its writer did not know.
+    """Return the single record of a container file. Fields that the file lacks get the defaults of Penstock's schema.
 
     Raises:
         CorruptFile: the bytes are not an Avro container, are truncated, or do not hold exactly one record.
@@ -67,14 +67,14 @@ def read_container(data: bytes) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a record of the schema `name`, without a container, as the blocks of archive logs hold it."""
+    """Return the bytes of a record of the schema `name`, without a container, as the blocks of archive files hold it."""
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parse_schema(name), record, strict_allow_default=True)
     return body.getvalue()
 
 
 def decode_record(data: bytes, schema: str) -> dict[str, Any]:
-    """Return a record that was written with the Avro schema `schema`, with defaults for the fields its writer did not know.
+    """Return a record that was written with the Avro schema `schema`. Fields that it lacks get the defaults of Penstock's schema.
 
     Raises:
         CorruptFile: the bytes are not a record of the schema.
@@ -90,7 +90,7 @@ def decode_record(data: bytes, schema: str) -> dict[str, Any]:
 
 
 def _add_defaults(kind: AvroType, value: Any) -> Any:
-    """Return a value of this type with every field that our schemas know, at every depth."""
+    """Return the value with defaults for all fields of Penstock's schemas that it lacks, in nested records too."""
     if not isinstance(value, (dict, list)):
         return value
     match kind, value:

@@ -1,8 +1,8 @@
-"""Decodes a field of many Avro records at once: the reading half of `block.py`.
+"""Decodes many Avro records at once, field by field: the reading half of `block.py`.
 
-Kernel. The offset at which a field begins is an array with one number per record, and the end of a field is the beginning of
-the next field. So each field is decoded for all records with a few numpy operations, and Arrow gathers the slices of text. Every
-length is checked against the end of its record before it is used.
+An array holds, for each record, the offset at which the current field begins. Each field is decoded for all records with a few
+numpy operations; then the array holds the ends of the field, which are the beginnings of the next field. Arrow gathers the bytes
+of strings. Every length is checked against the end of its record before it is used.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Offsets = npt.NDArray[np.int64]
 
 
 class UnevenLists(Exception):
-    """The lists have very different lengths: each step over all lists would find few items. Decode record by record."""
+    """Raised if lists have very different lengths, so that decoding record by record is faster than by columns."""
 
 
 class ColumnDecoder:
-    """Decodes values that begin at many offsets of one buffer at once.
+    """Decodes the values at many offsets of one buffer at once.
 
-    In all methods `at` holds the offset of a value for each record and `ends` the end of that record; both ascend. Methods return
-    the values and the offsets behind the values. No offset ever passes the end of its record.
+    In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Methods return
+    the values and the offsets behind the values. They raise CorruptFile if a value extends past the end of its record.
     """
 
     def __init__(self, buffer: pa.Buffer, *, allow_uneven: bool) -> None:
@@ -61,10 +61,10 @@ class ColumnDecoder:
         self._words: Any = self._overlapping_runs(8)
 
     def decode_columns(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
-        """Return the columns of `target` of the records from `at` to `ends`.
+        """Return the columns of `target` as arrays, from the records that begin at `at` and end at `ends`.
 
         Raises:
-            CorruptFile: a record is not one of the layout.
+            CorruptFile: a record is malformed or does not fit the layout.
             UnevenLists: decoding record by record is faster, and `allow_uneven` is not set.
         """
         arrays = {}
@@ -155,7 +155,7 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def _overlapping_runs(self, size: int) -> npt.NDArray[Any]:
-        """Return a view of the buffer as runs of `size` bytes, one from every offset on: indexing by offsets gathers values."""
+        """Return a view of the buffer whose item i is the `size` bytes from offset i on. Indexing by offsets gathers values."""
         if not size:
             return np.empty(len(self._bytes) + 1, "V0")
         count = max(0, len(self._bytes) - size + 1)
@@ -169,10 +169,10 @@ class ColumnDecoder:
         return stops
 
     def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Return the numbers at these offsets, still zigzag: seven bits per byte, low bits first.
+        """Return the varints (seven bits per byte, low bits first) at these offsets, still zigzag, and the offsets behind them.
 
-        The eight bytes from each offset on are handled as one word. The lowest byte without its high bit set is the last byte of
-        the number. A cast to float64 finds its place: the exponent of a power of two is the number of its bit.
+        The eight bytes from each offset on are handled as one word. The last byte of a number is the lowest byte of the word
+        whose high bit is not set. A cast to float64 finds the place of that bit: the exponent of a power of two is its bit.
         """
         if (at >= ends).any():
             raise CorruptFile("a value begins past the end of its record")
@@ -225,7 +225,7 @@ class ColumnDecoder:
         return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
 
     def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the signed numbers at these offsets, and the offsets behind them."""
+        """Return the Avro longs at these offsets as signed numbers, and the offsets behind them."""
         zigzag, stops = self._read_varints(at, ends)
         return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
@@ -239,7 +239,7 @@ class ColumnDecoder:
         return ints, stops
 
     def _read_sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the offsets at which the bytes behind each length begin and end."""
+        """Read the length at each offset; return the offsets at which the bytes of the value begin and end."""
         lengths, starts = self._read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
@@ -305,7 +305,10 @@ class ColumnDecoder:
         return decimals
 
     def _read_branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
-        """Return which values are not null, and the offsets behind the branch numbers. These are zigzag, so doubled."""
+        """Return a mask, true where the value is not null, and the offsets behind the branch numbers.
+
+        Branch numbers are zigzag-encoded, so doubled.
+        """
         self._skip_bytes(at, 1, ends)
         branch = self._bytes[at]
         present: npt.NDArray[np.bool_] = branch == node.value_at * 2
@@ -337,9 +340,9 @@ class ColumnDecoder:
         return pa.MapArray.from_arrays(_list_offsets(items.counts), keys, values, type=node.arrow), items.stops
 
     def _find_items(self, item: Node, at: Offsets, ends: Offsets) -> _Items:
-        """Find the items of the lists that begin at these offsets.
+        """Return the offsets of all items of the lists that begin at these offsets, without decoding the items.
 
-        All lists are walked at the same time: one step finds the next item of every list that has another one.
+        All lists are walked at the same time: each step finds the next item of every list that is not at its end.
         """
         at = at.copy()
         counts = np.zeros(len(at), np.int64)
@@ -399,11 +402,11 @@ class ColumnDecoder:
                 run_counts = run_counts[run_counts > 0]
 
     def _check_counts(self, item: Node, counts: Offsets, room: Offsets) -> None:
-        """Check the counts of runs against the bytes that are left of their records.
+        """Check the item count of each run against `room`, the bytes left in its record.
 
         Raises:
-            CorruptFile: a count is larger than the record allows.
-            UnevenLists: walking all lists together would be slow.
+            CorruptFile: a record is too small for that many items.
+            UnevenLists: the lists have very different lengths, and `allow_uneven` is not set.
         """
         fewest_bytes = min_size(item)
         most = room // fewest_bytes if fewest_bytes else np.full(len(room), _MOST_EMPTY_ITEMS)
@@ -446,14 +449,14 @@ _PACKING = [
 
 
 def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return eight groups of seven bits, one in each byte, as one number of 56 bits."""
+    """Join eight groups of seven bits, one in each byte of a word, to one number of 56 bits, for all words."""
     for low, high, shift in _PACKING:
         groups = (groups & low) | ((groups & high) >> shift)
     return groups
 
 
 def _check_values(array: Any) -> None:
-    """Raise CorruptFile if a value is outside of its type: a decimal of too many digits, a time past midnight."""
+    """Raise CorruptFile if a value is outside the range of its type: a decimal with too many digits, a time past midnight."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as cause:

@@ -1,8 +1,9 @@
 """Encodes the columns of an Arrow table as Avro records: the writing half of `block.py`.
 
-Kernel. Each column becomes one or more *segments*: an array with some bytes for every record. Short segments (lengths, numbers,
-union branches) are the rows of a byte matrix, of which each row uses only as many bytes as its value needs. Segments of
-text are the binary arrays of the column itself. Arrow then concatenates the segments of each record, for all records in one step.
+Each column becomes one or more *segments*. A segment is an array with some bytes for every record. A short segment (lengths,
+numbers, union branches) is a byte matrix with one row per record, of which each row uses only as many bytes as its value needs.
+A segment of strings or bytes is the Arrow array of the column itself. Arrow then concatenates the segments of each record, for
+all records in one step.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _DECIMAL_BYTES = 16
 
 @dataclass(frozen=True)
 class ShortSegment:
-    """A few bytes per record: of row i of the matrix `cells`, the bytes at which `used` is True."""
+    """A few bytes per record. The bytes of record i are those in row i of the matrix `cells` where row i of `used` is True."""
 
     cells: Bytes
     used: Mask
 
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Return the number of bytes of each record."""
+        """Return the number of bytes that each record has in this segment."""
         return np.count_nonzero(self.used, axis=1)
 
 
@@ -55,9 +56,10 @@ Segment = Any
 
 
 def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> pa.Buffer:
-    """Return the records of a table that has exactly the columns of the layout, one after the other.
+    """Return the bytes of all records, one after the other. `rows` has exactly the columns of the layout.
 
-    `with_length` writes the length of each record before it, in four bytes.
+    Args:
+        with_length: whether to write the length of each record before the record, in four bytes.
 
     Raises:
         SchemaError: a value is null, or too large, where the schema does not allow it.
@@ -77,7 +79,11 @@ def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> 
 
 
 def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
-    """Return the segments of a column, in their order within a record. `name` is for messages."""
+    """Return the segments of a column, in their order within a record. `name` is the column's name for errors.
+
+    Raises:
+        SchemaError: a value is null, or too large, where the schema does not allow it.
+    """
     if isinstance(node, UnionNode):
         return _encode_union(node, array, name)
     if array.null_count:
@@ -86,7 +92,7 @@ def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
-    """Return the number of the branch, zigzag (so doubled), and the values that are not null."""
+    """Return the segments of a union: the branch number, zigzag-encoded (so doubled), then the values that are not null."""
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
         return [_full_segment(branch), *encode_values(node.value, array, name)]
@@ -97,7 +103,7 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
 
 
 def scatter_segment(segment: Segment, present: Mask) -> Segment:
-    """Return the segment with its values at the records of `present`, in order, and no bytes at the other records."""
+    """Spread a segment over more records: its values go in order to the records where `present` is true, others get no bytes."""
     if isinstance(segment, ShortSegment):
         cells = np.zeros((len(present), segment.cells.shape[1]), np.uint8)
         used = np.zeros(cells.shape, bool)
@@ -142,15 +148,16 @@ def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _child_range(array: Any) -> tuple[int, int]:
-    """Return the first child of a list or map array, and how many there are. A slice uses a part of its children only."""
+    """Return the number of the first child of a list or map array, and the count of children. A slice uses only some children."""
     first = array.offsets[0].as_py()
     return first, array.offsets[-1].as_py() - first
 
 
 def _encode_lists(array: Any, items: Any) -> list[Segment]:
-    """Return the segments of lists whose items are encoded already: one run of all items, and the end of the list.
+    """Return the segments of lists: the item count, the items, and a zero that ends the list. An empty list is only the zero.
 
-    An empty list has no run, only the end.
+    Args:
+        items: a binary array of the encoded items of all lists.
     """
     offsets = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
@@ -168,7 +175,7 @@ def _encode_sized(array: Any) -> list[Segment]:
 
 
 def _to_int64(array: Any) -> npt.NDArray[np.int64]:
-    """Return integers, dates, times or timestamps as numbers."""
+    """Return an array of integers, dates, times or timestamps as int64 numbers."""
     is_narrow = array.type.bit_width == 32
     numbers = array.view(pa.int32() if is_narrow else pa.int64()).to_numpy()
     return np.asarray(numbers, np.int64)
@@ -199,7 +206,12 @@ def _byte_matrix(array: Any, size: int) -> Bytes:
 
 
 def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[Segment]:
-    """Return decimals as big-endian numbers in `size` bytes, or with a length and as few bytes as each needs (`size` is None)."""
+    """Return the segments of decimals as big-endian numbers.
+
+    Args:
+        little_endian: the decimals as Arrow stores them, sixteen bytes per row.
+        size: the number of bytes of every decimal. None: each decimal has as few bytes as it needs, after its length.
+    """
     big_endian = little_endian[:, ::-1]
     sign = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     if size is not None and size >= _DECIMAL_BYTES:
@@ -230,7 +242,7 @@ def _full_segment(cells: Bytes) -> ShortSegment:
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Return the segments with neighbouring short ones merged into one: joining costs time per segment."""
+    """Merge neighbouring short segments into one, because `join_segments` takes time per segment; return all segments."""
     fused: list[Segment] = []
     short_run: list[ShortSegment] = []
     for segment in segments:
@@ -255,7 +267,7 @@ def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
 
 
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """Return a binary array of `count` values: the segments of each record, concatenated."""
+    """Return a binary array with one value per record: the bytes of its segments, concatenated. `count` is the record count."""
     if not count or not segments:
         return _binary_array(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
     arrays = [_to_binary_array(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
@@ -275,13 +287,13 @@ def _to_binary_array(segment: ShortSegment) -> Any:
 
 
 def _compact(array: Any) -> Any:
-    """Return the same values in a buffer that holds no other bytes."""
+    """Return a binary array with the same values, in a buffer that holds no other bytes."""
     offsets = _offsets(array)
     return _binary_array(offsets - offsets[0], value_bytes(array))
 
 
 def value_bytes(array: Any) -> pa.Buffer:
-    """Return the bytes of all values of a binary array, without those of the array that it is a slice of."""
+    """Return the bytes of all values of a binary array. If the array is a slice, bytes outside of the slice are left out."""
     data = array.buffers()[2]
     if data is None:
         return pa.py_buffer(b"")
@@ -290,7 +302,7 @@ def value_bytes(array: Any) -> pa.Buffer:
 
 
 def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
-    """Return the number of bytes of each record."""
+    """Return the number of bytes that each record has in the segment."""
     if isinstance(segment, ShortSegment):
         return segment.sizes()
     if not len(segment):
@@ -304,7 +316,7 @@ def _offsets(array: Any) -> npt.NDArray[np.int32]:
 
 
 def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the offsets of values of these sizes that lie one after the other."""
+    """Return the offsets of values of these sizes that lie one after the other, and the end of the last value."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

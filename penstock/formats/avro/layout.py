@@ -1,8 +1,7 @@
-"""The byte layout of an Avro schema: the tree of nodes that the encoder and the decoders of log blocks follow.
+"""`AvroLayout`, the byte layout of an Avro schema: a tree of frozen nodes that the encoder and the decoders of log blocks follow.
 
-Kernel: an Avro schema in, a tree of frozen nodes out. `penstock.schema` says which *columns* a schema has. A layout says how
-their values are *encoded*: which branch of a union is null, whether a decimal is fixed or bytes, the symbols of an enum. Every
-node carries the Arrow type of its values.
+`penstock.schema` converts a schema to *columns*. A layout describes how their values are *encoded*: which branch of a union is
+null, whether a decimal is fixed or bytes, the symbols of an enum. Every node has the Arrow type of its values.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class BooleanNode:
 
 @dataclass(frozen=True)
 class IntegerNode:
-    """An int (32 bits) or a long (64 bits), also as date, time or timestamp: zigzag, seven bits per byte, low bits first."""
+    """An int (32 bits), a long (64 bits), or a date, time or timestamp: zigzag, seven bits per byte, low bits first."""
 
     arrow: Any
     bits: int
@@ -43,14 +42,14 @@ class FixedNode:
 
 @dataclass(frozen=True)
 class SizedNode:
-    """A string or bytes: a length, and that many bytes."""
+    """A string or bytes: the length, then that many bytes."""
 
     arrow: Any
 
 
 @dataclass(frozen=True)
 class DecimalNode:
-    """A decimal: the unscaled number, big-endian, in `size` bytes; or in as many as a length before it says (`size` is None)."""
+    """A decimal: the unscaled number, big-endian, in `size` bytes. If `size` is None, the length comes first, as in bytes."""
 
     arrow: Any
     size: int | None
@@ -58,7 +57,7 @@ class DecimalNode:
 
 @dataclass(frozen=True)
 class EnumNode:
-    """An enum: the number of the symbol, as an int."""
+    """An enum: the number of the symbol in `symbols`, as an int."""
 
     arrow: Any
     symbols: tuple[str, ...]
@@ -74,7 +73,7 @@ class ArrayNode:
 
 @dataclass(frozen=True)
 class MapNode:
-    """A map: encoded as an array of pairs of a string key and a value."""
+    """A map with string keys: encoded as an array of (key, value) records."""
 
     arrow: Any
     value: Node
@@ -91,7 +90,7 @@ class RecordNode:
 
 @dataclass(frozen=True)
 class UnionNode:
-    """A union of one type and perhaps null: the number of the branch, then the value. `null_at` is None without null."""
+    """A union of one type and perhaps null: the number of the branch, then the value. `null_at` is None if there is no null."""
 
     arrow: Any
     value: Node
@@ -118,7 +117,7 @@ def compile_layout(avro: Avro) -> AvroLayout:
     """Return the layout of a record's schema. Layouts are cached by the schema's text.
 
     Raises:
-        SchemaError: it is not the Avro schema of a record, or has a type that a table cannot have.
+        SchemaError: `avro` is not the Avro schema of a record, or has a type that a table cannot have.
     """
     text = avro if isinstance(avro, str) else avro_text(avro)
     return _compile_text(text)
@@ -133,7 +132,7 @@ def _compile_text(text: str) -> AvroLayout:
 
 
 def min_size(node: Node) -> int:
-    """Return the fewest bytes that a value can take. This bounds the count that a damaged array can claim."""
+    """Return the fewest bytes that a value can take. The decoder uses it to reject damaged item counts."""
     match node:
         case FixedNode(size=size):
             return size
@@ -145,7 +144,7 @@ def min_size(node: Node) -> int:
 
 
 def constant_size(node: Node) -> int | None:
-    """Return the number of bytes of every value, or None if values differ in size."""
+    """Return the number of bytes of every value; None if values may differ in size."""
     match node:
         case BooleanNode():
             return 1
@@ -163,10 +162,10 @@ def constant_size(node: Node) -> int | None:
 
 
 class _Compiler:
-    """Compiles one schema that `avro_to_arrow` has accepted. Keeps the named types, which later uses only name."""
+    """Compiles one schema that `avro_to_arrow` has accepted. Remembers named types, because the schema refers to them by name."""
 
     def __init__(self) -> None:
-        #: By full name: the definition, and the namespace that it was found in.
+        #: Full name of a type → its definition, and the namespace that encloses the definition.
         self._named: dict[str, tuple[Any, str]] = {}
 
     def compile(self, avro: Any, namespace: str, arrow: Any) -> Node:
@@ -229,7 +228,7 @@ class _Compiler:
         return self.compile(definition, outer_namespace, arrow)
 
     def _define(self, avro: Mapping[str, Any], namespace: str) -> str:
-        """Remember a named type, and return the namespace inside of it."""
+        """Remember a named type; return the namespace for the names inside its definition."""
         name = str(avro["name"])
         own_namespace = avro.get("namespace", namespace)
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"

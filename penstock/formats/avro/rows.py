@@ -1,6 +1,6 @@
-"""Decodes Avro records one by one with fastavro, for blocks that are too small or too uneven for the decoder by columns.
+"""Decodes Avro records one by one with fastavro. For blocks on which `decode.py` is slower: small ones, or with uneven lists.
 
-Kernel. Returns the same table as `decode.py`, and raises the same errors. Workers without fastavro decode by columns only.
+Returns the same tables as `decode.py`, and raises the same errors. Workers without fastavro use only `decode.py`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ except ImportError:  # optional on Spark workers
 
 
 def can_read_rows(layout: AvroLayout) -> bool:
-    """Whether fastavro is installed and accepts the schema: fastavro accepts only ASCII letters in names."""
+    """Whether `decode_rows` can read the schema: fastavro is installed, and all names are ASCII, as fastavro requires."""
     return _parse_layout(layout.text) is not None
 
 
 def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, target: pa.Schema) -> pa.Table:
-    """Return the records between these byte offsets, with the columns of `target`.
+    """Return the records from `starts` to `ends`, byte offsets in `buffer`, with the columns of `target`.
 
     Raises:
-        CorruptFile: a record is not one of this schema.
+        CorruptFile: a record is malformed or does not fit the schema.
     """
     parsed = _parse_layout(layout.text)
     stream = io.BytesIO(buffer)
@@ -67,7 +67,7 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, t
 
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> Any:
-    """Return fastavro's form of the schema, or None if fastavro cannot read it."""
+    """Return fastavro's form of the schema; None if fastavro is not installed or cannot read the schema."""
     record = compile_layout(text).record
     if fastavro is None or not _is_ascii(record):
         return None
@@ -87,9 +87,9 @@ def _is_ascii(node: Node) -> bool:
 
 
 def _to_avro(node: Node, numbers: Iterator[int]) -> Any:
-    """Return the Avro schema of a node. Named types are numbered.
+    """Return the Avro schema of a node for fastavro. Named types get the names n0, n1 and so on.
 
-    Of the logical types only decimal is kept: Arrow converts the numbers of dates, times and timestamps faster than fastavro.
+    Logical types other than decimal are left out, because Arrow converts dates, times and timestamps faster than fastavro.
     """
     match node:
         case BooleanNode():

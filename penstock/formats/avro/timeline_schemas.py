@@ -252,7 +252,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
 
 
 def _build_schema(name: str, defined: set[str]) -> AvroType:
-    """Return the Avro schema of a record. Another record is defined where it is first used, and named where it is used again."""
+    """Return the Avro schema of a record. A nested record is defined where it first occurs, then referred to by name."""
     if name in defined:
         return f"{NAMESPACE}.{name}"
     # Nested records inherit the namespace of the outermost one.
