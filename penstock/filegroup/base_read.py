@@ -37,9 +37,10 @@ def read_row_groups(
     """Yield a base file's rows, row group by row group, cast to `schema`. A column that the file lacks is null.
 
     Args:
-        path: of the file, for error messages.
-        columns: only these columns of the schema; None: all.
-        positions: the rows that are wanted, ascending; row groups without any are not read. None: all rows.
+        path: the file's path, for error messages.
+        schema: the columns to return, with the types to cast to.
+        columns: the columns of `schema` to read; None: all.
+        positions: the positions of the rows to read, ascending; row groups without any of them are skipped. None: all rows.
     """
     wanted = [name for name in (columns or schema.names) if name in file.schema_arrow.names]
     target = schema if columns is None else pa.schema([schema.field(name) for name in columns])
@@ -57,7 +58,7 @@ def read_row_groups(
 
 
 def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same tables; a thread reads the next one while the caller works on the last. Two cores are then busy."""
+    """Yield the same tables, but read the next one in a thread while the caller works on the current one."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:

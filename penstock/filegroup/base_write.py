@@ -30,7 +30,8 @@ class BaseFileWriter:
 
     Args:
         kind: whether the file begins a file group, or is the next version of an old file.
-        old: the old version, if `keep` will add its rows: its key filter is continued instead of built again.
+        old: the old version of the file, if `keep` will add its rows: the new file starts from its bloom filter instead of
+            building one from all keys. None: there is no old version, or its rows are not kept.
     """
 
     def __init__(
@@ -65,11 +66,15 @@ class BaseFileWriter:
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Return new rows with their own meta columns in front, as `keep` takes them."""
+        """Return new rows with commit time, sequence number and record key in front: a body that `keep` accepts.
+
+        Args:
+            numbers: row numbers of the task, which become a part of the sequence numbers.
+        """
         return stamp_rows(rows, keys, instant=self.settings.instant, task=self._output.task, numbers=numbers)
 
     def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
-        """Write new rows, data columns only.
+        """Write new rows, which have data columns only. Meta columns are added, or left null if the table does not fill them.
 
         Args:
             numbers: row numbers of the task, which become a part of the sequence numbers.
@@ -82,10 +87,10 @@ class BaseFileWriter:
             self._write(add_null_meta_columns(rows))
 
     def keep(self, body: pa.Table, *, new: bool = False) -> None:
-        """Write rows of the old version of this file, changed or unchanged, with the meta columns they carry.
+        """Write rows that already have commit time, sequence number and record key: kept, updated or stamped rows.
 
         Args:
-            new: whether the old version did not have their keys.
+            new: whether the old version of this file lacks these keys, so that they must be added to the bloom filter.
         """
         if not self.settings.populate_meta:
             self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))
@@ -97,12 +102,15 @@ class BaseFileWriter:
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of rows that replace or delete stored ones in the write stat."""
+        """Include the event times of these incoming rows, which replace or delete stored rows, in the write stat."""
         if self.settings.event_time is not None:
             self._event_times = self._event_times.extend(find_event_times(rows, self.settings.event_time))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that these keys are deleted for good. An index may have entries for some that the old version did not hold."""
+        """Record that this write deletes these keys, for an index that keeps entries of its own.
+
+        Some of the keys may be missing in the old version of the file: the index may have entries for them all the same.
+        """
         self._output.key_changes.add(KeyChange.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
@@ -120,7 +128,7 @@ class BaseFileWriter:
         self._output.waiting_bytes += size_bytes
 
     def flush(self) -> None:
-        """Write the rows at hand as row groups."""
+        """Write the rows that wait in memory, as one or several row groups."""
         if not self._waiting:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_tables(self._waiting)
@@ -153,7 +161,7 @@ class BaseFileWriter:
         return size
 
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
-        """Return the write stat of the finished file."""
+        """Return the write stat of the finished file. `counts` are further fields of the stat, such as `num_inserts`."""
         return WriteStat(
             min_event_time=self._event_times.least_ms,
             max_event_time=self._event_times.greatest_ms,
@@ -172,7 +180,8 @@ class RollingWriter:
 
     Args:
         file_id: all rows go to this file group, however large it becomes; None: file ids are generated.
-        old: a file all of whose rows `keep` adds, and no others: the first new file continues its key filter.
+        old: a file all of whose rows `keep` will add, and no other rows: the first new file starts from its bloom filter.
+            None: there is no such file.
     """
 
     def __init__(
@@ -197,7 +206,7 @@ class RollingWriter:
 
     @property
     def next_path(self) -> str:
-        """The base file that is written next, relative to the table."""
+        """The path of the base file that will be opened next, relative to the table's base path."""
         return self._output.base_file_path(self._partition_path, self._next_file_id)
 
     @property
@@ -205,7 +214,7 @@ class RollingWriter:
         return self._only_file_id or f"{self._file_id_prefix}-{self._files}"
 
     def flush(self) -> None:
-        """Write the rows at hand."""
+        """Write the rows that wait in memory to the open file."""
         if self._open:
             self._open.flush()
 
@@ -216,16 +225,16 @@ class RollingWriter:
             writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
 
     def keep(self, body: pa.Table) -> None:
-        """Add rows that carry their own meta columns."""
+        """Add rows that already have commit time, sequence number and record key."""
         for writer, start, count in self._split(body):
             rows = body.slice(start, count)
             self._output.key_changes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])
             writer.keep(rows)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
-        """Yield which file takes the next rows, where they begin, and how many there are.
+        """Yield (writer, start, count): `rows` from `start` on, `count` of them, go to this writer's file.
 
-        The caller writes the rows before it asks for the next ones: the size of the file decides where they go.
+        The caller must write these rows before it takes the next item: the size of the file decides where the next rows go.
         """
         start = 0
         while start < rows.num_rows:
@@ -242,10 +251,11 @@ class RollingWriter:
         return self._open
 
     def _count_rows_that_fit(self, writer: BaseFileWriter, rows: pa.Table) -> int:
-        """Return the rows until the file's size is checked again: a row group, or what still fits."""
+        """Return how many rows to write before the file's size is checked again: a row group, or what still fits."""
         if self._only_file_id:
             return ROW_GROUP_ROWS
-        # The size in memory is mostly too much, since it is not compressed. Then the file's size is only checked early.
+        # Before the first row group is written, a row's size in memory is the estimate. It is mostly too large, since memory is
+        # not compressed; then the file's size is only checked earlier than necessary.
         in_memory = max(1.0, rows.nbytes / rows.num_rows)
         bytes_per_row = writer.bytes_per_row or self._bytes_per_row or in_memory
         fitting = int(self._settings.max_file_bytes / bytes_per_row) - writer.rows
@@ -254,7 +264,7 @@ class RollingWriter:
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
         if self._only_file_id:
             return
-        # Enough rows for a file even if they did not compress. The first row group shows what a row takes.
+        # The waiting rows would fill the file without compression. Write a row group to learn the compressed size of a row.
         if self._bytes_per_row is None and writer.waiting_bytes >= self._settings.max_file_bytes:
             writer.flush()
         self._bytes_per_row = writer.bytes_per_row or self._bytes_per_row
@@ -268,7 +278,7 @@ class RollingWriter:
         self._open = None
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; return the stats of all."""
+        """Finish the open file; return the write stats of all files."""
         if self._open:
             self._finish(self._open)
         return self.stats

@@ -1,8 +1,8 @@
-"""Which keys a write adds to a data file and removes from it: recorded by its tasks, for an index that keeps entries of its own.
+"""Key changes: the record keys that a write adds to or removes from each data file.
 
-A task writes the keys to a folder next to the staged rows, one file for each data file and kind of change, under the data file's
-name. The keys of an attempt that lost have the name of a data file that no write stat names, so they are never read. The folder
-is deleted with the markers.
+The tasks of a write record them for an index that keeps entries of its own. A task writes the keys to a folder next to the staged
+rows: one Arrow file for each data file and kind of change, named after the data file. If a task is retried, the files of the
+failed attempt are never read, because no write stat names its data files. The folder is deleted with the markers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCHEMA = pa.schema([("key", pa.string())])
 
 
 class KeyChange(str, Enum):
-    """What happened to keys of a data file."""
+    """Whether a write added keys to a data file or removed them from it."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -29,7 +29,7 @@ class KeyChangeWriter:
     """Records the key changes of one task.
 
     Args:
-        folder: where to; None: no index asks for key changes, and nothing is written.
+        folder: the folder to write the files to; None: no index asks for key changes, and nothing is written.
     """
 
     def __init__(self, storage: Storage, folder: str | None) -> None:
@@ -61,13 +61,13 @@ def key_changes_folder(base_path: str, instant: str) -> str:
 
 
 def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_names: Sequence[str]) -> dict[str, str]:
-    """Return the files of key changes by the names of data files, without data files that have none."""
+    """Return data file name → path of its file of key changes, for those data files of `file_names` that have one."""
     listed = {info.name for info in storage.list(folder)}
     return {name: _path(folder, change, name) for name in file_names if _name(change, name) in listed}
 
 
 def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
-    """Yield the keys in a file of key changes, in parts."""
+    """Yield the keys in a file of key changes, one record batch at a time."""
     reader = pa.ipc.open_file(storage.map(path))
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")

@@ -7,9 +7,9 @@ A marker is the text `<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. It 
 Older releases of Hudi take every other file in that folder for a marker when they roll a write back. So everything else that a
 write keeps is in a folder next to it, `.hoodie/.temp/penstock-<instant>`: staged rows, and a file `open`.
 
-A task may publish files only while the file `open` exists. Before the commit the driver removes it, which *seals* the write. Then
-the driver removes the data files that have a marker but no write stat, of tasks that were retried or ran twice. A task that comes
-later finds the write sealed, however late it comes, because a write is never opened again.
+A task may create data files only while the file `open` exists. Before the commit the driver deletes `open`, which *seals* the
+write. Then the driver deletes the data files that have a marker but no write stat: files of tasks that were retried or ran twice.
+An attempt of a task that runs later, however late, finds the write sealed, because a write is never opened again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _OPEN = "open"
 _INFIX = ".marker."
 _COLLECTED = "MARKERS"
 _TYPE = "MARKERS.type"
-#: The distance between the numbers of one task's files of markers. It is small, since Hudi keeps a list as long as the greatest
-#: number.
+#: The distance between the numbers of one task's `MARKERS<number>` files. It is small, because Hudi allocates a list as long as
+#: the greatest number.
 _STRIDE = 256
 
 
@@ -61,7 +61,7 @@ class Marker:
 
     @property
     def text(self) -> str:
-        """The marker as text: a file's name, or a line."""
+        """The marker as text, which is the name of a marker file, or a line of a `MARKERS<number>` file."""
         return f"{self.file_path}{_INFIX}{self.kind.value}"
 
 
@@ -71,7 +71,7 @@ def markers_folder(base_path: str, instant: str) -> str:
 
 
 def work_folder(base_path: str, instant: str) -> str:
-    """Return the folder where a write keeps what is not a marker, until it is finished."""
+    """Return the folder of a write's other temporary files, such as staged rows. It is deleted when the write is finished."""
     return join(base_path, FOLDER, TEMP, f"{WORK_PREFIX}{instant}")
 
 
@@ -84,12 +84,12 @@ def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyl
 
 
 def seal(storage: Storage, base_path: str, instant: str) -> bool:
-    """Seal a write: from now on no task may add files. Return False if it was sealed before, or is not a Penstock write."""
+    """Seal a write: from now on its tasks may create no files. Return False if it was already sealed, or Hudi wrote it."""
     return storage.delete(_open_path(base_path, instant))
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raise StorageError if the write is sealed: then this attempt of a task came too late, and its files are not wanted."""
+    """Raise StorageError if the write is sealed: this attempt of a task is too late, and its files must not stay."""
     if storage.stat(_open_path(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
@@ -112,8 +112,9 @@ def announce(
     """Write the markers of data files. Raises StorageError if the write is sealed.
 
     Args:
-        task: the number of the task. Concurrent tasks begin with different numbers of files, so that they do not collide.
-        turn: how often the task has announced files before.
+        style: whether each marker is a file of its own, or a line of a `MARKERS<number>` file.
+        task: the number of the task. Concurrent tasks start with different file numbers, which avoids collisions.
+        turn: how many times the task has announced files before.
     """
     folder = markers_folder(base_path, instant)
     lines = [marker.text for marker in markers if style is MarkerStyle.COLLECTED and "\n" not in marker.text]
@@ -135,7 +136,7 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 
 
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
-    """Create a file of markers that no other task writes to."""
+    """Create a new `MARKERS<number>` file, with the first free number from `number` on in steps of `_STRIDE`."""
     while True:
         with suppress(AlreadyExists):
             return storage.create(join(folder, f"{_COLLECTED}{number}"))
@@ -143,7 +144,7 @@ def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
-    """Read all markers of a write, in one file each or collected."""
+    """Return all markers of a write, from single marker files and from `MARKERS<number>` files."""
     folder = markers_folder(base_path, instant)
     texts: list[str] = []
     for file in walk(storage, folder):
@@ -157,16 +158,22 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
 
 
 def _parse(text: str) -> Marker | None:
-    """Return a marker; None for a torn line. A task creates its data files after the line is complete, so no file is lost."""
+    """Parse a marker; return None for a torn line.
+
+    No data file is lost by that: a task creates a data file only after the marker's line is complete.
+    """
     file_path, _, kind = text.strip("\r").rpartition(_INFIX)
     return Marker(file_path, MarkerType(kind)) if file_path and kind in MarkerType.__members__ else None
 
 
 def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
-    """Remove files that were announced but are not among those written; return what was removed.
+    """Delete the data files that have a marker but are not in `written`; return the paths that were deleted.
 
-    Log files too: a file belongs to one attempt alone, and its rows would be read twice, since readers judge a block by its
-    instant.
+    Log files are deleted too. Each belongs to one attempt of a task, and a reader accepts every block of a committed instant: it
+    would read the rows of a lost attempt as well.
+
+    Args:
+        written: the data files that the write stats name, relative to the base path.
     """
     announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
     strays = sorted(announced - set(written))
@@ -174,6 +181,6 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
-    """Delete the markers of a finished write, and everything else it kept next to them."""
+    """Delete the markers of a finished write, and its work folder with staged rows and key changes."""
     storage.delete_tree(markers_folder(base_path, instant))
     storage.delete_tree(work_folder(base_path, instant))

@@ -1,8 +1,8 @@
-"""Meta columns: added to new rows, and kept or replaced when a file is rewritten. Kernels: tables in, tables out.
+"""Meta columns: added to new rows, and kept or replaced when a file is rewritten. Kernels: Arrow tables in, Arrow tables out.
 
 Commit time, sequence number and record key belong to a row; partition path and file name belong to the file that the row is in.
-So the last two are not read from an old file: they are added again, with the name of the new file. Rows without these two are
-called a *body*.
+A rewrite keeps the first three, and adds partition path and file name again, with the name of the new file. Rows without
+partition path and file name are called a *body*.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from penstock.schema import META_COLUMNS
 
 KEY_COLUMN = "_hoodie_record_key"
 _FILE_COLUMNS = META_COLUMNS[3:]
-#: Endings of columns that stand for a meta column on its way to Spark (`read/meta_encoding.py`): its number, and whether it
-#: equals the key column.
+#: Suffixes of the columns that replace a meta column on its way from workers to Spark (`read/meta_encoding.py`): the number of
+#: its string, and whether the record key equals a data column.
 NUMBER = "_number"
 SAME = "_is_key"
 #: The names of those columns. Writes refuse a column of these names.
@@ -51,20 +51,20 @@ def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:
-    """Return rows as a table stores them that does not fill its meta columns."""
+    """Return the rows with five null meta columns in front, for a table with hoodie.populate.meta.fields=false."""
     nulls = [pa.nulls(rows.num_rows, pa.string())] * len(META_COLUMNS)
     return pa.table([*nulls, *rows.columns], names=[*META_COLUMNS, *rows.column_names])
 
 
 def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.Table:
-    """Return a body with the two columns that say which file its rows are in."""
+    """Return a body with the meta columns for partition path and file name added."""
     for position, text in ((3, partition_path), (4, file_name)):
         body = body.add_column(position, META_COLUMNS[position], repeat_text(text, body.num_rows))
     return body
 
 
 def repeat_text(text: str, count: int) -> pa.Array:
-    """Return a column of one text, as a dictionary of one value: cheap to hold and to encode as Parquet."""
+    """Return a column that repeats one string, dictionary-encoded: cheap to hold and to encode as Parquet."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
 
 

@@ -1,10 +1,10 @@
-"""File groups, file slices, base files and log files, as values."""
+"""Immutable values for file groups, file slices, base files and log files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What tells file groups apart: (partition path, file id).
+#: The identity of a file group: (partition path, file id).
 GroupId = tuple[str, str]
 
 

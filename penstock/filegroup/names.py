@@ -1,9 +1,9 @@
-"""Names of data files: how they are built, and what they tell.
+"""Names of data files and of partition metafiles: building and parsing them.
 
 A base file is `<file id>_<write token>_<instant>.parquet`; a log file is `.<file id>_<base instant>.log.<version>_<write token>`.
-The name of a log file has no place for the instant that wrote it, and two writers may choose the same version. A write token is
-`<task>-<stage>-<attempt>`, and no reader uses the number of Spark's stage. So Penstock puts a checksum of the instant there: no
-two writes use the same name, and the name tells whether a given instant wrote the file.
+The name of a log file does not contain the instant that wrote it, and two writers may choose the same version. A write token is
+`<task>-<stage>-<attempt>`, and no reader uses the number of Spark's stage. So Penstock puts a checksum of the instant in its
+place: two writes use different names, and `is_log_token_of` can tell whether a given instant wrote a log file.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def log_file_name(file_id: str, base_instant: str, version: int, write_token: st
 
 
 def log_order(name: LogName) -> tuple[str, int, str, bool]:
-    """Return the sort key of a file group's log files: versions compare as numbers, and a name without token comes first."""
+    """Return the key by which a file group's log files are sorted. Versions compare as numbers; a missing token sorts first."""
     return name.base_instant, name.version, name.write_token, name.is_cdc
 
 
 def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) -> int:
-    """Return the version of a slice's next log file: one more than the greatest there is."""
+    """Return the version of a slice's next log file: the greatest version among `names` of this slice plus one."""
     versions = (name.version for name in names if (name.file_id, name.base_instant) == (file_id, base_instant))
     return max(versions, default=0) + 1
 
@@ -70,7 +70,7 @@ def write_token(task: int, stage: int, attempt: int) -> str:
 
 
 def log_token(write_token: str, instant: str) -> str:
-    """Return the token of a log file that an instant writes: with the task and attempt of `write_token`."""
+    """Return the token for a log file that `instant` writes: that of `write_token`, with a checksum of the instant as stage."""
     task, _, attempt = write_token.split("-")
     return f"{task}-{_instant_number(instant)}-{attempt}"
 
@@ -106,5 +106,5 @@ def partition_metafile(instant: str, partition_path: str, date: str) -> bytes:
 
 
 def is_whole_metafile(content: bytes) -> bool:
-    """Whether a partition's metafile, of Penstock or of Hudi, holds the line that readers need, to its end."""
+    """Whether the content of a partition's metafile has the complete line `partitionDepth=…`, which readers need."""
     return re.search(rb"partitionDepth=[0-9]+\s*\n", content) is not None

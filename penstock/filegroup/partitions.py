@@ -1,7 +1,7 @@
 """Partitions as folders: the metafile that makes a folder a partition, and how a failed write's partitions are removed.
 
-Readers find partitions by their metafile, and do not search below one. So they would not find a partition inside another one;
-`check_not_nested` refuses it before it is published.
+Readers find partitions by their metafile, and do not search below a folder that has one. They would not find a partition inside
+another partition, so `check_not_nested` raises before a write with such a partition is published.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from penstock.storage import Storage, join
 
 
 def withdraw_partition(storage: Storage, base_path: str, partition_path: str, instant: str) -> None:
-    """Remove the metafile and the folders that a write created, unless they hold anything else.
+    """Remove the metafile and the folders of a partition that a failed write created, unless they hold other files.
 
-    Only for the only writer of the table: a concurrent writer could be about to create a file in the partition, and readers
-    would not find that file without the metafile.
+    Call this only if the table has no concurrent writer: another writer could be about to create a file in the partition, and
+    readers would not find that file without the metafile.
+
+    Args:
+        instant: the instant of the failed write.
     """
     folder = join(base_path, partition_path)
     path = join(folder, PARTITION_METAFILE)
@@ -37,7 +40,7 @@ def is_metafile(name: str) -> bool:
 
 
 def read_creation_instant(storage: Storage, base_path: str, partition_path: str) -> str | None:
-    """Return the instant that created a partition, from its metafile; None if that is missing or torn, left by a dead writer."""
+    """Return the instant that created a partition, from its metafile; None if the metafile is missing or torn."""
     try:
         content = storage.read(join(base_path, partition_path, PARTITION_METAFILE))
         return read_properties(content).get("commitTime") if is_whole_metafile(content) else None
@@ -46,7 +49,10 @@ def read_creation_instant(storage: Storage, base_path: str, partition_path: str)
 
 
 def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable[str]) -> None:
-    """Raise RecordKeyError if a partition is inside another one, or contains one: its values have different depths."""
+    """Raise RecordKeyError if one of these partitions lies inside another partition of the table, or contains one.
+
+    That happens if partition values contain different numbers of slashes.
+    """
     for path in partition_paths:
         parts = path.split("/")
         for depth in range(1, len(parts)):

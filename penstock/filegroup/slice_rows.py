@@ -1,9 +1,9 @@
 """The rows of one file slice: its base file, row group by row group, merged with its log.
 
-This is what a snapshot, a compaction and a clustering read. `log/scan.py` finds the log's blocks, `log/fold.py` makes one record
-per key of them, and the table's merger decides between a base row and a log record. The mergers are those of a copy-on-write
-merge, and so is the order of rows: base rows in their places, then rows that only the log has. A delete entry of the log removes
-its row whatever the ordering values are. Each row keeps its meta columns. Memory is a row group or two, and the folded log up to
+Snapshot queries, compaction and clustering read slices through this module. `log/scan.py` finds the log's blocks, `log/fold.py`
+folds their records to one per key, and the table's merger decides between a base row and a log record. Mergers and row order are
+those of a copy-on-write merge: base rows in their places, then rows that only the log has. A delete entry of the log removes its
+row whatever the ordering values are. Each row keeps its meta columns. Memory is one or two row groups, and the folded log up to
 its limit.
 """
 
@@ -48,7 +48,7 @@ _FEWEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class MergeRules:
-    """How the slices of a table are merged, as of a time. Pickled to the workers."""
+    """How base files and logs of a table's slices are merged. Pickled to the workers."""
 
     merger: Merger
     #: The table's Avro schema with the meta columns in front.
@@ -58,7 +58,7 @@ class MergeRules:
     ordering: str | None
     memory_bytes: int
     spill_folder: str
-    #: Whether base rows and log rows are both returned, unmerged.
+    #: Whether a query returns base rows and log rows side by side, unmerged (`skip_merge`).
     skip_merge: bool = False
     #: The column that holds record keys: a data column, if the table does not fill its meta columns.
     key: str = KEY_COLUMN
@@ -70,13 +70,13 @@ class MergeRules:
 
     @property
     def lets_logs_win(self) -> bool:
-        """Whether the log decides about a key, whatever the base file has: then base rows need not be read to merge them."""
+        """Whether a log record always replaces the base row of its key, so that base rows need not be read to merge them."""
         return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
 
 
 @dataclass
 class MergeCounts:
-    """What a merge did, as the write stats of a compaction report it. Filled while rows are read."""
+    """Counts of a slice's merge, for the write stats of a compaction. `read_merged_rows` fills them while rows are read."""
 
     updates: int = 0
     deletes: int = 0
@@ -84,7 +84,7 @@ class MergeCounts:
     base_rows: int = 0
     #: Keys that the log changes or deletes.
     keys: int = 0
-    #: Rows in the log's blocks that count; deletes are not rows.
+    #: Rows in those blocks of the log that count; deletes are not included.
     log_records: int = 0
     scan: ScanCounts = field(default_factory=ScanCounts)
     #: The column with event times, if the caller asks for them, and the times of log rows that replace or delete base rows.
@@ -107,13 +107,13 @@ def read_merged_rows(
     counts: MergeCounts | None = None,
     base_positions: Positions | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a slice: a table for each row group of the base file, then some with rows that only the log has.
+    """Yield the merged rows of a slice: one table per row group of the base file, then tables of rows that only the log has.
 
     Args:
-        columns: the columns wanted, in this order; None: all of the schema.
-        log_scan: what the headers of the slice's log files say, if they were read before; None: they are read now.
-        counts: is filled as rows are taken.
-        base_positions: the base file's rows that are read, ascending; None: all.
+        columns: the columns to return, in this order; None: all of the schema.
+        log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
+        counts: is filled while the caller iterates; None: counts are not wanted.
+        base_positions: the positions of the base file's rows to read, ascending; None: all.
 
     Raises:
         CorruptFile: a file is missing or damaged.
@@ -141,9 +141,9 @@ def read_merged_rows(
 def read_log_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows that the log has for its keys, without those of deleted keys. The base file is not read.
+    """Yield the log's row of each key, except deleted keys. The base file is not read.
 
-    These are the table's rows only if the log wins whatever the base file has (`MergeRules.lets_logs_win`).
+    These are the merged rows only if a log record always replaces the base row (`MergeRules.lets_logs_win`).
     """
     counts = MergeCounts()
     log = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, columns), log_scan, counts)
@@ -154,9 +154,10 @@ def read_log_rows(
 def read_touched_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the merged rows of the keys that the log knows; all rows of the slice, if the log does not name their positions.
+    """Yield the merged rows of the log's keys, and of the base file read only the rows whose positions the log names.
 
-    A caller that reads the other rows itself must know that the log names positions, from `touched_positions` of the same scan.
+    If a block does not name positions, all rows of the slice are returned. A caller that reads the untouched rows itself must
+    check first that `touched_positions` of the same scan is not None.
     """
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
     positions = touched_positions(file_slice, scan)
@@ -172,11 +173,12 @@ def fold_slice_log(
     log_scan: LogScan | None = None,
     counts: MergeCounts | None = None,
 ) -> FoldedLog:
-    """Return one record for each key of the slice's log: its row, or that it is deleted.
+    """Fold the slice's log to one record per key: a row, or a delete.
 
     Args:
-        log_scan: what the headers of the slice's log files say, if they were read before; None: they are read now.
-        counts: takes the counts of the scan, and of log records.
+        columns: the columns of the log to read.
+        log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
+        counts: its fields `scan` and `log_records` are set.
     """
     counts = counts if counts is not None else MergeCounts()
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
@@ -191,7 +193,7 @@ def fold_slice_log(
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted columns and those that the merge reads. A merger that builds or folds rows may read any column."""
+    """Return the wanted columns, and those that the merge reads: all columns if the merger builds or folds rows."""
     names = rules.arrow.names
     if rules.merger.builds or rules.merger.folds:
         return names
@@ -235,14 +237,15 @@ def _merge_hits(
     is_kept: Flags,
     counts: MergeCounts,
 ) -> tuple[Positions, pa.Table | None]:
-    """Merge base rows with the log's rows for their keys; return where each row comes from, and the changed rows, if any.
+    """Merge base rows with the log's rows of the same keys; return (order, changed rows), or (order, None) if none changed.
 
-    A position below the number of old rows is an old row; one behind is a changed row. So base rows keep their order.
+    `order` has one position per base row: the base row's own position if it stays, or the number of base rows plus the place of
+    its new version among the changed rows. So base rows keep their order.
 
     Args:
-        hits: positions of the base rows.
-        numbers: of the same keys in the log.
-        is_kept: which base rows stay. Rows that the merger deletes are unmarked here.
+        hits: the positions in `old` of base rows whose key the log has.
+        numbers: the numbers of these keys in the log.
+        is_kept: marks the base rows that stay. Rows that the merger deletes are set to False here.
     """
     order = np.arange(old.num_rows)
     if not len(hits):
@@ -260,7 +263,11 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the log's rows whose keys no base row has, without deletes, in parts that are small next to the limit of memory."""
+    """Yield the log's rows with these numbers as inserts, without deletes, in parts that are small next to the memory limit.
+
+    Args:
+        numbers: the numbers of keys in the log that no base row has.
+    """
     part_rows = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), part_rows):
         _, rows = rules.merger.insert(log.take(numbers[start : start + part_rows]))

@@ -1,7 +1,8 @@
-"""What one task of a write creates: data files, each announced by a marker first, the partitions they are in, and key changes.
+"""`TaskOutput`: creates the files of one task of a write: data files with their markers, partition metafiles and key changes.
 
 Base files (`base_write.py`) and log files (`log/write.py`) are created through a `TaskOutput`, on the driver and in Spark's
-workers. It promises that every data file has a marker, and that no file stays that a task created after the write was sealed.
+workers. It promises that every data file has a marker before it exists, and that files which a task creates after the write was
+sealed are removed again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.storage import Storage, join
 
 @dataclass(frozen=True)
 class FileSettings:
-    """How a write's data files are written; the same for all of its tasks. Pickled to the workers."""
+    """Settings of the data files of one write, the same for all of its tasks. Pickled to the workers."""
 
     storage: Storage
     base_path: str
@@ -39,7 +40,8 @@ class FileSettings:
     populate_meta: bool = True
     max_file_bytes: int = 120 * 1024 * 1024
     markers: MarkerStyle = MarkerStyle.DIRECT
-    #: The column whose least and greatest value go into write stats, of rows that meet stored ones; None: no event times.
+    #: The event time column. Its least and greatest value among incoming rows that replace or delete stored rows go into write
+    #: stats; None: no event times.
     event_time: str | None = None
     #: Where tasks record which keys they add and remove, for an index that keeps entries of its own; None: nowhere.
     key_changes_folder: str | None = None
@@ -50,7 +52,7 @@ class TaskOutput:
 
     Args:
         task: the number of the task.
-        write_token: the task and its attempt, as a part of file names.
+        write_token: the task and its attempt, `<task>-<stage>-<attempt>`, as file names contain it.
     """
 
     def __init__(self, settings: FileSettings, task: int, write_token: str) -> None:
@@ -70,12 +72,12 @@ class TaskOutput:
         self._foreign_metafiles: dict[str, bytes] = {}
 
     def base_file_path(self, partition_path: str, file_id: str) -> str:
-        """Return where this task writes the base file of a file group, relative to the table."""
+        """Return the path of the base file that this task writes for a file group, relative to the table's base path."""
         name = base_file_name(file_id, self.write_token, self.settings.instant)
         return join(partition_path, name) if partition_path else name
 
     def reserve_row_numbers(self, count: int) -> int:
-        """Reserve row numbers for sequence numbers; return the first."""
+        """Reserve `count` row numbers of this task, for sequence numbers; return the first."""
         first = self._next_row
         self._next_row += count
         return first
@@ -132,7 +134,10 @@ class TaskOutput:
             raise
 
     def _ensure_partition(self, partition_path: str) -> None:
-        """Write the metafile that makes the folder a partition, unless it is there. A writer that died may leave a torn one."""
+        """Write the metafile that makes a folder a partition, unless the folder has a complete one.
+
+        A torn metafile, which a dead writer may leave, is replaced.
+        """
         storage = self.settings.storage
         path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
         stored: bytes | None = None
@@ -153,7 +158,7 @@ class TaskOutput:
             self._foreign_metafiles[path] = content
 
     def finish(self) -> None:
-        """Make this task's files durable.
+        """Sync this task's files to disk, and complete metafiles that another task left torn.
 
         Raises:
             StorageError: the write is sealed: it was finished without this task. The files were removed again.

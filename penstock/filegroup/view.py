@@ -1,4 +1,4 @@
-"""What a query may see: from a listing and a timeline to file slices. Kernels: names and values in, file slices out."""
+"""The file slices that a query sees, computed from a listing of files and a timeline. Kernels: names in, file slices out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Visibility:
-    """What decides whether a file is part of the table, now or as of a time."""
+    """Decides which files are part of the table: by the timeline, replaced file groups and the time of the query."""
 
     timeline: Timeline
     #: (partition path, file id) → instant of the replace commit that removed the group from the table
@@ -23,11 +23,11 @@ class Visibility:
     as_of: str | None = None
 
     def sees_time(self, time: str) -> bool:
-        """Whether files written at this time are part of the table."""
+        """Whether files of the instant `time` are part of the table: it is committed and not later than `as_of`."""
         return (self.as_of is None or time <= self.as_of) and self.timeline.is_visible(time)
 
     def awaits_compaction(self, time: str) -> bool:
-        """Whether a compaction of this time is pending: then log files with this base instant belong to the slice before."""
+        """Whether `time` is the instant of a pending compaction: log files with this base instant belong to the slice before."""
         return (self.as_of is None or time <= self.as_of) and time in self._pending_compactions
 
     @cached_property
@@ -35,7 +35,7 @@ class Visibility:
         return frozenset(instant.time for instant in self.timeline.filter(Action.COMPACTION) if not instant.is_completed)
 
     def sees_group(self, partition_path: str, file_id: str) -> bool:
-        """Whether a file group was not replaced."""
+        """Whether a file group is part of the table: no replace commit up to `as_of` has replaced it."""
         replaced_at = self.replaced.get((partition_path, file_id))
         return replaced_at is None or (self.as_of is not None and replaced_at > self.as_of)
 
@@ -65,7 +65,11 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
 
 
 def latest_slices(groups: Iterable[FileGroup], seen: Visibility, *, with_logs: bool) -> list[FileSlice]:
-    """Return the newest committed slice of each group as a query reads it: with log files, or as a base file alone."""
+    """Return the newest committed slice of each group.
+
+    Args:
+        with_logs: whether slices keep their log files; otherwise each is the newest base file alone.
+    """
     if with_logs:
         return latest_merged_slices(groups, seen)
     return [replace(file_slice, log_files=()) for file_slice in latest_base_slices(groups, seen)]
@@ -85,10 +89,10 @@ def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[Fi
 
 
 def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
-    """Return the newest committed slice of each group, also of log files alone: what a snapshot query merges.
+    """Return the newest committed slice of each group with its log files, also if it has no base file: a snapshot merges these.
 
-    While a compaction is pending, new log files have its instant as their base instant: they are added to the slice before. A
-    log file is part of the slice whether its write is committed or not, since each of its blocks names its own instant.
+    While a compaction is pending, new log files have the compaction's instant as base instant; they are added to the slice
+    before it. Log files of uncommitted writes are included: `log/scan.py` leaves out their blocks by the instants they name.
     """
     latest: list[FileSlice] = []
     for group in groups:

@@ -2,12 +2,12 @@
 
 Records are folded as they are read, so that memory grows with the number of keys, not with the length of the log:
 
-1. Records are collected up to half of the limit, then folded to one per key. What is left joins the next records.
+1. Records are collected up to half of the limit, then folded to one per key. The folded records join the next ones.
 2. If the folded records alone exceed a quarter of the limit, all records are distributed by a hash of their key to spill files,
    in the order in which they come.
-3. Each spill file is folded by itself. The rows that come out are in one mapped file.
+3. Each spill file is folded by itself. The folded rows of all spill files go to one memory-mapped file.
 
-Keys and delete marks always stay in memory, as those of incoming rows do. The rules of folding are the merger's
+Keys and delete marks always stay in memory. The table's merger decides how records of a key are folded
 (`merge/kernels/fold.py`).
 """
 
@@ -40,7 +40,7 @@ _BUCKETS = 64
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """How records of a log become one per key."""
+    """The merger that folds the records of a log, and the memory and spill folder that folding may use."""
 
     merger: Merger
     memory_bytes: int
@@ -51,16 +51,16 @@ class FoldSettings:
 
 @dataclass(frozen=True)
 class FoldedLog:
-    """One record per key: its row, or that the key is deleted. A row has the number of its key."""
+    """A log folded to one record per key: a row or a delete. Key n, delete mark n and row n belong together."""
 
     keys: pa.Array
-    #: Which keys are deleted.
+    #: A mask over the keys, true where the key is deleted.
     empty: Flags
-    #: Which rows must take no value from the base file, because their key was deleted before they came; None: no row.
+    #: A mask over the rows, true where a delete in the log came before the row: it takes no value from the base row. None: none.
     fresh: Flags | None
     #: The rows, in memory or mapped.
     _tables: tuple[pa.Table, ...]
-    #: Rows that were folded, of all keys; deletes are not rows.
+    #: How many rows of the log were folded; deletes are not counted.
     record_count: int = 0
 
     @property
@@ -109,10 +109,10 @@ class _CountedRecords:
 def _fold_in_memory(
     records: Iterator[LogRecords], settings: FoldSettings
 ) -> tuple[LogRecords | None, Iterator[LogRecords] | None]:
-    """Return the folded records and None; or None and all records, folded so far, if one record per key is too much.
+    """Fold records in memory; return (folded records, None), or (None, all records) if the folded records exceed the limit.
 
-    Folding copies. So incoming records may take half of the limit, and folded ones half of that: both are in memory while the
-    next ones are folded.
+    In the second case the records read so far are returned folded, followed by the unread ones. Folding copies: the records
+    before and after are in memory at once. So records before folding may take half of the limit, folded ones a quarter.
     """
     parts: list[LogRecords] = []
     size = 0
@@ -128,7 +128,7 @@ def _fold_in_memory(
 
 
 def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRecords | None:
-    """Return one record per key of a bucket, in memory; None if the bucket is empty."""
+    """Fold the records of a bucket in memory to one per key; return None if the bucket is empty."""
     parts: list[LogRecords] = []
     size = 0
     for part in records:
@@ -167,7 +167,7 @@ def _fresh_flags(records: LogRecords) -> Flags:
 
 
 def _keys_of_one_type(parts: list[LogRecords]) -> list[pa.Array]:
-    """Return the keys of all parts. Keys that exceed the reach of 32-bit offsets are large strings; then all have to be."""
+    """Return the keys of all parts in one Arrow type: large strings if any part has them (beyond 2 GiB of keys)."""
     if len({part.keys.type for part in parts}) == 1:
         return [part.keys for part in parts]
     return [part.keys.cast(pa.large_string()) for part in parts]
@@ -188,7 +188,7 @@ def _drain(parts: list[LogRecords]) -> Iterator[LogRecords]:
 
 
 class _Buckets:
-    """Records in spill files by a hash of their key. The records of a key keep their order."""
+    """Spill files that hold records by a hash of their key. The records of a key keep their order."""
 
     def __init__(self, folder: str, files: ExitStack) -> None:
         self._files = [_open_spill_file(folder, files) for _ in range(_BUCKETS)]
@@ -211,7 +211,7 @@ class _Buckets:
 
 
 def _fold_buckets(buckets: _Buckets, schema: pa.Schema, settings: FoldSettings, files: ExitStack) -> FoldedLog:
-    """Fold each bucket, and return all of them one behind the other, with their rows in a mapped file."""
+    """Fold each bucket, and return the folded buckets as one log. Its rows are in a memory-mapped file."""
     rows = _open_spill_file(settings.spill_folder, files)
     without_rows: list[LogRecords] = []
     for records in buckets.read():

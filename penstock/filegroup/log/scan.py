@@ -5,8 +5,9 @@ before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
    damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block.
-2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. Blocks behind a later
-   one are still read. (Hudi 0.15 stops at a later block, even at a rollback, and may lose what a commit wrote behind it.)
+2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. If it is later, it is
+   skipped, and the blocks behind it are still read. (Hudi 0.15 stops at such a block, even at a rollback block, and may miss
+   blocks of earlier commits behind it.)
 3. A rollback block cancels what its target instant wrote before it, whatever the time of the rollback is: the target never was
    committed.
 4. A block of a log compaction takes the place of the blocks of the instants it names, where the last of them was.
@@ -48,7 +49,7 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """Whose blocks count for a query as of a time. Pickled to the workers: times only, not the whole timeline."""
+    """The instants whose log blocks count. Pickled to the workers: times only, not the whole timeline."""
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
@@ -64,13 +65,13 @@ class CommittedTimes:
 
 
 def committed_times(timeline: Timeline, as_of: str | None = None) -> CommittedTimes:
-    """Return what a timeline says about the instants of blocks."""
+    """Return the completed and pending instants of a timeline, for a query as of a time; `as_of` None: as of now."""
     return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of)
 
 
 @dataclass(frozen=True)
 class LogColumns:
-    """What is read of each record."""
+    """Which columns of log records are read, and which of them hold the record key and the ordering value."""
 
     #: The Avro schema that rows are read in, meta columns included.
     schema: AvroRecord
@@ -99,7 +100,7 @@ class BlockInFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ScanCounts:
-    """What was found in log files, as the write stats of a compaction report it."""
+    """Counts of the files and blocks of a log scan, for the write stats of a compaction."""
 
     files: int = 0
     size_bytes: int = 0
@@ -110,12 +111,12 @@ class ScanCounts:
 
 @dataclass(frozen=True)
 class LogScan:
-    """What the block headers of a slice's log files say. A query plan carries it to the workers: headers are read once."""
+    """The result of reading a slice's block headers. A query plan carries it to the workers, which read no headers again."""
 
     #: The blocks of rows and deletes that count, oldest first.
     blocks: tuple[BlockInFile, ...] = ()
     counts: ScanCounts = field(default_factory=ScanCounts)
-    #: Instants that wrote a block of rows or deletes, or were rolled back, whether these blocks count or not.
+    #: Instants of all blocks of rows and deletes, and targets of all rollback blocks, whether the blocks count or not.
     instants: frozenset[str] = frozenset()
 
 
@@ -174,7 +175,7 @@ class _BlockQueue:
         self.rollback_count = 0
 
     def add(self, file: LogFile, block: LogBlock) -> None:
-        """Take note of the next block."""
+        """Process the header of the next block: queue it, drop it, or cancel the blocks that it rolls back."""
         self.block_count += 1
         if block.type is BlockType.CORRUPT:
             self.corrupt_count += 1
@@ -194,22 +195,23 @@ class _BlockQueue:
         self._damaged = [(instant, block) for instant, block in self._damaged if instant != target]
 
     def check_damaged(self) -> None:
-        """Raise CorruptFile if a block of a completed write is damaged. A rollback behind the block makes it unimportant."""
+        """Raise CorruptFile if a block of a completed write is damaged, unless a later rollback block cancels that write."""
         for instant, block in self._damaged:
             raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
 
 
 def _with_shared_schema(block: LogBlock) -> LogBlock:
-    """Return the block with one string object for equal schemas: pickle then writes the text once for all blocks of a table."""
+    """Return the block with its schema string interned: blocks with equal schemas share one string, which pickle writes once."""
     if HeaderKey.SCHEMA not in block.header:
         return block
     return replace(block, header={**block.header, HeaderKey.SCHEMA: sys.intern(block.schema)})
 
 
 def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
-    """Return the completed Penstock write of a damaged block, in a list; an empty list if the writer is not known.
+    """Return the instant of the completed Penstock write that wrote a damaged block, as a list of one; empty if not known.
 
-    The block's header may name the write. If not, the write token in the name of a Penstock log file does.
+    If the block's header names the instant, only that one is considered. Otherwise the completed instant whose checksum is in
+    the log file's write token is returned.
     """
     named = block.header.get(HeaderKey.INSTANT_TIME)
     instants = times.completed if named is None else [named]
@@ -217,7 +219,7 @@ def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) ->
 
 
 def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
-    """Return the blocks with those of a log compaction in place of the blocks they were made of."""
+    """Return the blocks in reading order: a log compaction's blocks replace the blocks that they were compacted from."""
     if not any(entry.block.compacted_instants for entry in queue):
         return queue
     # Instant → the log compaction that contains its blocks; the last one, if log compactions were compacted again.
@@ -241,9 +243,9 @@ def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
 def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
     """Return the positions of the base file's rows that the log changes or deletes, from block headers alone.
 
-    Positions come in no order, and as often as blocks name them. None: keys must be compared, because a block does not name
-    positions or may name those of another base file. Only Penstock's own blocks are trusted: while a compaction is pending,
-    Hudi 0.15 counts positions in the base file that the compaction replaces.
+    The positions are not sorted, and may repeat. The result is None if a block does not name positions, or may name positions in
+    another base file; then the caller must compare keys. Only Penstock's own blocks are trusted: while a compaction is pending,
+    the positions in Hudi 0.15's blocks are those of the base file that the compaction replaces.
     """
     base = file_slice.base_file
     if base is None or any(log.base_instant != base.instant for log in file_slice.log_files):
@@ -258,10 +260,10 @@ def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
 
 
 def read_records(storage: Storage, blocks: Iterable[BlockInFile], columns: LogColumns) -> Iterator[LogRecords]:
-    """Yield the records of blocks, in their order, part by part. Each run of blocks in one file opens that file once.
+    """Yield the records of blocks, in their order, part by part. A file is opened once for consecutive blocks in it.
 
     Raises:
-        CorruptFile: a content is not what its block says, or a record has no key.
+        CorruptFile: the content of a block does not match its header, or a record has no key.
         SchemaError: a stored column cannot become the type it has in the schema.
         Unsupported: a block that holds neither rows of a table nor deletes.
     """
@@ -307,7 +309,14 @@ def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa
 
 
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
-    """Yield deletes part by part: each delete carries a row of nulls, so that many deletes of a wide table take much memory."""
+    """Yield the entries of a delete block as log records, part by part.
+
+    A log record of a delete has a row of nulls. For a wide table these rows take much memory, so they are not made all at once.
+
+    Args:
+        deletes: the entries of the delete block.
+        arrow: the columns of the log records.
+    """
     keys = _check_keys(deletes.keys, block)
     compared = None if columns.ordering is None else find_column(arrow.empty_table(), columns.ordering)
     ordering = None if compared is None else to_array(deletes.ordering(compared.type))
@@ -320,7 +329,7 @@ def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arro
 
 
 def _check_keys(keys: pa.Array, block: LogBlock) -> pa.Array:
-    """Return the keys. Raises CorruptFile if one is null: a record without a key can neither be merged nor deleted."""
+    """Return `keys`, or raise CorruptFile if one is null: a record without a key can be neither merged nor deleted."""
     if keys.null_count:
         raise CorruptFile(f"{block.place}: {keys.null_count} of {len(keys)} records have no record key")
     return keys

@@ -1,12 +1,12 @@
 """Writing log files: changed rows and deleted keys of one file slice in, log files and their write stats out.
 
-No block is ever appended to an existing file. Every attempt of a task creates log files of its own: with a version behind those
-that the slice had when the write was planned, and a token of the attempt and the write (`names.log_token`). A reader judges a
-block by its instant alone, so the files of an attempt that lost must be gone before the write is published: their markers name
-them (`markers.reconcile`).
+No block is ever appended to an existing file. Every attempt of a task creates log files of its own: their version is greater than
+those the slice had when the write was planned, and their token names the attempt and the write (`names.log_token`). A reader
+accepts every block of a committed instant, so the files of failed attempts must be deleted before the write is published:
+`markers.reconcile` finds them by their markers.
 
-Rows become data blocks as they come, so that memory is the rows at hand and one encoded block. Deletes follow behind the last
-rows, in one block. A file that exceeds its limit is closed when more rows come.
+Each call of `write` becomes data blocks at once, so memory is the rows of one call and one encoded block. Deletes follow the
+last rows, in one block. A file that exceeds its limit is closed when more rows come.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class BlockFormat(str, Enum):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """How a table's log files are written; the same for every task of a write."""
+    """Settings of the log files of one write, the same for all of its tasks."""
 
     block_format: BlockFormat = BlockFormat.AVRO
     max_block_bytes: int = 256 * 1024 * 1024
     max_file_bytes: int = 1024 * 1024 * 1024
-    #: The size of new rows in a log relative to their size in a base file; the largest size of a base file limits both. Set if
-    #: the index finds keys in logs, so that new rows may go there. None: new rows go to base files.
+    #: `hoodie.logfile.to.parquet.compression.ratio`: bytes of new rows in a log times this estimates their bytes in a base file,
+    #: which limits how many go to a log. Set if the index finds keys in logs. None: new rows go to base files.
     insert_ratio: float | None = None
-    #: The column by which log rows are compared with stored ones when the log is read. No row may lack it. None: no column.
+    #: The column by which readers compare log rows with base rows. It may not be null in any row. None: there is no such column.
     compared: str | None = None
 
 
@@ -85,8 +85,8 @@ class LogWriter:
     """The log files that one task adds to a file slice.
 
     Args:
-        target: the slice. Its base instant goes into the names, and its log files tell the next version. While a compaction is
-            pending, the base file has an older instant; then log files of that older instant do not count for the version.
+        target: the slice. Its base instant goes into file names, and the next version follows its log files. While a compaction
+            is pending, the base instant is that of the compaction; then only log files with that base instant are counted.
     """
 
     def __init__(self, output: TaskOutput, target: FileSlice, settings: LogSettings) -> None:
@@ -108,7 +108,8 @@ class LogWriter:
         """Add rows without meta columns, as one data block, or as several if they are too large for one.
 
         Args:
-            positions: of the base file's rows that they change, ascending; None: not known of all.
+            positions: the positions in the base file of the rows that these rows change, ascending; None: not all are known.
+            are_updates: whether the rows' keys are in the slice already. Otherwise the rows count as inserts.
         """
         body = self._stamp(rows, keys)
         start = 0
@@ -119,7 +120,11 @@ class LogWriter:
             start += part.num_rows
 
     def delete(self, deletes: Deletes, positions: Positions | None = None) -> None:
-        """Add deleted keys, in one block. They go to the file of the last rows, however large it is."""
+        """Add deleted keys as one delete block, to the open log file, however large it is, or to a new one.
+
+        Args:
+            positions: the positions of the deleted rows in the base file; None: not all are known.
+        """
         if not len(deletes):
             return
         file = self._open or self._open_next()
@@ -128,12 +133,12 @@ class LogWriter:
         self._append(file, encode_delete_block(deletes, instant=instant, schema=self._schema, positions=positions))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that some of the deleted keys are deleted for good, whatever the log says of them elsewhere."""
+        """Record that this write removes these keys from the slice, for an index that keeps entries of its own."""
         if self._open is not None:
             self._output.key_changes.add(KeyChange.REMOVED, self._open.name, keys)
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; return a stat for each file, none if nothing was written."""
+        """Finish the open file; return a write stat for each file. The list is empty if nothing was written."""
         self._finish()
         return self._stats
 
@@ -147,7 +152,7 @@ class LogWriter:
         return self._output.settings.avro_schema
 
     def _stamp(self, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
-        """Return rows as a block holds them. The meta column of the file name holds the file id in a log, as with Hudi."""
+        """Return rows with the five meta columns in front. As in Hudi, `_hoodie_file_name` of a log row is the file id."""
         settings = self._output.settings
         count = rows.num_rows
         first = self._output.reserve_row_numbers(count)
@@ -158,7 +163,7 @@ class LogWriter:
         return body
 
     def _count_rows_that_fit(self, rows: pa.Table) -> int:
-        """Estimate how many rows a block takes, from the size of rows in the block before, or else in memory."""
+        """Estimate how many rows fit in a block, by the mean row size of the last Avro block if there is one, else in memory."""
         most = min(self._settings.max_block_bytes, _MOST_BLOCK_BYTES)
         bytes_per_row = self._row_bytes or max(1.0, rows.nbytes / rows.num_rows)
         return max(1, int(most / bytes_per_row))
