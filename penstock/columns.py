@@ -1,4 +1,4 @@
-"""Values of one Spark type in another, as expressions: for incoming rows of a write, and for old files that a query reads.
+"""Spark expressions that convert columns to another type: for incoming rows of a write, and for files with older types.
 
 A value that cannot be converted is an error that names the column, whatever Spark's ANSI mode is. `error_text.typed_error` turns
 the text of Spark's exception into Penstock's error again on the driver.
@@ -20,10 +20,10 @@ def quoted(name: str) -> str:
 
 
 def conform(value: Column, source: DataType, target: DataType, name: str) -> Column:
-    """Return a value of one type in another. Nested fields are matched by name, where a cast would match them by position.
+    """Return an expression that converts a value to the target type. Nested fields are matched by name, not by position.
 
     Args:
-        name: of the column, for error messages.
+        name: the column's name, for error messages.
     """
     if source == target:
         return value

@@ -29,7 +29,7 @@ _RESERVED = ("org.apache.hudi.", "penstock.")
 
 
 class Kind(str, Enum):
-    """How a function takes its rows."""
+    """Whether a merge function is called with one pair of rows or with many pairs."""
 
     #: One pair of rows at a time, as dictionaries.
     PAYLOAD = "payload"
@@ -137,7 +137,7 @@ def merger(name: str) -> Callable[[F], F]:
 
 
 def find_registered(name: str) -> Registered | None:
-    """Return the function of this name: registered in code, or an entry point of an installed package."""
+    """Return the function of this name, registered in code or as an entry point of an installed package; None if unknown."""
     if name in _registered:
         return _registered[name]
     for kind in Kind:

@@ -89,10 +89,11 @@ def check_merger(
     its rows. The same seed generates the same rows.
 
     Args:
-        merger: the function, or the name it is find_registered under.
+        merger: the function, or the name under which it is registered.
         schema: the columns of its rows.
         key: the columns of the record key and the partition path; by default the first column.
-        kind: `merger` or `payload`, for a function that is not find_registered.
+        kind: `merger` or `payload`, for a function that is not registered.
+        examples: how many keys to generate, each with three rows.
 
     Raises:
         PayloadError: the function raises an exception, or returns what cannot be stored.

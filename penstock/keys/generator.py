@@ -24,7 +24,7 @@ TIMEBASED_PREFIX = "hoodie.keygen.timebased."
 
 @dataclass(frozen=True)
 class KeySettings:
-    """Everything the options and the table say about keys."""
+    """The options and table properties that determine record keys and partition paths."""
 
     #: Empty: the writer generates keys.
     record_key_fields: tuple[str, ...] = ()

@@ -1,12 +1,12 @@
-"""Text to moments: Joda-Time's reading of dates, as Spark expressions.
+"""Parses date strings into moments as Joda-Time does, as Spark expressions.
 
-1. The first pattern that fits the whole text is taken. Most patterns have a fixed width, and most text fills it: such text is cut
-   by position, and if no zone moves the clock, its parts are only put in a new order. Other text is taken apart by a regular
-   expression that is as lenient as Joda.
+1. The first pattern that matches the whole date string is used. Most patterns have a fixed width, and most strings fill it: these
+   are cut by position, and if no time zone shifts the clock, their parts are only put in a new order. Other strings are split by
+   a regular expression that is as lenient as Joda.
 2. The numbers are checked for their ranges and added up to a wall clock time.
 3. The zone in the text, else the input zone, else the session's zone, places that time in UTC.
 
-Text that no pattern fits, or whose numbers make no date, raises.
+A date string that no pattern matches, or whose numbers are no valid date, raises an error when Spark evaluates the row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = Callable[["Parts", Column], Column]
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Reads text by the first pattern that fits."""
+    """Parses date strings by the first of several patterns that matches."""
 
     readings: Sequence[Reading]
     #: The zone of text that names none; None: the session's.
@@ -40,7 +40,15 @@ class TextReader:
     failure: str
 
     def print_as(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
-        """Return the text's moment by another pattern, by the clock of `shown_in`, else of the input zone, else of the text."""
+        """Return an expression that parses a date string and prints its moment by another pattern.
+
+        The printed clock is that of `shown_in` if set, otherwise of the input zone if set, otherwise of the date string itself.
+
+        Args:
+            tokens: the pattern to print by.
+            text: the column of date strings.
+            escape: whether to escape the result as a folder name.
+        """
         shown_in = shown_in or self.zone
         cases = []
         fits_earlier_pattern = F.lit(False)
@@ -54,7 +62,10 @@ class TextReader:
     def _copy_parts(
         self, reading: Reading, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool
     ) -> Column | None:
-        """Return the text with its parts in a new order; None if more has to be done. Far faster than to go through numbers."""
+        """Return an expression that only reorders the parts of a date string, which is much faster than parsing numbers.
+
+        Return None if reordering is not enough: a part must be converted, or a time zone shifts the clock.
+        """
         cut = _Cut(reading, text)
         same_clock = shown_in is None or (shown_in == self.zone and shown_in.offset_ms is not None)
         moves = shown_in is not None and cut.token("Z") is not None
@@ -87,7 +98,7 @@ class TextReader:
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:
-        """Return what `result` returns for the parts of the text and its wall clock time."""
+        """Return the expression that `result` makes from the parts of a date string and its wall clock time."""
         cases = []
         for reading in self.readings:
             cases.extend(self._make_cases(reading, text, result))
@@ -116,20 +127,20 @@ class TextReader:
 
 
 class Parts(Protocol):
-    """The parts of a text, by the letters of its pattern."""
+    """The parts of a date string, such as year and month, looked up by the letters of its pattern (`y`, `M`)."""
 
     def token(self, letters: str) -> Token | None:
-        """Return the last token of one of the letters, if the pattern has one."""
+        """Return the last token of the pattern whose letter is in `letters`; None if the pattern has no such token."""
         ...
 
     def text(self, letters: str) -> Column:
-        """Return the part of the text for that token, which the pattern must have."""
+        """Return the part of the date string that belongs to `token(letters)`. The pattern must have that token."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """What the groups of a regular expression matched."""
+    """The parts of a date string, as the groups of a regular expression matched them."""
 
     reading: Reading
     groups: Column
@@ -144,7 +155,7 @@ class _Groups:
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """What stands at the positions of a pattern of fixed width."""
+    """The parts of a date string, cut out at the positions of a pattern of fixed width."""
 
     reading: Reading
     whole_text: Column
@@ -161,12 +172,12 @@ class _Cut:
         return F.substring(self.whole_text, self.reading.starts[position] + 1, length)
 
     def has(self, wanted: Token) -> bool:
-        """Whether the text has this token exactly as it would be printed."""
+        """Whether the date string contains this token exactly as it would be printed."""
         return not wanted.letter or (wanted.letter in "yMdHms" and self.token(wanted.letter) == wanted)
 
 
 def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
-    """Return the value of the first condition that holds."""
+    """Return an expression for the value of the first case whose condition is true; `otherwise` if none is."""
     value = otherwise
     for condition, result in reversed(cases):
         value = F.when(condition, result).otherwise(value)
@@ -181,7 +192,7 @@ def _number(parts: Parts, letters: str, default: int) -> Column:
 
 
 def _wall_clock(parts: Parts) -> tuple[Column, Column]:
-    """Return whether the numbers are in their ranges, and, if so, the wall clock time."""
+    """Return two expressions: whether all numbers are in their ranges, and the wall clock time, which is valid only if so."""
     date_valid, days = _week_date(parts) if parts.token("x") else _calendar_date(parts)
     time_valid, in_day = _time_of_day(parts)
     return date_valid & time_valid, days.cast("long") * F.lit(DAY_MS) + in_day
@@ -203,7 +214,7 @@ def _calendar_date(parts: Parts) -> tuple[Column, Column]:
 
 
 def _fits_width(reading: Reading, text: Column) -> Column:
-    """Return whether the text fills the fixed width of the pattern, with numbers that make a date."""
+    """Return an expression that is true if the date string fills the pattern's fixed width with numbers of a valid date."""
     fits = text.rlike(reading.fixed_regex or "")
     # Spark may evaluate both sides of an `and`, and in ANSI mode a cast of text that is no number would raise.
     cut = _Cut(reading, F.when(fits, text))
@@ -288,7 +299,7 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 
 
 def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
-    """Return the moment at which the wall clock shows this, in the zone that the text names, else in the given zone."""
+    """Return the moment of a wall clock time, in the zone that the date string names if it does, otherwise in `zone`."""
     token = parts.token("Z")
     if token is None:
         return Moment(utc_of(zone, wall), wall, F.current_timezone() if zone is None else F.lit(zone.name))

@@ -78,7 +78,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Reading:
-    """How text is read by a pattern: a regular expression for the whole text (Java's dialect), and what each group holds."""
+    """How a pattern parses date strings: a regular expression for the whole string (Java's dialect), and its groups' tokens."""
 
     pattern: str
     regex: str
@@ -104,7 +104,7 @@ def parse_print_pattern(pattern: str, *, option: str) -> tuple[Token, ...]:
 
 
 def parse_read_pattern(pattern: str, *, option: str) -> Reading:
-    """Return the way to read text by a pattern.
+    """Parse a pattern by which date strings are read.
 
     Raises:
         OptionError: a letter has no meaning or cannot be read, or the fields make no date.

@@ -1,5 +1,5 @@
-"""How rows of one key become one row. Kernels: Arrow tables in and out, no files, no Spark.
+"""Mergers: how rows of one key become one row. Arrow tables in, Arrow tables out; no files, no Spark.
 
-`merger.py` holds the base class, `payloads.py` the table of payloads, one file each the payloads, `user/` functions of users,
-`kernels/` the vectorised steps.
+`merger.py` holds the base class `Merger`, and `payloads.py` makes the merger that an option names. Other modules each hold one
+or a few mergers. `user/` calls merge functions that users registered; `kernels/` holds the vectorised steps.
 """

@@ -65,7 +65,7 @@ class Aggregate(JoiningMerger):
 
 
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the aggregate of two columns, row by row; the later values, if the column has no aggregate."""
+    """Aggregate two columns row by row; return the later values if `name` is None: the column has no aggregate."""
     try:
         if name == "sum":
             return fill_nulls(_sum(earlier, later), fill_nulls(earlier, later))
@@ -83,7 +83,7 @@ def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, late
 
 
 def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the sums in the type of the column; null where either value is."""
+    """Return the sums, in the type of the column; null where either value is null."""
     kind = earlier.type
     if pa.types.is_decimal128(kind):
         # Arrow's sum of two decimals has one digit more, which 128 bits may not hold.
@@ -94,7 +94,7 @@ def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the greater or the lesser of two values, of any type that compares."""
+    """Return the greater (`max`) or the lesser (`min`) value of each row, skipping nulls, for any type that has an order."""
     if pa.types.is_floating(earlier.type):
         return (pc.max_element_wise if name == "max" else pc.min_element_wise)(earlier, later)
     # Arrow's own max_element_wise and min_element_wise lack booleans and zoned times, so compare and choose.

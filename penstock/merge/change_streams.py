@@ -1,7 +1,7 @@
 """Mergers of change streams, as AWS DMS and Debezium write them.
 
-AWSDmsAvroPayload, MySqlDebeziumAvroPayload and PostgresDebeziumAvroPayload. Among the rows of a batch the configured ordering
-field decides, as with Hudi; it should be the stream's own position.
+The Hudi payloads are AWSDmsAvroPayload, MySqlDebeziumAvroPayload and PostgresDebeziumAvroPayload. As in Hudi, several rows of a
+key in one batch are compared by the table's ordering column, which should be the stream's own position column.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AwsDms(Merger):
 
 @dataclass(frozen=True)
 class DebeziumMySql(Merger):
-    """MySqlDebeziumAvroPayload: the row further on in the binary log wins, the stored one at the same position."""
+    """MySqlDebeziumAvroPayload: the row with the later binary log position wins; at the same position the stored row wins."""
 
     needs = (MYSQL_POSITION,)
     reads = (DEBEZIUM_OPERATION,)
@@ -64,9 +64,9 @@ class DebeziumMySql(Merger):
 
 @dataclass(frozen=True)
 class DebeziumPostgres(Merger):
-    """PostgresDebeziumAvroPayload: the row with the greater log position wins, the incoming one at the same position.
+    """PostgresDebeziumAvroPayload: the row with the greater log position wins; at the same position the incoming row wins.
 
-    Values that Debezium did not send are those of the stored row.
+    Values that Debezium did not send are taken from the stored row.
     """
 
     needs = (POSTGRES_POSITION,)
@@ -103,7 +103,11 @@ class DebeziumPostgres(Merger):
 
 
 def _has_operation(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:
-    """Return which rows have this operation, in upper or lower case. Raise SchemaError if the column is missing."""
+    """Return a mask over the rows, true where the operation column holds `letter` in upper or lower case.
+
+    Raises:
+        SchemaError: the rows have no operation column.
+    """
     if column not in rows.column_names:
         raise SchemaError(
             f"{payload} needs the column {column!r}, which says what was done to each row; the rows have "
@@ -141,7 +145,7 @@ def _parse_numbers(parts: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
 
 
 def _is_unavailable(values: pa.ChunkedArray) -> Flags:
-    """Return where text or bytes stand for a value that was not sent."""
+    """Return a mask over the values, true where it is Debezium's placeholder for a value that was not sent."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         placeholder = pa.scalar(UNAVAILABLE, kind)

@@ -1,8 +1,8 @@
-"""What becomes of a stored row that an incoming row of the same key meets: `Choice` and `Fate`.
+"""`Choice` and `Fate`: what happens to a stored row when an incoming row has the same key.
 
-A merger answers with choices. The locating stage of a write answers with fates, before a merger is called. Both travel as int8
-arrays with one element per pair of rows, so their members are numpy int8 scalars: comparing an array with a member stays an
-int8 operation. (An IntEnum member would widen every array to int64.)
+A merger returns a choice for each (stored, incoming) pair of rows. The locating stage of a write decides a fate for each pair
+before a merger is called. Both are passed as int8 arrays with one element per pair, so their members are numpy int8 scalars:
+comparing an array with a member stays an int8 operation. (An IntEnum member would widen every array to int64.)
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Choice(np.int8, Enum):
     TAKE_NEW = 1
     #: The key is deleted.
     DELETE = 2
-    #: The stored row stays, but counts as written by this commit. Only writers say this (`Fate.TOUCH`), never a merger.
+    #: The stored row stays, but counts as written by this commit. Only writers use this choice (`Fate.TOUCH`), never a merger.
     TOUCH = 3
     #: The merger builds a row out of both.
     BUILD = 4
 
 
 class Fate(np.int8, Enum):
-    """What a write does with a stored row that an incoming row meets."""
+    """What a write does with a stored row when an incoming row has the same key."""
 
     #: The merger decides.
     MERGE = 0
@@ -48,5 +48,5 @@ Fates = npt.NDArray[np.int8]
 
 
 def is_changed(choices: Choices) -> npt.NDArray[np.bool_]:
-    """Return the pairs whose stored row is replaced by another row."""
+    """Return a mask over the (stored, incoming) pairs: true where another row replaces the stored row (TAKE_NEW or BUILD)."""
     return np.asarray((choices == Choice.TAKE_NEW) | (choices == Choice.BUILD), dtype=np.bool_)

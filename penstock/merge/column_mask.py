@@ -1,8 +1,8 @@
-"""Partial updates whose rows say which columns they supply. Other columns keep their stored values; null is a value.
+"""Partial updates with a mask: each row names the columns that it supplies, and other columns keep their stored values.
 
-A list column, the mask, names the supplied columns of each row. A null mask means all columns. Stored rows are whole, so their
-mask is null; in a log the mask stays, and says which columns each row lacks. Several rows of a key in a batch or log are
-combined, in order, to one change.
+The mask is a list column with the names of the supplied columns. A supplied null overwrites the stored value. A null mask means
+that the row supplies all columns. Rows in base files are complete, so their mask is null. Rows in a log keep their mask, for the
+merge with the base row. Several rows of a key in a batch or log are combined, in order, to one row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.merge.ordered import OrderedMerger
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
-#: The name of the mask unless an option names another.
+#: The name of the mask column, unless `penstock.payload.mask.column` names another.
 MASK = "_changed_columns"
 
 
@@ -63,7 +63,11 @@ class MaskedUpdate(OrderedMerger):
         return deletes
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return that no row becomes a delete entry. Raise SchemaError if a row names an unknown column or operation."""
+        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries.
+
+        Raises:
+            SchemaError: a row names an unknown column or operation.
+        """
         self.is_delete(new)
         self._find_supplied(new)
         return super().is_delete_entry(new)
@@ -81,7 +85,7 @@ class MaskedUpdate(OrderedMerger):
         return self.to_stored(pa.table(columns, schema=new.schema))
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return the rows with a null mask: stored rows are whole."""
+        """Return the rows with a null in the mask column, because stored rows have all columns."""
         new = drop_marks(new)
         if self.mask not in new.column_names:
             return new
@@ -107,8 +111,8 @@ class MaskedUpdate(OrderedMerger):
         """Return one row per run: the last supplied value of each column, and a mask of the columns that any row supplied.
 
         Args:
-            supplied: which columns (second axis) each row supplies.
-            is_whole: the runs whose row gets a null mask, because it supplies all columns.
+            supplied: true where a row (first axis) supplies a column (second axis).
+            is_whole: a mask over the runs, true where the run's row gets a null mask because it supplies all columns.
         """
         names = runs.rows.column_names
         positions = np.arange(runs.rows.num_rows)
@@ -127,7 +131,7 @@ class MaskedUpdate(OrderedMerger):
         return pa.table(columns, schema=runs.rows.schema)
 
     def _is_always_supplied(self, rows: pa.Table) -> Flags:
-        """Return which columns every row supplies, whether its mask names them or not."""
+        """Return a mask over the columns, true for those that every row supplies, whether its mask names them or not."""
         always = {self.mask, DELETE_FLAG, OPERATION_COLUMN, *META_COLUMNS}
         if self.operation:
             always.add(self.operation)
@@ -136,16 +140,18 @@ class MaskedUpdate(OrderedMerger):
         return np.array([name in always for name in rows.column_names], np.bool_)
 
     def _is_whole(self, rows: pa.Table) -> Flags:
-        """Return which rows supply all columns."""
+        """Return a mask over the rows, true where the row supplies all columns, because its mask is null."""
         if self.mask not in rows.column_names:
             return np.ones(rows.num_rows, np.bool_)
         return np.asarray(pc.is_null(rows[self.mask]), dtype=np.bool_)
 
     def _find_supplied(self, rows: pa.Table) -> Flags:
-        """Return which columns (second axis) each row supplies by name. A row with a null mask supplies none by name.
+        """Return a two-dimensional mask, true where a row (first axis) supplies a column (second axis).
+
+        A row with a null mask is true only for the columns that every row supplies; callers combine this with `_is_whole`.
 
         Raises:
-            SchemaError: a mask names what is not a column.
+            SchemaError: a row's mask names a column that the rows do not have.
         """
         names = rows.column_names
         if self.mask not in names:

@@ -1,4 +1,4 @@
-"""Which incoming rows are deletes: by the delete flag, by a marker column, or by a column of operations."""
+"""Finds the incoming rows that are deletes: by `_hoodie_is_deleted`, by a delete marker column, or by an operation column."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ DELETE_FLAG = "_hoodie_is_deleted"
 
 @dataclass(frozen=True)
 class DeleteMarker:
-    """A column whose text form says that a row is a delete. Where a table has one, `_hoodie_is_deleted` does not count."""
+    """A row whose `column` has the text `value` is a delete. In a table with a delete marker, `_hoodie_is_deleted` is ignored."""
 
     column: str
     value: str
 
     def marks(self, rows: pa.Table) -> Flags:
-        """Return which rows are deletes; no row, if the rows lack the column."""
+        """Return a mask over the rows, true where the row is a delete; all false if the rows do not have the column."""
         if self.column not in rows.column_names:
             return np.zeros(rows.num_rows, np.bool_)
         return has_text(rows[self.column], self.value)
 
 
 def delete_flags(rows: pa.Table) -> Flags:
-    """Return which rows have a true `_hoodie_is_deleted`."""
+    """Return a mask over the rows, true where `_hoodie_is_deleted` is true; all false if the rows do not have the column."""
     if DELETE_FLAG not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(pc.fill_null(rows[DELETE_FLAG], False), dtype=np.bool_)
 
 
 def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> Flags:
-    """Return which values have this text form. The text form of a floating-point number has a point, as in Java."""
+    """Return a mask over the values, true where the value printed as Java prints it equals `text`.
+
+    Java prints floating-point numbers with a point, so `1` never matches one, and `1.0` matches.
+    """
     if pa.types.is_floating(values.type):
         number = _parse_fraction(text)
         return np.asarray(pc.fill_null(pc.equal(values, pa.scalar(number, values.type)), False), dtype=np.bool_)
@@ -48,7 +51,7 @@ def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> F
 
 
 def _parse_fraction(text: str) -> float | None:
-    """Return the number that a text with a point means. Java prints 1 as `1.0`, so the text `1` is no such number."""
+    """Parse a number with a decimal point; return None for other text. Java prints 1 as `1.0`, so `1` is None."""
     try:
         return float(text) if "." in text else None
     except ValueError:

@@ -39,9 +39,10 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Return the row of each run that came first since its key was last deleted; or that delete, if no row came since.
+    """Fold each run of log rows to the first row after its last delete, or to that delete if no row follows it.
 
-    A delete that is older than the current row does nothing. The loop takes one step per place in a run, over all runs at once.
+    A delete with a lower ordering value than the current row is ignored. The loop takes one step per place in a run, over all
+    runs at once.
     """
     first = np.full(len(runs), -1)
     last_delete = np.full(len(runs), -1)

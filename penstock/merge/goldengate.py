@@ -1,6 +1,6 @@
-"""`penstock.ogg`: changes of Oracle GoldenGate, as rows that `MaskedUpdate` merges.
+"""`penstock.ogg`: the payload for changes of Oracle GoldenGate, which `MaskedUpdate` merges.
 
-A change has an `op_type` of I, U or D, and a `pos` by which changes are ordered. An update supplies the columns that it names.
+A change has an `op_type` of I, U or D, and a `pos` by which changes are ordered. An update supplies only the columns in its mask.
 `penstock/spark/goldengate.py` turns GoldenGate's JSON into these rows.
 """
 
@@ -21,10 +21,10 @@ OPERATIONS = ("I", "U", "D")
 
 
 def make_goldengate_merger(settings: PayloadSettings) -> Merger:
-    """Return the merger of GoldenGate's changes: by position; columns that a change does not name keep their values.
+    """Return a `MaskedUpdate` that orders changes by `pos` and deletes rows with `op_type` D.
 
     Raises:
-        OptionError: the ordering column of the table is not the position.
+        OptionError: the ordering column of the table is not `pos`.
     """
     if settings.ordering != POSITION:
         raise OptionError(

@@ -1,4 +1,4 @@
-"""`penstock.keep_history`: the newest row stays, with its earlier versions in a list column."""
+"""`penstock.keep_history`: each key keeps its newest row, whose list column holds the earlier versions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from penstock.merge.payload_settings import PayloadSettings
 
 @dataclass(frozen=True)
 class KeepHistory(JoiningMerger):
-    """The newest row stays, with its earlier versions in a list column, oldest first.
+    """Keeps the newest row of each key; its list column holds the earlier versions as structs, oldest first.
 
-    The structs of the list hold what is kept of a version: any of the columns, by name. If they hold the ordering column,
-    versions that come late are sorted into their place.
+    The struct's fields choose which columns of an earlier version are kept, by name. If the ordering column is one of them,
+    a version that arrives late is sorted into its place.
     """
 
     column: str
@@ -65,7 +65,7 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that ranks versions by ordering value; None if the structs do not hold the ordering column."""
+        """Return a function that ranks versions by ordering value; None if the structs do not have the ordering column."""
         ordering = self.ordering
         names = [field.name for field in kind.value_type]
         if ordering is None or ordering.split(".")[0] not in names:

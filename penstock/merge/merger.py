@@ -1,8 +1,9 @@
-"""`Merger`: what becomes of rows of one key. The base class of all payloads, with a default for everything a merger is asked.
+"""`Merger`: decides how rows of one key become one row. The base class of all payloads, with a default for every method.
 
 Mergers work on many keys at once: row i of a table of stored rows and row i of a table of incoming rows have the same key. A
-write calls `merge` for pairs of rows and `insert` for rows of new keys; several rows of a key in a batch or a log go through
-`fold` first. A new payload is a subclass that overrides what differs, and a line in `payloads.py`.
+write first calls `fold` for keys with several rows in the batch or log, then `merge` for pairs of a stored and an incoming row,
+and `insert` for rows of new keys. A new payload is a subclass that overrides what differs, and a line in
+`penstock/options/payloads.py`.
 
 Mergers are frozen dataclasses, because they are pickled to the workers.
 """
@@ -23,28 +24,35 @@ from penstock.merge.payload_settings import PayloadSettings
 
 
 class Merger:
-    """What becomes of rows of one key. By default the incoming row replaces the stored one, and a delete deletes.
+    """Decides how rows of one key become one row. By default the incoming row replaces the stored row, or deletes it.
 
-    A merger that chooses one of two rows overrides `resolve` and names the columns that it compares in `needs`. One that builds
-    a row out of both answers `Choice.BUILD` for some pairs and overrides `build`. One that cannot decide before it has built
-    the row overrides `merge` and `insert` (`penstock/merge/user/merger.py`).
+    A merger that chooses one of two rows overrides `resolve` and names the columns that it compares in `needs`. A merger that
+    builds a row out of both returns `Choice.BUILD` for some pairs and overrides `build`. A merger that must build the row before
+    it can decide overrides `merge` and `insert` (`penstock/merge/user/merger.py`).
     """
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for a payload's settings. By default a merger has none. Raise OptionError if one is wrong."""
+        """Return the merger for the settings of a payload. By default they are ignored.
+
+        Raises:
+            OptionError: a setting is wrong.
+        """
         return cls()
 
     # Which columns the merger reads.
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns that `resolve` compares, in both rows; fields of structs as `a.b`. The stored rows it gets have no others."""
+        """Columns that `resolve` compares, in stored and incoming rows; fields of structs as `a.b`.
+
+        The stored rows that `resolve` receives have only these columns.
+        """
         return ()
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns of the incoming row alone that decisions depend on, besides the delete flag."""
+        """Further columns of incoming rows that the merger reads to decide, besides `needs` and `_hoodie_is_deleted`."""
         return ()
 
     # How callers have to treat the merger.
@@ -56,7 +64,7 @@ class Merger:
 
     @property
     def folds(self) -> bool:
-        """Whether `fold` does more than pick the newest row. If not, callers pick that row by position, which is faster."""
+        """Whether `fold` does more than pick the newest row. If not, callers pick the newest row by position, which is faster."""
         return type(self).fold is not Merger.fold
 
     @property
@@ -66,72 +74,77 @@ class Merger:
 
     @property
     def is_user_function(self) -> bool:
-        """Whether a function of the user's own decides.
+        """Whether a function that the user registered decides.
 
-        The function may drop a row that is not a delete, and it changes new rows when they are inserted: no row may be inserted
-        through it twice.
+        The function may drop a row that is not a delete, and it may change rows of new keys: `insert` must be called only once
+        for each of these rows.
         """
         return False
 
     @property
     def keeps_partition(self) -> bool:
-        """Whether a merged row stays in the stored row's partition when it keeps the partition columns of the stored row.
+        """Whether a merged row that keeps the stored row's partition columns also stays in the stored row's partition.
 
-        Hudi's payloads do not: the row goes to the partition that the incoming row names.
+        False for Hudi's payloads: there the merged row goes to the incoming row's partition.
         """
         return False
 
     @property
     def logs_deletes_as_rows(self) -> bool:
-        """Whether a log holds deletes as rows, for the merger to decide about when the log is read, not as delete entries."""
+        """Whether a log holds deletes as rows, about which the merger decides when the log is read, instead of delete entries."""
         return False
 
     # What the merger decides.
 
     def is_delete(self, new: pa.Table) -> Flags:
-        """Return which incoming rows say that their key is deleted. The default reads `_hoodie_is_deleted`."""
+        """Return a mask over the incoming rows, true where the row is a delete. The default reads `_hoodie_is_deleted`."""
         return delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return which rows are written to a log as delete entries. By default all deletes are.
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row. By default: every delete.
 
-        A merger raises SchemaError here for rows that could not be merged when the log is read.
+        Raises:
+            SchemaError: a row could not be merged later, when the log is read.
         """
         return self.is_delete(new)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        """Return the choice for each pair of rows. `old` has the columns of `needs` alone.
+        """Return the choice for each pair of rows: row i of `old` and row i of `new`. `old` has only the columns of `needs`.
 
-        By default the incoming row wins.
+        The default is DELETE for a delete and TAKE_NEW for any other row.
         """
         return np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
 
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
-        """Return the row of each pair that `resolve` answered `Choice.BUILD` for, with the columns of `new`.
+        """Build one row for each pair of a stored and an incoming row, with the columns of `new`.
 
-        `old` has all columns of the stored rows.
+        It is called with the pairs for which `resolve` returned `Choice.BUILD`. `old` has all columns of the stored rows.
         """
         raise NotImplementedError(f"{type(self).__name__} builds no rows")
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return incoming rows, none of them deletes, as they are stored when they meet no stored row or replace it.
+        """Return incoming rows in the form to write, for rows of new keys and rows that replace a stored row. None is a delete.
 
-        By default only the marks that writers add for mergers are dropped.
+        By default only the mark columns, which writers add for mergers, are dropped.
         """
         return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
-        """Decide about pairs of rows: each row of `new` and the row of `old` at the same place in `at`.
+        """Decide about pairs of rows: row i of `new` and the row of `old` at position `at[i]`.
 
         Args:
-            old: whole stored rows; some may be in no pair.
+            old: stored rows with all columns; some of them may be in no pair.
+            at: the positions in `old`, one for each row of `new`.
         """
         names = dict.fromkeys(find_top_column(path, old.column_names) for path in self.needs)
         needed = old.select([name for name in names if name in old.column_names])
         return MergedPairs(self.resolve(take_rows(needed, at), new), self, old, at, new)
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Return which rows of new keys are stored, and these rows as they are stored. By default all but the deletes."""
+        """Return a mask over `new`, true for the rows to write, and these rows in the form to write them.
+
+        `new` are incoming rows whose key has no stored row. By default all of them are written except deletes.
+        """
         kept = ~self.is_delete(new)
         return kept, self.to_stored(new if kept.all() else new.filter(pa.array(kept)))
 
@@ -157,10 +170,10 @@ class MergedPairs:
     _built: pa.Table | None = None
 
     def rows(self, choices: Choices) -> pa.Table:
-        """Return the rows of the pairs that are TAKE_NEW or BUILD, in the order of the pairs, with the columns of the new rows.
+        """Return the new version of each row whose choice is TAKE_NEW or BUILD, in the order of the pairs.
 
         Args:
-            choices: those of this merge; a caller that does not want some of the rows may set them to KEEP_OLD.
+            choices: the choices of this merge. To leave rows out, a caller may set their choices to KEEP_OLD.
         """
         if self._built is not None:
             wanted = (choices == Choice.BUILD)[self.choices == Choice.BUILD]

@@ -23,10 +23,10 @@ _OPERATIONS = ("I", "-U", "U", "D")
 
 @dataclass(frozen=True)
 class WithOperation(Merger):
-    """Any merger, with `_hoodie_operation` as an additional way to say that a row is a delete.
+    """Wraps a merger: a row whose `_hoodie_operation` is `D` is a delete too.
 
-    Penstock's own mergers see these deletes before they decide, because the rows before and behind a delete matter to them.
-    Hudi's payloads do not see them: a row that the payload keeps is not deleted.
+    Penstock's own mergers receive these rows as deletes before they decide. Hudi's payloads receive them as plain rows: the key
+    is deleted only if the payload would not keep the stored row.
     """
 
     merger: Merger
@@ -59,7 +59,7 @@ class WithOperation(Merger):
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return the delete entries of the wrapped merger. A row with the operation `D` stays a row in a log."""
+        """Return the mask of the wrapped merger. A row with the operation `D` is written to a log as a row."""
         operation_deletes(new)  # raises for an unknown operation, before the row is in a log
         return self.merger.is_delete_entry(new)
 
@@ -84,7 +84,7 @@ class WithOperation(Merger):
 
 
 def operation_deletes(rows: pa.Table) -> Flags:
-    """Return which rows have the operation `D`. Writers delete their keys, readers of a log skip them.
+    """Return a mask over the rows, true where `_hoodie_operation` is `D`. Writers delete these keys; log readers skip the rows.
 
     Raises:
         SchemaError: an operation is none of `I`, `-U`, `U`, `D`.
@@ -96,7 +96,7 @@ def operation_deletes(rows: pa.Table) -> Flags:
 
 
 def _set_delete_flags(rows: pa.Table, deletes: Flags) -> pa.Table:
-    """Return the rows with a true `_hoodie_is_deleted` in these."""
+    """Return the rows with `_hoodie_is_deleted` set to true where `deletes` is true."""
     if not deletes.any():
         return rows
     if DELETE_FLAG not in rows.column_names:

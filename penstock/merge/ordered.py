@@ -1,7 +1,7 @@
-"""What Penstock's own mergers have in common: `OrderedMerger`, and `JoiningMerger` for those that join two rows to one.
+"""Base classes of Penstock's own mergers: `OrderedMerger`, and `JoiningMerger` for mergers that join two rows to one.
 
-The rows of a batch are taken by ordering value, then by arrival. A delete among them starts over: rows behind it take no value
-from the stored row (mark `FRESH`). A delete that is older than the stored row does nothing.
+The rows of a key in a batch are sorted by ordering value, then by arrival. A delete among them discards the rows before it, and
+the rows after it take no value from the stored row (mark `FRESH`). A delete that is older than the stored row is ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from penstock.schema import META_COLUMNS
 
 
 class OrderedMerger(Merger):
-    """A merger for which a delete or a fresh row counts unless the stored row is newer."""
+    """A merger in which a delete or a fresh row takes effect unless the stored row has the greater ordering value.
+
+    A fresh row is one that a delete of its key precedes in the batch or log: it takes no value from the stored row.
+    """
 
     logs_deletes_as_rows = True
     keeps_partition = True
@@ -35,17 +38,20 @@ class OrderedMerger(Merger):
         return (self.ordering,) if self.ordering else ()
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return that no row becomes a delete entry: in a log deletes are rows."""
+        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries."""
         return np.zeros(new.num_rows, np.bool_)
 
     def stored_is_newer(self, old: pa.Table, new: pa.Table) -> Flags:
-        """Return the pairs whose stored row has the greater ordering value; none without an ordering column."""
+        """Return a mask over the pairs, true where the stored row has the greater ordering value.
+
+        All pairs are false if the table has no ordering column.
+        """
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
         return stored_is_newer(old, new, self.ordering)
 
     def choose(self, old: pa.Table, new: pa.Table, otherwise: Choice) -> Choices:
-        """Return the choices about deletes and fresh rows, and `otherwise` for all other pairs."""
+        """Return the choice for each pair: by ordering value if the incoming row is a delete or fresh, otherwise `otherwise`."""
         late = self.stored_is_newer(old, new)
         deleted = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
         taken = np.where(is_fresh(new) & ~late, Choice.TAKE_NEW, otherwise)
@@ -53,10 +59,14 @@ class OrderedMerger(Merger):
 
 
 class JoiningMerger(OrderedMerger):
-    """A merger that joins an earlier and a later row to one, in a batch and with the stored row alike."""
+    """A merger that joins an earlier and a later row to one, both among rows of a batch or log and with the stored row."""
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
-        """Return one row for each pair, with the columns of `new`. Where `late` holds, the new row is the earlier one."""
+        """Join the rows of each pair to one row, with the columns of `new`.
+
+        Args:
+            late: a mask over the pairs, true where the row of `new` is the earlier one.
+        """
         raise NotImplementedError
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -68,7 +78,11 @@ class JoiningMerger(OrderedMerger):
         return _take_later_meta_columns(rows, old, new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return that no row becomes a delete entry. Raise SchemaError if the columns cannot be joined when the log is read."""
+        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries.
+
+        Raises:
+            SchemaError: the columns have types that cannot be joined later, when the log is read.
+        """
         no_rows = drop_marks(new).slice(0, 0)
         self.join(no_rows, no_rows, np.zeros(0, np.bool_))
         return super().is_delete_entry(new)
@@ -83,9 +97,9 @@ class JoiningMerger(OrderedMerger):
 
 
 def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
-    """Return the rows of each run that follow its last delete, by ordering value, and which runs start after a delete.
+    """Sort each run by ordering value, and drop its last delete and the rows before it. If nothing follows, keep the delete.
 
-    If no row follows the delete, the delete itself is left.
+    Return the remaining runs, and a mask over them: true where a delete preceded the remaining rows.
     """
     runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete
@@ -100,7 +114,7 @@ def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
 
 
 def _take_later_meta_columns(rows: pa.Table, old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return joined rows with the meta columns of the row that was committed later: that commit made the row what it is."""
+    """Return joined rows with the meta columns of whichever of the two rows has the later commit time."""
     known = [name for name in META_COLUMNS if name in rows.column_names and name in old.column_names]
     commit_time = META_COLUMNS[0]
     if commit_time not in known:

@@ -45,9 +45,9 @@ class CommitTimeOrdering(OverwriteWithLatest):
 
 @dataclass(frozen=True)
 class EventTimeOrdering(Merger):
-    """EVENT_TIME_ORDERING and DefaultHoodieRecordPayload: the greater ordering value wins, the incoming row among equals.
+    """EVENT_TIME_ORDERING and DefaultHoodieRecordPayload: the greater ordering value wins; if equal, the incoming row wins.
 
-    A stored row without an ordering value loses, also one that was written before the table had the ordering column.
+    A stored row without an ordering value loses. That includes rows written before the table had the ordering column.
     """
 
     ordering: str
@@ -78,7 +78,7 @@ class EventTimeOrdering(Merger):
 
 @dataclass(frozen=True)
 class FirstValue(EventTimeOrdering):
-    """FirstValueAvroPayload: the greater ordering value wins, the earlier row among equals."""
+    """FirstValueAvroPayload: the greater ordering value wins; if equal, the earlier row wins."""
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
         choices = super().resolve(old, new)
@@ -94,7 +94,7 @@ class FirstValue(EventTimeOrdering):
 
 @dataclass(frozen=True)
 class EventTimeAvro(Merger):
-    """EventTimeAvroPayload: the greater ordering value wins, the incoming row among equals; a delete always deletes."""
+    """EventTimeAvroPayload: the greater ordering value wins; if equal, the incoming row wins. A delete always deletes."""
 
     ordering: str
 

@@ -58,7 +58,7 @@ class OverwriteNonDefaults(Merger):
         return pa.table(columns, schema=new.schema)
 
     def _supplies_all(self, new: pa.Table) -> Flags:
-        """Return which rows replace every value."""
+        """Return a mask over the incoming rows, true where no value equals its column's default: the row replaces every value."""
         defaults = {name: value for name, value in self.defaults if value is not None and name in new.column_names}
         supplies_all = is_complete(new.drop_columns(list(defaults)) if defaults else new)
         for name, value in defaults.items():
@@ -68,10 +68,11 @@ class OverwriteNonDefaults(Merger):
 
 @dataclass(frozen=True)
 class PartialUpdate(Merger):
-    """PartialUpdateAvroPayload: values that are not null win, those of the row with the greater ordering value first.
+    """PartialUpdateAvroPayload: each column takes the newer row's value if it is not null, otherwise the older row's.
 
     A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. Among them a
-    delete that is not the older row starts over. In a batch a delete that an older row follows is lost, as with Hudi.
+    delete discards the rows before it, unless one of these has a greater ordering value. As in Hudi, a delete in a batch is lost
+    if a row with a lower ordering value follows it.
     """
 
     ordering: str | None
@@ -113,7 +114,13 @@ class PartialUpdate(Merger):
         return Folded(take_last_known(_sort_by_precedence(left)))
 
     def _stored_is_newer(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
-        """Return which of some pairs have the newer row stored. Values of two types are not compared."""
+        """Return a mask over the pairs, true where the stored row has the greater ordering value.
+
+        All pairs are false if stored and incoming values have different types.
+
+        Args:
+            among: a mask over the pairs to compare. The result is false for the others.
+        """
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
         stored = find_column(old, self.ordering)
@@ -124,10 +131,10 @@ class PartialUpdate(Merger):
 
 
 def _find_first_merged(runs: Runs) -> Positions:
-    """Return the row of each run from which on rows are merged: a delete among them starts over.
+    """Return the position of the first row of each run to merge: a delete discards the rows before it.
 
-    Runs without deletes start at their first row. Of the others only ranks and delete flags are read; the loop takes one step per
-    place in a run, over all these runs at once.
+    A run without deletes starts at its first row. For other runs only ranks and delete flags are read. The loop takes one step
+    per place in a run, over all these runs at once.
     """
     firsts = runs.starts.copy()
     if not delete_flags(runs.rows).any():
@@ -158,9 +165,10 @@ def _find_first_merged(runs: Runs) -> Positions:
 
 
 def _sort_by_precedence(runs: Runs) -> Runs:
-    """Return the runs in an order in which the last known value of each column is the merged one.
+    """Reorder the rows of each run: the last value of a column that is not null is then the merged value.
 
-    A row that is not older than all rows before it takes precedence over them. A late row only fills what is still null.
+    A row takes precedence over the rows before it if none of them has a greater ordering value. Otherwise it is late, and only
+    fills columns that are still null.
     """
     if runs.ranks is None:
         return runs
@@ -177,9 +185,9 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 
 
 def _make_dense(ranks: Positions) -> Positions:
-    """Return numbers from 0 to the number of rows that compare as the ranks do.
+    """Return small non-negative numbers in the same order as the ranks.
 
-    Ranks of long columns are the values themselves. They may be negative, or so great that a multiple of them overflows.
+    The ranks of a long column are its values, which may be negative, or so large that a product with them overflows.
     """
     if ranks.min(initial=0) >= 0 and ranks.max(initial=0) <= len(ranks):
         return ranks
@@ -192,7 +200,7 @@ def _read_three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:
 
 
 def _equals_default(values: pa.ChunkedArray, default: Any) -> Flags:
-    """Return which values are the default. Types that do not compare, or that JSON cannot hold, never are."""
+    """Return a mask over the values, true where the value equals the column's default; all false if the types do not compare."""
     if pa.types.is_binary(values.type) and isinstance(default, str):
         default = default.encode("latin-1", "replace")  # Avro's JSON writes a byte as the character of that number
     try:

@@ -1,4 +1,4 @@
-"""What the options and the table say about a payload. Mergers are made from it (`Merger.from_settings`)."""
+"""`PayloadSettings`: the options and table properties that a payload depends on. `Merger.from_settings` reads them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PAYLOAD_OPTION = "hoodie.datasource.write.payload.class"
 
 @dataclass(frozen=True)
 class PayloadSettings:
-    """What the options and the table say about a payload."""
+    """The options and table properties that a payload depends on."""
 
     #: The ordering column; None if the table has none.
     ordering: str | None = None
     #: `hoodie.payload.delete.field` and `hoodie.payload.delete.marker`.
     marker: DeleteMarker | None = None
-    #: Defaults of columns that are not null, from the table's Avro schema.
+    #: (column, default) pairs from the table's Avro schema, of columns whose default is not null.
     defaults: tuple[tuple[str, Any], ...] = ()
     #: Whether `_hoodie_operation` counts (`hoodie.allow.operation.metadata.field`).
     operation: bool = False

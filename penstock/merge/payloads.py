@@ -36,7 +36,8 @@ def make_merger(payload_class: str, ordering: str | None = None, settings: Paylo
 
     Args:
         payload_class: the name of a payload, as `hoodie.datasource.write.payload.class` has it.
-        settings: what else the payload depends on; by default the ordering column alone.
+        ordering: the table's ordering column; ignored if `settings` is given.
+        settings: all settings of the payload; None: only the ordering column is set.
 
     Raises:
         OptionError: the name is unknown, or an option of the payload is wrong.
@@ -77,7 +78,7 @@ def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
 
 
 def is_known_payload(payload_class: str) -> bool:
-    """Whether a name is that of a payload: Hudi's, Penstock's own, or a registered function."""
+    """Whether a name is known as a payload of Hudi, a payload of Penstock, or a registered function."""
     return _find_payload(payload_class) is not None or is_registered(payload_class)
 
 
@@ -93,10 +94,10 @@ def _find_payload(payload_class: str) -> MakeMerger | None:
 
 
 def unknown_payload(payload_class: str, where: str = "") -> OptionError:
-    """Return the error about a name that is not that of a payload.
+    """Return the error for an unknown payload name.
 
     Args:
-        where: what names the payload, if it is not the option of a write.
+        where: the setting that names the payload; by default the option hoodie.datasource.write.payload.class.
     """
     hudi_names = sorted(name.rpartition(".")[2] for name in HUDI_PAYLOADS)
     known = ", ".join([*hudi_names, *sorted(PENSTOCK_PAYLOADS)])
@@ -112,10 +113,14 @@ def read_payload_options(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_delete_marker(column: str | None, value: str | None) -> DeleteMarker | None:
-    """Return what `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` say together.
+    """Return the delete marker for a column and the value that means delete; None if no column is named.
+
+    Args:
+        column: the option hoodie.payload.delete.field.
+        value: the option hoodie.payload.delete.marker.
 
     Raises:
-        OptionError: the column is named, but not the value that means delete.
+        OptionError: the column is named, but not the value.
     """
     if column is None:
         return None
