@@ -55,7 +55,7 @@ def find_field(schema: StructType, name: str, *, option: str) -> Field:
 
 
 def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Yield every way to read the name as a path: the fewest steps first, so that a name with dots wins."""
+    """Yield every field path that the name may mean, with its type. A top-level column whose name has dots comes first."""
     for field in struct.fields:
         if field.name == name:
             yield (field.name,), field.dataType

@@ -38,7 +38,7 @@ class Moment:
 
 
 def moment_in(zone: Zone | None, utc: Column) -> Moment:
-    """Return the moment in the zone; in the session's zone, if there is none."""
+    """Return the moment of a UTC time in `zone`; None: in the session's zone."""
     if zone is None:
         zone_name = F.current_timezone()
         return Moment(utc, wall_in(zone_name, utc), zone_name)
@@ -48,7 +48,7 @@ def moment_in(zone: Zone | None, utc: Column) -> Moment:
 
 
 def utc_of(zone: Zone | None, wall: Column) -> Column:
-    """Return the UTC time at which the wall clocks of the zone show this; of the session's zone, if there is none."""
+    """Return the UTC time of a wall clock time in `zone`; None: in the session's zone."""
     if zone is not None and zone.offset_ms is not None:
         return wall - F.lit(zone.offset_ms)
     return utc_at(F.current_timezone() if zone is None else F.lit(zone.name), wall)
@@ -182,5 +182,5 @@ def _pick_name(number: Column, names: Sequence[str], *, full: bool) -> Column:
 
 
 def whole(number: Column, divisor: int) -> Column:
-    """Return how many times the divisor goes into the number, which is small enough for a double."""
+    """Return the number divided by the divisor, rounded down. The number must be small enough for a double to hold exactly."""
     return F.floor(number / F.lit(divisor))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def split_typed_field(field: str) -> tuple[str, str] | None:
-    """Split `column:TYPE` of the custom generator; return None if there is no known type."""
+    """Split `column:TYPE` of the custom key generator into (column, TYPE); return None if TYPE is missing or unknown."""
     name, colon, kind = field.rpartition(":")
     kind = kind.strip().upper()
     return (name.strip(), kind) if colon and name.strip() and kind in ("SIMPLE", "TIMESTAMP") else None

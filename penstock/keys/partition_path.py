@@ -61,7 +61,7 @@ def check_partition_path(path: str) -> None:
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
-    """Return the text of each partition field as the path holds it, None for the default partition.
+    """Return partition field → its value in the path as a string, None for the default partition.
 
     A table with one partition field may have values with slashes that were not encoded: then the whole path is the value.
     Otherwise the number of folders must be the number of fields, and with `hive_style` each must start with `<field>=`. The

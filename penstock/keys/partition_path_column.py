@@ -38,7 +38,7 @@ def make_key_columns(
 
 
 def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
-    """Return the path of these fields, one folder each; the empty path, if there are no fields."""
+    """Return an expression for the partition path of these fields, one folder each; for the empty path if there are none."""
     folders = []
     for name in names:
         field = find_field(schema, name, option=PARTITION_PATH_OPTION)
@@ -47,7 +47,7 @@ def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettin
 
 
 def join_folders(folders: Sequence[Column]) -> Column:
-    """Return the path of these folders."""
+    """Return an expression that joins folders to a partition path."""
     return (folders[0] if len(folders) == 1 else F.concat_ws(SEPARATOR, *folders)).alias("partition_path")
 
 

@@ -113,7 +113,7 @@ class TimestampBasedKeyGenerator:
 
 
 def make_time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
-    """Return the folder of a time-based field; several folders, if the pattern has slashes and they are not escaped."""
+    """Return an expression for the folder of a time-based field: several folders if the output pattern has unescaped slashes."""
     field = find_field(schema, name, option=PARTITION_PATH_OPTION)
     text = _print_field(field, parse_time_format(settings.timebased), settings)
     return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
@@ -203,7 +203,7 @@ def _check_parser(options: Mapping[str, str]) -> None:
 
 
 def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
-    """Return the text of the field's moment, escaped if paths are.
+    """Return an expression that prints the field's moment by the output pattern, escaped if partition paths are.
 
     Raises:
         OptionError: the column's type does not fit `timestamp.type`.
@@ -236,7 +236,7 @@ def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column
 
 
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:
-    """Return milliseconds since 1970, cut toward 1970 like Java's TimeUnit; null counts as one unit."""
+    """Return milliseconds since 1970, rounded toward zero like Java's TimeUnit. A null value becomes one unit after 1970."""
     if form.unit is None:
         raise OptionError(
             f"{TIMEBASED_PREFIX}timestamp.scalar.time.unit is not specified but the column {field.name!r} holds "

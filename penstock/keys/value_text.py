@@ -44,10 +44,13 @@ _MICROS_PER_DAY = 86_400_000_000
 
 
 def text_of(field: Field, settings: KeySettings, *, option: str) -> Column:
-    """Return the field's value as text; null stays null.
+    """Return an expression for the field's value as a string; null stays null.
+
+    Args:
+        option: the option that names the field, for error messages.
 
     Raises:
-        SchemaError: values of this type have no text that could be a key.
+        SchemaError: the field has a type that cannot be part of a key.
     """
     column = field.column
     if isinstance(field.type, TEXT_TYPES):
