@@ -1,1 +1,1 @@
-"""How a change becomes visible, all or nothing: `change.py` for commits, `overwrite.py` for save mode `overwrite`."""
+"""How a change of a table is published atomically: `change.py` for commits, `overwrite.py` for save mode `overwrite`."""

@@ -1,10 +1,10 @@
-"""One change of the table, from its first file on the timeline to its last.
+"""`Change`: one write or one run of a table service's plan, from its requested file to its completed file on the timeline.
 
     requested → inflight → (data files, markers first) → completed
 
-`with begin(...)` takes the instant. An error inside the block takes everything back. A crash (of this process, of the
-machine, Ctrl-C) leaves the instant pending, and the next write rolls it back. Creating the completed file is the only step
-that makes anything visible.
+`with begin(...)` creates the requested file. An error inside the block undoes everything. A crash (of this process, of the
+machine, Ctrl-C) leaves the instant pending, and the next write rolls it back. Only the completed file makes the new data files
+visible to readers.
 
 Every write and every table service that publishes a commit goes through `Change.prepare` and `Change.publish`, and with them
 through the hooks of the table (`penstock/hooks`).
@@ -36,18 +36,19 @@ from penstock.timeline.store import instant_path, request_instant, require_pendi
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Keys of a commit's extra metadata: the age of the newest and of the oldest row that it changed, by their event times.
+#: Keys in the extra metadata of a commit: the age of the newest and of the oldest row that it changed, by event time.
 FRESHNESS_MS = "penstock.freshness.ms"
 LATENCY_MS = "penstock.latency.ms"
 
 
 class Change:
-    """A write under way, or the run of a table service's plan. The plan stays on the timeline when the run is taken back.
+    """A write under way, or the run of a table service's plan. If the run fails, its plan stays on the timeline.
 
     Args:
-        run_file: for the run of a plan, a file of this run alone. Another process that takes the run for dead deletes the file
-            with the rest of the run, then may run the same plan at the same instant. So the instant does not tell whose run
-            it is; the file does. A write has no such file: no other process takes its instant.
+        run_file: for the run of a plan, the path of a file that only this run creates. Another process that considers the run
+            dead
+            deletes the file when it rolls the run back, and may then run the same plan under the same instant. The existence of
+            the file shows that the plan still belongs to this run. None for a write: no other process uses its instant.
     """
 
     def __init__(
@@ -61,18 +62,24 @@ class Change:
 
     @property
     def time(self) -> str:
-        """The instant's time."""
+        """The instant time."""
         return self.instant.time
 
     def start(self, profile: CommitMetadata | None = None) -> None:
-        """Go inflight. Data files may be written from then on."""
+        """Create the inflight file. Data files may be written from then on.
+
+        Args:
+            profile: the workload profile to store in the inflight file; None for an empty file.
+        """
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Keep the heartbeat while the block runs. An error in it takes the change back; a crash leaves that to the next write
-        or run."""
+        """Beat the heartbeat while the `with` block runs, and prepare the marker folder.
+
+        If the block raises an error, the change is undone. After a crash the next write or run rolls it back.
+        """
         storage = self.table.storage
         base_path = self.table.base_path
         try:
@@ -118,15 +125,17 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
     ) -> PendingCommit:
-        """Make the commit's metadata and run the hooks before it. An error of a hook is raised.
+        """Build the commit metadata and run the before-commit hooks. An error of a hook is raised.
 
-        Hooks may take minutes. So they run before the checks for conflicts: what is checked right before publishing must still
-        hold when the commit is published. A table service with a check of its own makes it between `prepare` and `publish`.
+        Hooks may take minutes. They run before the conflict checks, because the result of these checks must still hold when the
+        commit is published. A table service makes its own checks between `prepare` and `publish`.
 
         Args:
-            replaced: the file groups that the commit takes out of the table, by partition path.
-            compacted: whether a compaction makes the commit.
-            spark: the session, for hooks that need one.
+            schema: the table's Avro schema.
+            extra: further extra metadata of the commit.
+            replaced: file ids that the commit replaces, by partition path; None if it is not a replace commit.
+            compacted: whether the commit is that of a compaction.
+            spark: the Spark session, for hooks that need one.
         """
         metadata = CommitMetadata(
             stats=tuple(stats),
@@ -142,16 +151,16 @@ class Change:
     def publish(
         self, commit: PendingCommit, *, spark: SparkSession | None = None, published: Callable[[], object] | None = None
     ) -> PublishedCommit:
-        """Make a prepared commit part of the table, in this order: seal, check, reconcile, publish.
+        """Publish a prepared commit: seal the markers, check conflicts, delete stray files, create the completed file, run hooks.
 
         Args:
-            spark: the session, for hooks that need one.
-            published: is called when the commit is part of the table, while the files that tasks left next to their markers are
-                still there.
+            spark: the Spark session, for hooks that need one.
+            published: called after the completed file was created and before the marker folder is deleted.
 
         Raises:
-            CommitUnknown: the storage failed while publishing, so the commit may or may not be there.
-            WriteConflict: another writer took this one for dead and rolls it back, or file groups it changed out of the table.
+            CommitUnknown: the storage failed while the completed file was created, so the file may or may not exist.
+            WriteConflict: another process considers this change dead and rolls it back, or has replaced file groups that this
+                change wrote to.
         """
         storage = self.table.storage
         base_path = self.table.base_path
@@ -183,7 +192,10 @@ class Change:
         return run_after_hooks(HookContext(self.table, spark), done)
 
     def _check_partitions(self, stats: Sequence[WriteStat]) -> None:
-        """Raise an error if a new partition lies inside another one. Encoded values hold no slash, so they cannot."""
+        """Raise an error if a new partition lies inside another one.
+
+        URL-encoded values have no slash, so they are not checked.
+        """
         config = self.table.config
         if config.partition_fields and not config.url_encode:
             new_groups = [stat for stat in stats if stat.prev_commit == "null"]
@@ -192,7 +204,7 @@ class Change:
 
     @property
     def _owns_run(self) -> bool:
-        """Whether the run of the plan is still this one. A write always owns its instant."""
+        """Whether no other process has rolled back this run of a plan. Always true for a write."""
         return self._run_file is None or self.table.storage.stat(self._run_file) is not None
 
     def _check_run(self) -> None:
@@ -200,7 +212,7 @@ class Change:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
     def _create_completed_file(self, content: bytes) -> None:
-        """Create the completed file: the one step that makes the change visible."""
+        """Create the completed file. This step makes the change visible to readers."""
         completed = self.instant.in_state(State.COMPLETED)
         storage = self.table.storage
         path = instant_path(self.table.base_path, completed)
@@ -216,10 +228,10 @@ class Change:
             raise self._unknown(path, e) from e
 
     def _check_own_content(self, path: str, content: bytes) -> None:
-        """Raise WriteConflict if another process made the completed file.
+        """Raise WriteConflict if another process created the completed file.
 
-        The file is this change's own if the storage repeated a call whose answer was lost. The content tells: no other process
-        writes the same file names and durations.
+        If the storage repeated a call whose answer was lost, this change created the file itself. That is known from the content:
+        no other process writes the same file names and durations.
         """
         try:
             stored = self.table.storage.read(path)
@@ -236,8 +248,10 @@ class Change:
         )
 
     def abandon(self) -> None:
-        """Take everything back, as if the change had never begun. Do nothing if it may already be published, or was rolled
-        back by another process."""
+        """Undo the change: delete its data files, timeline files, markers and heartbeat. The plan of a table service is kept.
+
+        Do nothing if the change may already be published, or if another process has rolled it back.
+        """
         if self._is_publishing or not self._owns_run:
             return
         storage = self.table.storage
@@ -263,10 +277,10 @@ class Change:
 
 @contextmanager
 def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
-    """Take an instant for a change of the table.
+    """Create a requested instant and yield its `Change`, to write inside the `with` block.
 
     Args:
-        content: what the requested file holds.
+        content: the content of the requested file.
 
     Raises:
         WriteConflict: the table is being restored.
@@ -282,7 +296,7 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
 
 
 def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
-    """Return the ages of the newest and the oldest row that a commit changes; nothing where no row has an event time."""
+    """Return extra metadata: the ages of the newest and oldest changed row, by event time. Empty if rows have no event times."""
     times = EventTimeSpan()
     for stat in stats:
         times = times.extend(EventTimeSpan(stat.min_event_time, stat.max_event_time))

@@ -1,7 +1,7 @@
-"""Conflicts: what other writers and table services did to the file groups that a change counts on.
+"""Conflicts of a change with concurrent writes and table services that replaced its file groups or unscheduled a compaction.
 
 `Change.publish` calls `check_conflicts` after the change was sealed and before its completed file is created. The timeline is
-loaded again for it, and only if the change counts on a file group that existed before it.
+loaded again for the check, but only if the change writes to or replaces a file group that existed before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import load_timeline, read_metadata
 from penstock.timeline.timeline import Timeline
 
-#: File groups that leave the table: file ids by partition path.
+#: Replaced file groups: file ids by partition path.
 Replaced = Mapping[str, Sequence[str]]
 
 
@@ -30,13 +30,13 @@ def check_conflicts(
     """Raise WriteConflict if a file of this change would never be read, because its file group was replaced or its compaction
     unscheduled since the change began.
 
-    File groups that the change itself replaces are checked too. Where another commit has replaced one of them, its rows are in
-    other files by now, and would be in the table twice, or survive a delete.
+    File groups that the change itself replaces are checked too. If another commit has replaced one of them, its rows are in other
+    files now. They would be in the table twice, or survive a delete.
 
     Args:
-        table: the table as it was when the change began.
-        time: the instant of the change.
-        replaced: the file groups that the change takes out of the table, by partition path.
+        table: the table with the timeline of the beginning of the change.
+        time: the instant time of the change.
+        replaced: the file groups that the change replaces, by partition path.
         runs_a_plan: whether the change is the run of a table service's plan. Writers keep away from the file groups of a
             plan, so only the groups that the run replaces are checked.
     """
@@ -69,9 +69,9 @@ def _groups_in(replaced: Replaced) -> set[GroupId]:
 
 
 def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_instants: Set[str]) -> None:
-    """Raise WriteConflict if log files lie on top of a compaction that was taken off the timeline.
+    """Raise WriteConflict if a base instant of new log files is a compaction that is no longer on the timeline.
 
-    A base instant before the start of the timeline was archived: its slice is there.
+    A base instant before the start of the timeline is archived, and its slice exists.
     """
     known = {instant.time for instant in timeline.instants}
     gone = sorted(time for time in base_instants - known if timeline.start is None or time >= timeline.start)
@@ -80,10 +80,11 @@ def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_i
 
 
 def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups: Set[GroupId]) -> None:
-    """Raise WriteConflict if a replace commit took one of the file groups since the change began, or is about to.
+    """Raise WriteConflict if a replace commit has replaced one of the file groups since the change began, or is about to.
 
-    The service that deletes expired partitions names their file groups in its inflight file and then looks for writes. A
-    write looks for inflight replace commits when it is done. So one of the two sees the other, whichever comes first.
+    The service that deletes expired partitions names their file groups in its inflight file and then reads the timeline for
+    concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least one of the two
+    sees the other.
     """
     known = {*table.timeline.completed_times, time}
     for instant in timeline.filter(Action.REPLACE_COMMIT):
@@ -105,12 +106,12 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
 
 
 def _is_dead(table: TableState, instant: Instant) -> bool:
-    """Whether the writer of a pending instant has no recent heartbeat. Only the lazy policy has heartbeats to go by."""
+    """Whether a pending instant has no recent heartbeat. False unless the policy for failed writes is lazy."""
     return not instant.is_completed and is_lazy(table) and not is_alive(table, instant.time)
 
 
 def _replaced_by(table: TableState, instant: Instant) -> Replaced:
-    """Return the file groups that a replace commit takes out of the table; none where its pending file does not say."""
+    """Return the file groups that a replace commit replaces; empty if the commit is pending and its file names none."""
     try:
         return read_metadata(table.storage, table.base_path, instant).replaced or {}
     except (CorruptFile, FileNotFoundError):

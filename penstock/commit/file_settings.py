@@ -1,4 +1,4 @@
-"""The settings of the files that a change writes, read from the options, for writes and table services alike."""
+"""The settings of new data files, read from the options. Used by writes and table services."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from penstock.table import TableState
 
 
 def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
-    """Return how base files and logs become rows, and the settings of new base files: for services that merge slices.
+    """Return the rules for merging base files with log files, and the settings of new base files. For table services.
 
     Args:
+        time: the instant time of the new files.
         schema: the table's Avro schema.
     """
     rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
@@ -31,10 +32,11 @@ def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[Merg
 
 
 def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:
-    """Return the settings of base files that are written at an instant.
+    """Return the settings of new base files.
 
     Args:
-        schema: the data columns as they are stored.
+        instant: the instant time of the new files.
+        schema: the data columns with the types in which they are stored.
         avro: the same columns as an Avro schema in JSON, without meta columns.
     """
     options = table.options
@@ -53,14 +55,14 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
 
 
 def log_block_format(options: Options) -> BlockFormat:
-    """Return the format of data blocks in log files."""
+    """Return the format of data blocks in new log files."""
     return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
 
 
 def _bloom_settings(options: Options) -> BloomSettings | None:
-    """Return the settings of the bloom filters in base files; None for files without.
+    """Return the settings of the bloom filters in new base files; None to write files without bloom filters.
 
-    An index that looks keys up in bloom filters needs them whatever the options say.
+    With a bloom index, bloom filters are always written.
     """
     if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
         return None

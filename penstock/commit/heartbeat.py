@@ -1,10 +1,10 @@
-"""Heartbeats: how other processes see that a writer is alive.
+"""Heartbeats: how other processes know that a writer is alive.
 
-A heartbeat is the empty file `.hoodie/.heartbeat/<instant>`. Its writer replaces it at an interval, and its modification time
-is the last beat. Another process may take a write for dead if the last beat is too old. Writers have heartbeats under the lazy
-policy for failed writes alone; a table that save mode `overwrite` writes aside always has one.
+A heartbeat is the empty file `.hoodie/.heartbeat/<instant>`. The writer replaces the file at regular intervals; its modification
+time is the last beat. If the last beat is too old, other processes consider the write dead. Writes have heartbeats only under the
+lazy policy for failed writes; the new table of save mode `overwrite` always has one.
 
-The file is there before the instant is, so no process ever sees the instant of a living writer without a heartbeat.
+The heartbeat file is created before the instant, so no process ever sees the instant of a living writer without a heartbeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.timeline.store import FOLDER
 
 
 def is_lazy(table: TableState) -> bool:
-    """Whether failed writes are rolled back only when their heartbeat is too old, so that several writers can work at once."""
+    """Whether the policy for failed writes is lazy: a pending write is rolled back only when its heartbeat has expired."""
     return table.options[o.FAILED_WRITES_POLICY].upper() == "LAZY"
 
 
@@ -46,9 +46,9 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def announce(self, time: str) -> None:
-        """Write the first beat of an instant that is about to be taken.
+        """Write the first beat for an instant that is about to be created.
 
-        May be called again with another instant, if the first one was not free. The first one's heartbeat is deleted.
+        May be called again with another instant time if the first was already in use. The first heartbeat is then deleted.
         """
         if self._is_off:
             return
@@ -58,7 +58,7 @@ class Heartbeat:
         self._beat()
 
     def start(self) -> None:
-        """Beat at the interval of the options, in a thread."""
+        """Start a thread that beats at the interval that the options set."""
         if self._time:
             self._thread = threading.Thread(target=self._keep_beating, daemon=True, name=f"heartbeat-{self._time}")
             self._thread.start()
@@ -72,13 +72,13 @@ class Heartbeat:
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), b"")
 
     def stop(self) -> None:
-        """Beat no more. The file stays, and grows old."""
+        """Stop beating. The heartbeat file stays and expires."""
         self._done.set()
         if self._thread:
             self._thread.join()
 
     def end(self) -> None:
-        """Beat no more, and delete the file: the write is over."""
+        """Stop beating and delete the heartbeat file, because the write is over."""
         # The thread is joined first. A beat that came after the delete would leave a heartbeat without a writer.
         self.stop()
         if self._time:
@@ -87,7 +87,7 @@ class Heartbeat:
 
 @contextmanager
 def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
-    """Beat under any policy while the block runs. The file stays, and grows old."""
+    """Beat while the `with` block runs, under every policy. Afterwards the heartbeat file stays and expires."""
     heartbeat = Heartbeat(table, always=True)
     heartbeat.announce(name)
     heartbeat.start()
@@ -98,19 +98,19 @@ def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
 
 
 def is_alive(table: TableState, instant: str) -> bool:
-    """Whether a writer's last beat is recent enough. A writer without a heartbeat is dead."""
+    """Whether the last beat of an instant is recent. False if the instant has no heartbeat file."""
     file = table.storage.stat(heartbeat_path(table.base_path, instant))
     return file is not None and is_recent(table, file)
 
 
 def is_recent(table: TableState, file: FileInfo) -> bool:
-    """Whether the writer that wrote a file last may still be alive."""
+    """Whether a file was modified so recently that its writer counts as alive."""
     allowed_ms = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
     return clock.now_ms() - file.modified_ms <= allowed_ms
 
 
 def check_alive(table: TableState, instant: str) -> None:
-    """Raise WriteConflict if other processes may have taken this write for dead."""
+    """Raise WriteConflict if the heartbeat of this write has expired, so other processes may be rolling it back."""
     if is_lazy(table) and not is_alive(table, instant):
         raise WriteConflict(f"Heartbeat for instant {instant} has expired: another writer may be undoing it. Run the write again")
 

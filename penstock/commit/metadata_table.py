@@ -18,7 +18,7 @@ _PROPERTIES = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partit
 
 
 def turn_off_metadata_table(table: TableState) -> TableState:
-    """Return the table without its metadata table, so that readers list files themselves."""
+    """Delete the metadata table and remove it from the table's properties; return the table. Readers then list files."""
     config = table.config
     folder = join(table.base_path, FOLDER, METADATA)
     # The properties go first: a reader that trusted the metadata table while its folder is deleted would miss files.

@@ -1,8 +1,7 @@
-"""Replace commits of writes: file groups are taken out of the table, and new ones may take their place.
+"""Replace commits of writes (insert_overwrite, delete_partition): replace file groups, with or without new ones.
 
-A replace commit names the file groups that readers ignore from then on. Their files stay until they are cleaned. Before the
-commit is published nothing changes for a reader. A clustering is a replace commit too, but begins with a plan
-(`services/clustering`).
+A replace commit names the file groups that readers ignore once it is published. Their files stay until they are cleaned. A
+clustering is a replace commit too, but begins with a plan (`services/clustering`).
 """
 
 from __future__ import annotations
@@ -21,18 +20,20 @@ ReplacedGroups = dict[str, tuple[str, ...]]
 
 
 def begin_replace(table: TableState) -> AbstractContextManager[Change]:
-    """Begin a change that replaces file groups, without a plan.
+    """Begin a write that replaces file groups.
 
-    Hudi expects a record in the requested file of a replace commit, even where the record holds no clustering plan.
+    Hudi expects a record in the requested file of every replace commit. For a write, the record holds no clustering plan.
     """
     no_plan = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}
     return begin(table, Action.REPLACE_COMMIT, write_container("HoodieRequestedReplaceMetadata", no_plan))
 
 
 def list_groups(table: TableState, partitions: Sequence[str] | None) -> ReplacedGroups:
-    """Return the file groups that readers see, by partition path: of some partitions, or of all.
+    """Return the file ids that a snapshot query reads, by partition path.
 
-    A named partition without file groups is in the result too: the commit says that it was replaced.
+    Args:
+        partitions: paths of partitions; None for all. A named partition without file groups is in the result too, because the
+            commit records that it was replaced.
     """
     existing = None if partitions is None else [path for path in partitions if is_partition(table, path)]
     groups: ReplacedGroups = dict.fromkeys(partitions or (), ())

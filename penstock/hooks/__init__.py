@@ -1,10 +1,10 @@
-"""Hooks: what runs before and after a commit, for writes and table services alike.
+"""Hooks: code that runs before and after each commit of a write or table service.
 
-`hook.py` is the port: what a hook is called with, and what it promises. This module is the table of hooks, and runs them.
+`hook.py` defines the interface of hooks and their contract. This module registers hooks in `HOOKS` and runs them.
 `Change` in `commit/change.py` is the only caller, except that a table which save mode `overwrite` replaces has its
 after-hooks run when the new table is in place (`door/write.py`).
 
-A new hook is one file in this folder and one line in `HOOKS`. While `HOOKS` is empty, a commit makes no call for it.
+A new hook is one file in this folder and one line in `HOOKS`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "run_before_hooks",
 ]
 
-#: Name of the hook → function that returns a hook, or None where the table's options do not ask for one. Run in this order.
+#: Name of a hook → function that returns the hook, or None if the options do not ask for it. Hooks run in this order.
 HOOKS: dict[str, HookFactory] = {}
 
 
@@ -65,6 +65,6 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
 
 
 def _describe(error: Exception) -> str:
-    """Return the kind of an error and its first line. Further lines of an error of Spark are a stack trace."""
+    """Return the class name and the first line of an error. The other lines of a Spark error are a stack trace."""
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}"

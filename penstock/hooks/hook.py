@@ -1,10 +1,10 @@
-"""The port of hooks: code that runs before and after a commit with the commit in hand.
+"""The interface of hooks: code that is called with each commit before and after the commit is published.
 
-Which commits pass: every write, and every table service that publishes a commit, delta commit or replace commit: compaction,
-log compaction, clustering, the deletion of expired partitions. All of them go through `Change` in `commit/change.py`.
+Hooks run for every write, and for every table service that publishes a commit, delta commit or replace commit: compaction, log
+compaction, clustering, the deletion of expired partitions. All of them go through `Change` in `commit/change.py`.
 
-Which actions do not pass: clean, rollback, restore, savepoint and archive. They publish no commit metadata, so there is no
-commit to hand over. Clean and archive remove what no query reads any more, a savepoint changes no row, and a rollback or
+Hooks do not run for clean, rollback, restore, savepoint and archive. These publish no commit metadata, so there is no commit to
+call a hook with. Clean and archive remove what no query reads any more, a savepoint changes no row, and a rollback or
 restore must never be stopped by a hook, because the next write waits for it.
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HookContext:
-    """Where a commit happens. A hook is made for one context and may keep it."""
+    """The table and Spark session of a commit. A hook is created for one context and may keep it."""
 
     #: The table with the options of the write or service. Its timeline was loaded before the commit.
     table: TableState
-    #: The session that the write or service runs in; None for a service that was called without one.
+    #: The Spark session of the write or service; None for a service that runs without one.
     spark: SparkSession | None = None
 
 
@@ -50,23 +50,23 @@ class PendingCommit:
 
 @dataclass(frozen=True)
 class HookOutcome:
-    """What became of one hook after a commit."""
+    """Whether one hook succeeded after a commit."""
 
     hook: str
-    #: The error; None if the hook succeeded.
+    #: Class name and first line of the error; None if the hook succeeded.
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class PublishedCommit:
-    """A commit that is part of the table: what hooks after it, and callers of a write or service, get."""
+    """A commit that has been published. After-commit hooks receive it, and writes and table services return it."""
 
     instant: str
     action: Action
     metadata: CommitMetadata
-    #: What became of the hooks after the commit, in the order they ran. Empty while they run.
+    #: The outcome of each after-commit hook, in the order in which they ran. Empty while they run.
     outcomes: tuple[HookOutcome, ...] = ()
-    #: Table services after a write that failed, with the reason. Only the door of writes fills this in.
+    #: Table services that failed after the write, with the reason. Only `door/write.py` sets this.
     failed_services: tuple[str, ...] = ()
 
     @property
@@ -76,9 +76,9 @@ class PublishedCommit:
 
 
 class Hook:
-    """Something that runs before or after a commit. Override the methods that are needed; the defaults do nothing.
+    """Code that runs before or after a commit. Override the methods that are needed; the defaults do nothing.
 
-    The contract, tried by `tests/contract/test_hooks.py`:
+    The contract, checked by `tests/contract/test_hooks.py`:
 
     - Before the commit, an error stops it. A write is taken back as if it had never begun. The run of a table service's plan
       is taken back too, but the plan stays, and the next run calls the hook again for the same instant.
@@ -94,8 +94,8 @@ class Hook:
         """Raise an error if the commit must not be published."""
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Act on a commit that is part of the table."""
+        """Act on a published commit."""
 
 
-#: Returns a hook for a table, or None where the table's options do not ask for one.
+#: Returns a hook for a table, or None if the table's options do not ask for it.
 HookFactory = Callable[[HookContext], "Hook | None"]

@@ -1,7 +1,7 @@
 """Indexes: how a write finds the file group that holds a key.
 
-`Index` (`index.py`) is the base class, one module holds each index, and `INDEXES` (`options/index.py`) names them. Indexes are
-imported when they are asked for, so that a write does not import the code of the others.
+`Index` (`index.py`) is the base class, one module holds each index, and `INDEXES` (`options/index.py`) names them. The
+module of an index is imported only when a write uses that index.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.table import TableState
 
 __all__ = ["INDEXES", "Index", "index_class", "load_buckets", "load_index", "make_index"]
 
-#: The options that say which buckets a table has.
+#: The options that define the buckets of a table.
 _BUCKET_OPTIONS = (
     o.RECORD_KEY_FIELD.key,
     o.INDEX_TYPE.key,
@@ -29,17 +29,17 @@ _BUCKET_OPTIONS = (
 
 
 def make_index(options: Options) -> Index:
-    """Return the index that the options ask for, without what it keeps in a table. Raise OptionError if one is missing."""
+    """Return the index that the options name. Nothing is read from a table. Raise OptionError if a required option is missing."""
     return index_class(options[o.INDEX_TYPE]).from_options(options)
 
 
 def load_index(table: TableState, options: Options) -> Index:
-    """Return the index that the options ask for, with what it keeps in the table."""
+    """Return the index that the options name, with its state in the table loaded: the hash rings of a bucket index."""
     return make_index(options).load(table)
 
 
 def load_buckets(table: TableState) -> Buckets | None:
-    """Return the buckets of a table, as its properties or the options that it was opened with say; None if it has none."""
+    """Return the buckets of a table; None if it has none. Options that the table was opened with override its properties."""
     record_key = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields)}
     texts = {**record_key, **table.config.raw, **table.options.raw}
     options = table.options.replace({key: text for key, text in texts.items() if key in _BUCKET_OPTIONS})
@@ -49,7 +49,7 @@ def load_buckets(table: TableState) -> Buckets | None:
 
 
 def index_class(name: str) -> type[Index]:
-    """Return the class of an index. Raise Unsupported if there is none of this name."""
+    """Return the class of the index with this `hoodie.index.type`. Raise Unsupported if there is none."""
     if name not in INDEXES:
         raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use {', '.join(INDEXES)}")
     module, _, class_name = INDEXES[name].partition(":")

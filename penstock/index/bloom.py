@@ -1,6 +1,6 @@
 """The bloom index: skips base files by the key range and the bloom filter in their footers. `BLOOM` and `GLOBAL_BLOOM`.
 
-A file that may hold a key is then read as the simple index reads it, so both find the same rows (`lookup.py`).
+The key column of the remaining files is read, as by the simple index, so both find the same rows (`lookup.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _GLOBAL = "GLOBAL_BLOOM"
 
 @dataclass(frozen=True)
 class BloomIndex(Index):
-    """Locates keys by asking the footers of base files, then reading the key columns of those that may hold one."""
+    """Locates keys by reading the key columns of base files, except those that cannot hold a key by their footers."""
 
     is_global: bool = False
     moves_rows: bool = False
-    #: Whether files are skipped by their key ranges too, not only by their bloom filters.
+    #: Whether to skip files by their key ranges too, not only by their bloom filters.
     uses_ranges: bool = True
     reason_to_keep = None
     moves_option = o.BLOOM_UPDATE_PARTITION_PATH.key
 
     @classmethod
     def from_options(cls, options: Options) -> BloomIndex:
-        """Return the index that the options ask for."""
+        """Return the index with the settings of the options."""
         is_global = options[o.INDEX_TYPE] == _GLOBAL
         return cls(
             is_global=is_global,
@@ -43,9 +43,9 @@ class BloomIndex(Index):
 
     @property
     def pruning(self) -> Pruning:
-        """Footers are used to skip files."""
+        """Skip files by the bloom filters in their footers, and by key ranges if `uses_ranges`."""
         return Pruning(ranges=self.uses_ranges, blooms=True)
 
     def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in base files that the footers do not rule out."""
+        """Look for the keys in those base files that may hold them by their footers."""
         return locator.look_into_files()

@@ -1,4 +1,4 @@
-"""The bucket index: a hash of the key says which file group of its partition a row belongs to. No file is read to locate a key.
+"""The bucket index: the hash of a key determines its file group in the partition. No file is read to locate a key.
 
 The index is the same for both kinds of buckets, `FixedBuckets` and `HashRings`, which `hoodie.index.bucket.engine` chooses.
 """
@@ -28,7 +28,7 @@ class BucketIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> BucketIndex:
-        """Return the index with the buckets that the options ask for."""
+        """Return the index with the number and kind of buckets that the options name."""
         return cls(make_buckets(options))
 
     @property
@@ -43,7 +43,7 @@ class BucketIndex(Index):
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """The options that must stay as they are: a later write that says otherwise is refused."""
+        """The options that are stored in the properties of a new table. A later write with other values is refused."""
         return {
             o.INDEX_TYPE.key: self.name,
             o.BUCKET_ENGINE.key: self.buckets.engine,
@@ -52,15 +52,15 @@ class BucketIndex(Index):
         }
 
     def load(self, table: TableState) -> BucketIndex:
-        """Return the index with the buckets that the table keeps."""
+        """Return the index with the hash rings of the table loaded. A fixed number of buckets has nothing to load."""
         return replace(self, buckets=self.buckets.load(table))
 
     def locate(self, locator: Locator[Located]) -> Located:
-        """Plan one task for each bucket that rows belong to."""
+        """Locate keys by their buckets: one task for each bucket that has incoming rows."""
         return locator.hash_into_buckets(self.buckets)
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if buckets were split or joined since the rows were cut by them."""
+        """Raise WriteConflict if buckets were split or joined since the incoming rows were divided by bucket."""
         if now.buckets is not None:
             self.buckets.check_unchanged(now.buckets, partitions)
 
@@ -69,12 +69,12 @@ class BucketIndex(Index):
         self.buckets.check_overwrite(operation)
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
-        """Store the buckets of partitions that get their first rows."""
+        """Store the hash rings of partitions that get their first rows. Nothing to do for a fixed number of buckets."""
         self.buckets.save_partitions(table, partitions)
 
 
 def make_buckets(options: Options) -> Buckets:
-    """Return the buckets that the options ask for. Without `hoodie.bucket.index.hash.field` the whole key is hashed."""
+    """Return the buckets that the options define. If `hoodie.bucket.index.hash.field` is not set, all key columns are hashed."""
     fields = options[o.BUCKET_HASH_FIELDS] or words(options[o.RECORD_KEY_FIELD] or "")
     if options[o.BUCKET_ENGINE] == HashRings.engine:
         return HashRings(options[o.BUCKET_COUNT], fields)

@@ -1,6 +1,6 @@
-"""Buckets: a hash of the key says in which file group of its partition a row belongs. Kernels.
+"""Buckets: the hash of a key determines the file group of its row within the partition. Kernels.
 
-`Buckets` is what all kinds of buckets have in common. There is one kind for each value of `hoodie.index.bucket.engine`:
+`Buckets` is the base class of all kinds of buckets. There is one kind for each value of `hoodie.index.bucket.engine`:
 `FixedBuckets` below, and `HashRings` in `consistent_hashing.py`. Both are frozen values that are pickled to the workers.
 """
 
@@ -24,7 +24,8 @@ from penstock.table import TableState
 
 _DIGITS = 8
 _BUCKET_ID = re.compile(r"[0-9]{8}-")
-#: A random file id looks like this once in half a million times. Real tables do not have tens of thousands of buckets.
+#: A file id of the bucket index. A random file id matches once in half a million times. Real tables have fewer than 10,000
+#: buckets.
 _SMALL_BUCKET_ID = re.compile(r"0000[0-9]{4}-")
 
 
@@ -35,59 +36,67 @@ class Buckets:
     engine: ClassVar[str]
     #: Whether the first rows of a bucket of a merge-on-read table go to a log file, with no base file below it.
     inserts_into_logs: ClassVar[bool] = False
-    #: Whether the table's own files say where its buckets end. Otherwise the number of buckets is an option that may be wrong.
+    #: Whether the table stores its buckets (as hash rings). If false, the number of buckets is an option, which may be wrong.
     is_kept_in_table: ClassVar[bool] = False
 
-    #: How many buckets a partition has, or began with.
+    #: How many buckets a partition has; with consistent hashing, how many a new partition has.
     count: int
     #: The key columns whose values are hashed.
     fields: tuple[str, ...]
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket of each record key."""
+        """Return the bucket number of each record key in a partition."""
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return a file id for the first file group of a bucket."""
+        """Return a file id for a bucket that has no file group yet."""
         raise NotImplementedError
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket of a file group. Raise OptionError if the file group is not a bucket."""
+        """Return the bucket number of a file slice. Raise OptionError if its file group is not a bucket."""
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by their buckets."""
+        """Return the file slices of one partition by bucket number."""
         raise NotImplementedError
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of a bucket."""
+        """Whether a file slice may hold rows of the bucket with this number."""
         return self.number_of(file_slice) == number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if a key of a file slice belongs to another bucket."""
+        """Raise OptionError if one of `keys`, which are stored in a file slice, hashes to another bucket."""
 
-    # What buckets keep in the table. A fixed number of buckets keeps nothing.
+    # Hash rings, which are stored in the table. A fixed number of buckets stores nothing.
 
     def load(self, table: TableState) -> Buckets:
-        """Return the buckets with what the table keeps about them."""
+        """Return the buckets with the hash rings that are stored under .hoodie/.bucket_index. Fixed buckets have none."""
         return self
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
-        """Store the buckets of partitions that get their first rows."""
+        """Store the hash rings of partitions that get their first rows."""
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
-        """Choose other file groups for the buckets of partitions whose rows a replace commit takes out."""
+        """Store hash rings with new file ids for partitions whose file groups a replace commit replaces.
+
+        Args:
+            instant: the instant time of the replace commit.
+        """
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the buckets of a partition are others now: rows were cut by these ones."""
+        """Raise WriteConflict if the hash ring of one of the partitions was changed since incoming rows were divided by bucket.
+
+        Args:
+            now: the buckets as loaded again.
+        """
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if an operation cannot replace the file groups of buckets."""
+        """Raise Unsupported if an operation that replaces file groups is not possible with these buckets."""
 
 
 @dataclass(frozen=True)
 class FixedBuckets(Buckets):
-    """A number of buckets that never changes. A key has the same bucket number in every partition.
+    """A fixed number of buckets per partition. A key has the same bucket number in every partition.
 
     A partition has at most one file group per bucket. Its file id begins with the number of the bucket in eight digits.
     """
@@ -97,7 +106,7 @@ class FixedBuckets(Buckets):
     engine = "SIMPLE"
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket of each record key."""
+        """Return the bucket number of each record key."""
         return (hash_keys(keys, self.fields) & 0x7FFFFFFF).astype(np.int64) % self.count
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -105,10 +114,10 @@ class FixedBuckets(Buckets):
         return f"{number:0{_DIGITS}d}{clock.new_uuid()[_DIGITS:]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket of a file group.
+        """Return the bucket number in the file id of a file slice.
 
         Raises:
-            OptionError: the file id does not begin with the number of a bucket, or that number is too large.
+            OptionError: the file id does not begin with a bucket number, or the number is too large.
         """
         place = f"file group {file_slice.file_id} of partition {file_slice.partition_path or '(none)'}"
         if not _BUCKET_ID.match(file_slice.file_id):
@@ -125,10 +134,10 @@ class FixedBuckets(Buckets):
         return number
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by their buckets.
+        """Return the file slices of one partition by bucket number.
 
         Raises:
-            CorruptFile: two file groups have the number of one bucket.
+            CorruptFile: two file groups have the same bucket number.
         """
         slice_by_number: dict[int, FileSlice] = {}
         for file_slice in slices:
@@ -143,7 +152,7 @@ class FixedBuckets(Buckets):
         return slice_by_number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if a key belongs to another bucket: the table was written with another number of buckets."""
+        """Raise OptionError if a stored key hashes to another bucket: the table was written with other bucket options."""
         number = self.number_of(file_slice)
         if len(keys) and (self.numbers(pa.array(keys, pa.string())) != number).any():
             raise OptionError(
@@ -155,9 +164,9 @@ class FixedBuckets(Buckets):
 
 
 def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
-    """Return Java's hash of the list of values that each record key has for some columns, as unsigned numbers.
+    """Return for each record key Java's `List.hashCode` of its values of the columns `fields`, as unsigned 32-bit numbers.
 
-    Values of other columns are left out. A null or empty value has the hash 0.
+    A null or empty value has the hash 0.
     """
     if not is_compound(keys):
         return np.uint32(31) + java_hash(keys)
@@ -167,5 +176,5 @@ def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
 
 
 def have_bucket_ids(file_ids: Iterable[str]) -> bool:
-    """Whether all file ids begin with bucket numbers, so that the bucket index wrote them."""
+    """Whether all file ids begin with a bucket number. Then the bucket index wrote them."""
     return all(_SMALL_BUCKET_ID.match(file_id) for file_id in file_ids)

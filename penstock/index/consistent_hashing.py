@@ -1,8 +1,10 @@
-"""Consistent hashing: the buckets of a partition are parts of a ring of hash values, each with a file group of its own.
+"""Consistent hashing: the buckets of a partition are parts of a ring of hash values. Each bucket has one file group.
 
-The ring of a partition is the file `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
-partition without that file has the default ring: parts of one size, whose file ids follow from the partition path. Clustering
-splits and joins buckets by writing another ring, named by its instant. That ring takes effect when the clustering completes.
+The ring of a partition is stored in the file
+`.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
+partition without that file has the default ring: parts of equal size, whose file ids are computed from the partition path.
+Clustering splits and joins buckets by writing another ring file with its own instant. That ring takes effect when the clustering
+completes.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ from penstock.timeline.store import FOLDER
 
 _RING_FOLDER = join(FOLDER, ".bucket_index", "consistent_hashing_metadata")
 _RING_SUFFIX = ".hashing_meta"
-#: Hudi adds an empty file with this suffix when the clustering that made a ring is completed.
+#: Hudi adds an empty file `<instant>.commit` when the clustering that wrote a ring is completed.
 _COMMITTED_SUFFIX = ".commit"
-#: The instant in the name of a ring that no clustering made.
+#: The instant in the file name of a partition's first ring, which no clustering wrote.
 _FIRST_INSTANT = "00000000000000"
 _GREATEST_HASH = 2**31 - 1
 
@@ -53,36 +55,39 @@ class Node:
     """A change of a ring: the part that ends at hash `value` gets this file id, or is deleted."""
 
     value: int
-    #: The file id without its last number; None for a part that is deleted.
+    #: The file id without its last `-<number>`; None for a part that is deleted.
     prefix: str | None
     tag: Tag = Tag.REPLACE
 
 
 @dataclass(frozen=True)
 class Ring:
-    """The buckets of one partition. Bucket i holds the hash values up to `values[i]`; those beyond the last go to the first."""
+    """The buckets of one partition. Bucket i holds the hash values above `values[i - 1]` up to `values[i]`.
+
+    Hash values above the last one belong to bucket 0.
+    """
 
     values: tuple[int, ...]
-    #: File ids without their last number.
+    #: File ids of the buckets, without their last `-<number>`.
     prefixes: tuple[str, ...]
     #: How many buckets the first ring of the partition had. Hudi keeps this number in every later ring.
     first_count: int = 0
-    #: How often the ring was changed. A clustering plan holds this number, so that a plan for an older ring is noticed.
+    #: How often the ring was changed. A clustering plan holds this number, by which a plan for an older ring is detected.
     changes: int = 0
 
     def numbers(self, hashes: Int64s) -> Int64s:
-        """Return the bucket of each hash value."""
+        """Return the bucket number of each hash value."""
         return np.searchsorted(np.array(self.values, np.int64), hashes, side="left").astype(np.int64) % len(self.values)
 
     def number_of(self, file_id: str) -> int | None:
-        """Return the bucket of a file group; None if the file group is not on the ring."""
+        """Return the bucket number of a file group; None if the file group is not on the ring."""
         prefix = file_id.rpartition("-")[0]
         if prefix not in self.prefixes:
             return None
         return self.prefixes.index(prefix)
 
     def split_bucket(self, number: int) -> tuple[Node, Node] | None:
-        """Return the change that cuts a bucket into two of one size; None if the bucket has a single hash value."""
+        """Return the nodes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
         end = self.values[number]
         start = self.values[number - 1]
         # Bucket 0 begins behind the last value and goes on at 0.
@@ -93,16 +98,16 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the change that makes one bucket, with a new file group, of buckets that follow one another."""
+        """Return the nodes that join consecutive buckets into one bucket with a new file group."""
         *deleted, last = (self.values[number] for number in numbers)
         return (*(Node(value, None, Tag.DELETE) for value in deleted), Node(last, clock.new_uuid()))
 
     def renew(self) -> Ring:
-        """Return a ring of the same parts with new file groups, for a partition whose file groups were replaced."""
+        """Return a ring with the same parts and new file ids, for a partition whose file groups are replaced."""
         return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
     def apply(self, nodes: Iterable[Node]) -> Ring:
-        """Return the ring with parts replaced or deleted."""
+        """Return the ring after the changes of `nodes`: parts are added, get another file id, or are deleted."""
         prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
@@ -115,7 +120,7 @@ class Ring:
 
 
 def default_ring(partition_path: str, count: int) -> Ring:
-    """Return the ring of a partition that no clustering has changed."""
+    """Return the ring of a new partition: `count` parts of equal size."""
     step = -(-_GREATEST_HASH // count)
     ends = [min(step * number, _GREATEST_HASH) for number in range(1, count + 1)]
     starts = [0, *ends[:-1]]
@@ -124,7 +129,7 @@ def default_ring(partition_path: str, count: int) -> Ring:
 
 
 def _default_prefix(partition_path: str, start: int, end: int) -> str:
-    """Return a UUID made from the part of the ring and the partition, as Java's `nameUUIDFromBytes` makes it."""
+    """Return a UUID computed from a part of the ring and the partition path, as Java's `nameUUIDFromBytes` does."""
     data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
     digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
     digest[6] = digest[6] & 0x0F | 0x30  # version 3
@@ -135,30 +140,30 @@ def _default_prefix(partition_path: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True)
 class HashRings(Buckets):
-    """The rings of a table's partitions, and the key columns whose values choose a place on them."""
+    """The hash rings of all partitions of a table, and the key columns whose values are hashed."""
 
     count: int
     fields: tuple[str, ...]
-    #: The rings that the table keeps, by partition path.
+    #: The rings that are stored in the table, by partition path. Other partitions have the default ring.
     stored: Mapping[str, Ring] = field(default_factory=dict)
     engine = "CONSISTENT_HASHING"
     inserts_into_logs = True
     is_kept_in_table = True
 
     def ring(self, partition_path: str) -> Ring:
-        """Return the ring of a partition."""
+        """Return the stored ring of a partition, or the default ring if none is stored."""
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket of each record key on the ring of its partition."""
+        """Return the bucket number of each record key on the ring of a partition."""
         return self.ring(partition_path).numbers(self.hashes(keys))
 
     def hashes(self, keys: RecordKeys) -> Int64s:
-        """Return the place of each record key on a ring."""
+        """Return the hash value of each record key, which is its place on a ring."""
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
-        """Return the values of each key that are hashed, without a separator. Java joins a null as the text `null`."""
+        """Return the string to hash for each key: the values of `fields`, concatenated. A null becomes "null", as in Java."""
         if not is_compound(keys):
             return keys
         values, offsets = values_of_keys(keys, self.fields)
@@ -166,14 +171,14 @@ class HashRings(Buckets):
         return pc.binary_join(lists, "")
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return the file id of a bucket. It follows from the ring."""
+        """Return the file id that the ring assigns to a bucket."""
         return f"{self.ring(partition_path).prefixes[number]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket of a file group.
+        """Return the bucket number of a file slice.
 
         Raises:
-            OptionError: the file group is not on the ring of its partition.
+            OptionError: its file group is not on the ring of its partition.
         """
         number = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
         if number is not None:
@@ -185,35 +190,38 @@ class HashRings(Buckets):
         )
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by their buckets."""
+        """Return the file slices of one partition by bucket number."""
         return {self.number_of(file_slice): file_slice for file_slice in slices}
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of a bucket.
+        """Whether a file slice may hold rows of the bucket with this number.
 
-        A query of an earlier time may read file groups of an earlier ring. Any of these may hold the rows.
+        A time travel query may read file groups of an earlier ring. Each of them may hold rows of any bucket.
         """
         number_of_slice = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
         return number_of_slice is None or number_of_slice == number
 
     def load(self, table: TableState) -> HashRings:
-        """Return the rings that are in effect by the table's files and timeline."""
+        """Return the hash rings with `stored` read from .hoodie/.bucket_index: of each partition the ring in effect."""
         return replace(self, stored=_load_rings(table, join(table.base_path, _RING_FOLDER), ""))
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
-        """Write the rings of partitions that have none yet. A concurrent writer writes the same bytes."""
+        """Store the default rings of partitions that have no stored ring. A concurrent writer would write the same bytes."""
         for partition_path in sorted(set(partitions) - self.stored.keys()):
             with suppress(AlreadyExists):
                 text = ring_text(partition_path, self.ring(partition_path))
                 table.storage.write_new(_make_ring_path(table, partition_path, _FIRST_INSTANT), text.encode())
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
-        """Choose other file groups for the buckets of replaced partitions. Later rows would go to replaced ones otherwise."""
+        """Store rings with new file ids for partitions that a replace commit replaces.
+
+        With the old file ids, later rows would be written to file groups that readers ignore.
+        """
         renewed = {path: self.ring(path).renew() for path in partitions if path in self.stored}
         save_changed_rings(table, instant, renewed)
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the ring of a partition was changed."""
+        """Raise WriteConflict if the ring of one of the partitions differs in `now`."""
         if not isinstance(now, HashRings):
             return
         for partition_path in sorted(partitions):
@@ -223,7 +231,7 @@ class HashRings(Buckets):
                 )
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported: new rows would go to the very file groups that the operation replaces."""
+        """Raise Unsupported: the ring would send new rows to the same file groups that the operation replaces."""
         raise Unsupported(
             f"{o.BUCKET_ENGINE.key}={self.engine} binds a bucket to one file group, so {operation} cannot put another in its "
             "place; delete the rows and insert the new ones"
@@ -231,12 +239,16 @@ class HashRings(Buckets):
 
 
 def has_rings(table: TableState) -> bool:
-    """Whether a table has rings, so that consistent hashing wrote it."""
+    """Whether the table stores hash rings. Then it was written with consistent hashing."""
     return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
-    """Return the rings in effect of a partition and of those below it."""
+    """Return the rings in effect of a partition path and of all paths below it.
+
+    Args:
+        folder: the folder of the partition's ring files.
+    """
     if not table.storage.stat(folder):
         return {}
     rings: dict[str, Ring] = {}
@@ -255,10 +267,12 @@ def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str
 
 
 def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
-    """Return a ring that is in effect: the first one, or one whose clustering is completed; None if it is not.
+    """Return the ring of an instant if it is in effect, otherwise None.
+
+    The first ring of a partition is in effect, and a ring whose clustering or replacing write is completed.
 
     Args:
-        names: of the files in the partition's folder of rings.
+        names: names of all files in `folder`, the partition's folder of ring files.
     """
     path = join(folder, instant + _RING_SUFFIX)
     clustering = next((i for i in table.timeline.filter(Action.REPLACE_COMMIT) if i.time == instant), None)
@@ -294,9 +308,9 @@ def _read_ring(storage: Storage, path: str) -> Ring:
 
 
 def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring]) -> None:
-    """Write the rings that a clustering or a replacing write makes. They take effect when that instant completes.
+    """Store the new rings of a clustering or replacing write. They take effect when its instant completes.
 
-    A run that died may have left rings of the same instant, so files are replaced.
+    A crashed run may have left ring files of the same instant; they are replaced.
     """
     for partition_path, ring in rings.items():
         text = ring_text(partition_path, ring, instant)
@@ -304,9 +318,9 @@ def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring
 
 
 def drop_changed_rings(table: TableState, instant: str) -> None:
-    """Delete the rings of a clustering or replacing write that is given up or undone.
+    """Delete the ring files of a clustering or replacing write that was unscheduled or rolled back.
 
-    Hudi would take them as valid when the instant is older than its active timeline.
+    Hudi would consider them valid once the instant is older than the active timeline.
     """
     for entry in walk(table.storage, join(table.base_path, _RING_FOLDER)):
         if entry.name == instant + _RING_SUFFIX:
@@ -314,14 +328,14 @@ def drop_changed_rings(table: TableState, instant: str) -> None:
 
 
 def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str:
-    """Make the folder for the rings of a partition; return the path of one of them."""
+    """Create the folder of a partition's ring files; return the path of the ring file of an instant."""
     folder = join(table.base_path, _RING_FOLDER, partition_path)
     table.storage.make_dirs(folder)
     return join(folder, instant + _RING_SUFFIX)
 
 
 def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) -> str:
-    """Return the content of a ring's file, laid out like Hudi's."""
+    """Return the content of a ring file: JSON with the same layout as Hudi's."""
     attributes: dict[str, object] = {
         "version": 0,
         "partitionPath": partition_path,

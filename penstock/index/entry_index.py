@@ -1,7 +1,7 @@
 """An index that keeps an entry per record key in a key-value store outside the table.
 
-A subclass says how its store is reached (`EntryStore`); everything else is the same for all stores: keys are located by asking
-for their entries, and entries are put, removed and undone around commits, rollbacks and restores (`entry_store.py`).
+A subclass provides the `EntryStore`. The rest is the same for all stores: this class locates keys by reading their entries, and
+puts, removes and undoes entries around commits, rollbacks and restores (`entry_store.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EntryIndex(Index):
 
     store: EntryStore = field()
     moves_rows: bool = False
-    #: Whether a rollback or restore resets entries. Otherwise they stay, and count for nothing.
+    #: Whether a rollback or restore undoes entries. If false, entries of the undone commit stay in the store and are ignored.
     undoes_entries: bool = False
 
     is_global = True
@@ -52,18 +52,18 @@ class EntryIndex(Index):
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
 
     def locate(self, locator: Locator[Located]) -> Located:
-        """Ask the store for the entry of each key."""
+        """Locate keys by reading their entries from the store."""
         return locator.ask_entries(self.store)
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the settings of new files with a folder for the keys that tasks add and remove."""
+        """Return the file settings with a folder in which tasks list the keys that they add to and remove from files."""
         return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
     def check(self, table: TableState) -> None:
-        """Raise an error if the store cannot be used, or does not have the entries of the table.
+        """Raise an error if the store cannot be used, or lacks entries for rows of the table.
 
         Raises:
-            OptionError: the store is not there or cannot hold entries, or its client is not installed; or the table has rows
+            OptionError: the store does not exist or cannot hold entries, or its client is not installed; or the table has rows
                 while the store has no entry, or another index added the newest rows.
             StorageError: the store does not answer.
         """
@@ -87,8 +87,8 @@ class EntryIndex(Index):
             )
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Put the entries of new keys; return how many. They count as soon as the commit is on the timeline."""
-        # A key that is new to the table has no entry to keep, so the store is asked for old ones only if rows changed place.
+        """Put entries for the added keys; return how many. They are valid as soon as the commit is on the timeline."""
+        # A key that is new to the table has no old entry, so old entries are read only if rows may have moved.
         timeline = files.table.timeline if self.moves_rows or files.is_clustering else None
         tasks = self._tasks(self.store, files, KeyChange.ADDED, timeline)
         if not tasks:
@@ -97,7 +97,10 @@ class EntryIndex(Index):
         return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remove the entries of deleted keys. An error is a warning: the commit is done, and such entries do no harm."""
+        """Remove the entries of deleted keys.
+
+        An error becomes a warning: the commit is published, and stale entries do no harm.
+        """
         try:
             files.runner.run(remove_entries, self._tasks(self.store, files, KeyChange.REMOVED), int)
         except Exception as e:
@@ -113,10 +116,10 @@ class EntryIndex(Index):
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
     ) -> None:
-        """Reset the entries that the write has put.
+        """Undo the entries that the write has put, if `undoes_entries`.
 
-        If the write had been published, it also removed entries of keys that it deleted. Their rows are back, in the file
-        groups that the write had changed, so every key of these file groups gets an entry.
+        If the write was published, it also removed the entries of keys that it deleted. After the rollback these rows exist
+        again, in the file groups that the write had changed. So every key of these file groups without an entry gets one.
         """
         if not self.undoes_entries:
             return
@@ -128,9 +131,9 @@ class EntryIndex(Index):
             self._put_missing(table, changed)
 
     def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
-        """Reset the entries that the writes have put, then put the entries that are missing.
+        """Undo the entries that the writes have put, then put the entries that are missing; only if `undoes_entries`.
 
-        All keys of the table are read: which file groups the writes had changed may not be known any more.
+        Reads all keys of the table, because it may no longer be known which file groups the writes had changed.
         """
         if not self.undoes_entries:
             return
@@ -140,7 +143,10 @@ class EntryIndex(Index):
         self._put_missing(table, _list_slices(table))
 
     def _put_missing(self, table: TableState, slices: Iterable[FileSlice]) -> None:
-        """Put an entry for each key of file slices that has none. The entry names a commit that put rows there."""
+        """Put an entry for each key of the file slices that has no valid one.
+
+        Its commit is the instant of the base file or slice.
+        """
         for file_slice in slices:
             commit = file_slice.base_file.instant if file_slice.base_file else file_slice.base_instant
             entry = Entry(commit, file_slice.file_id, file_slice.partition_path)
@@ -148,20 +154,20 @@ class EntryIndex(Index):
 
 
 def _has_rows(table: TableState) -> bool:
-    """Whether any file slice of the table has a row. Reads keys until the first one."""
+    """Whether the table has any row. Stops reading at the first key."""
     parts = chain.from_iterable(read_keys(table, file_slice) for file_slice in _list_slices(table))
     return any(len(keys) for keys in parts)
 
 
 def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> Iterator[FileSlice]:
-    """Yield the file slices that a query reads."""
+    """Yield the file slices that a snapshot query reads: of the named partitions, or of all if None."""
     list_slices = list_merged_slices if table.is_merge_on_read else list_base_slices
     for slices in list_slices(table, partitions).values():
         yield from slices
 
 
 def _began_ms(table: TableState, time: str) -> int:
-    """Return when a write began, in milliseconds since 1970."""
+    """Return an instant time in milliseconds since 1970."""
     moment = parse_time(time)
     moment = moment.replace(tzinfo=timezone.utc) if table.config.timeline_utc else moment.astimezone()
     return int(moment.timestamp() * 1000)

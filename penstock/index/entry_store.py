@@ -1,13 +1,14 @@
-"""Entries of an index that keeps one per record key in a key-value store, and what is done with them. Kernels.
+"""Entries of an index that keeps one entry per record key in a key-value store: put, remove and undo them. Kernels.
 
     data files written → entries of new keys put → commit published → entries of deleted keys removed
 
-An entry names the commit that put it, and an entry whose commit is not on the timeline counts for nothing. So a write that dies
-after its entries were put leaves the index as it was. An entry that replaces another one, because its row moved, holds that
-older entry until its own commit is certain. Entries of deleted keys are removed last: an entry that stays too long points to a
-file group without the row, which does no harm, while an entry that goes too early would let the row be written twice.
+An entry names the commit that put it, and is ignored unless that commit is on the timeline. So if a write crashes after it has
+put entries, lookups return the same as before. An entry that replaces an older one, because its row moved, contains that older
+entry,
+which is used if the new commit is never published. Entries of deleted keys are removed last: an entry that is removed too late
+points to a file group without the row, which does no harm; an entry that is removed too early would let the row be written twice.
 
-Keys become Python texts, batch by batch on the workers, because clients of key-value stores take them one by one.
+Keys are converted to Python strings, batch by batch on the workers, because clients of key-value stores take them one by one.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a key is: in a file group, since a commit."""
+    """The location of a key: its file group, and the commit that put the entry."""
 
     commit: str
     file_id: str
     partition_path: str
-    #: The entry that this one replaced, in case `commit` is never published.
+    #: The entry that this one replaced. It is used if `commit` is not published.
     before: Entry | None = None
 
 
@@ -40,34 +41,35 @@ class Entries(Protocol):
     """An open connection to an entry store, used by one thread. Every method may raise StorageError."""
 
     def check(self) -> None:
-        """Raise OptionError if the store is not there, or cannot hold entries."""
+        """Raise OptionError if the store does not exist or cannot hold entries."""
 
     def is_empty(self) -> bool:
-        """Whether there is no entry at all."""
+        """Whether the store has no entries."""
 
     def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
-        """Return the entry of each key; None where there is none.
+        """Return the entry of each key; None for a key without entry.
 
         Args:
-            until_ms: return entries as they were before this time, as far as the store keeps older versions.
+            until_ms: if given, return the versions that were written before this time (milliseconds since 1970), as far as the
+                store keeps older versions.
         """
 
     def put(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
-        """Set the entries of keys."""
+        """Write one entry for each key, replacing an existing one."""
 
     def remove(self, keys: Sequence[str]) -> None:
         """Delete the entries of keys."""
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
-        """Yield batches of the keys and entries that a commit has put."""
+        """Yield all entries that a commit has put, in batches of (key, entry)."""
 
 
 class EntryStore(Protocol):
-    """How a key-value store is reached. A frozen, picklable value: workers open connections of their own."""
+    """The address and settings of a key-value store. Frozen and picklable: each worker opens its own connection."""
 
     @property
     def title(self) -> str:
-        """The store, for messages: `HBase's table trips`."""
+        """The name of the store in messages, for example `HBase's table trips`."""
 
     @property
     def option(self) -> str:
@@ -77,11 +79,11 @@ class EntryStore(Protocol):
         """Open a connection for one thread. Raise StorageError if the store does not answer."""
 
     def share_rate(self, tasks: int) -> EntryStore:
-        """Return the store with the rate of requests that one of so many concurrent tasks may use."""
+        """Return the store with its rate of requests divided among `tasks` concurrent tasks."""
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return the entry that counts: this one, or the one that it replaced if its commit was not published; None if neither."""
+    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced; None if neither is valid."""
     while entry is not None and not timeline.is_visible(entry.commit):
         entry = entry.before
     return entry
@@ -89,16 +91,16 @@ def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
 
 @dataclass(frozen=True)
 class EntryTask:
-    """The keys that a write added to one data file, or removed from it. Their entries are put or removed."""
+    """The keys that a write added to one data file, or removed from it, and whose entries are to be put or removed."""
 
     store: EntryStore
     storage: Storage
-    #: The file with the keys.
+    #: Path of the file that lists the keys.
     key_file: str
     file_id: str
     partition_path: str
     commit: str
-    #: Set if the keys may have entries already: says which of those count.
+    #: Decides which existing entries are valid; None if the keys cannot have entries yet.
     timeline: Timeline | None = None
 
 
@@ -111,7 +113,12 @@ def list_entry_tasks(
     change: KeyChange,
     timeline: Timeline | None = None,
 ) -> list[EntryTask]:
-    """Return a task for each data file of a commit whose tasks wrote down changed keys."""
+    """Return a task for each data file of a commit that has a list of added or removed keys.
+
+    Args:
+        change: whether to return tasks for added or for removed keys.
+        timeline: see `EntryTask`.
+    """
     stat_by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
     key_files = find_key_changes(storage, key_changes_folder(base_path, commit), change, list(stat_by_name))
     tasks = []
@@ -122,7 +129,7 @@ def list_entry_tasks(
 
 
 def put_entries(task: EntryTask) -> int:
-    """Kernel: put the entries of the keys in one data file; return how many."""
+    """Kernel: put an entry for each key of a task; return how many."""
     entry = Entry(task.commit, task.file_id, task.partition_path)
     count = 0
     with task.store.open() as entries:
@@ -134,7 +141,7 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return a new entry for each key, with the entry that it replaces."""
+    """Return a new entry for each key. If `timeline` is given, each contains the valid stored entry that it replaces."""
     if timeline is None:
         return [entry] * len(keys)
     new_entries = []
@@ -145,7 +152,7 @@ def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timel
 
 
 def remove_entries(task: EntryTask) -> int:
-    """Kernel: remove the entries of the keys that are gone from one data file; return how many."""
+    """Kernel: remove the entry of each key of a task; return how many."""
     count = 0
     with task.store.open() as entries:
         for part in read_changed_keys(task.storage, task.key_file):
@@ -155,13 +162,13 @@ def remove_entries(task: EntryTask) -> int:
 
 
 def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeline) -> int:
-    """Set the entries that a commit has put back to what they were before it; return how many.
+    """Undo the entries that a commit has put: restore the entry that each key had before, or remove it. Return how many.
 
-    The older entry is in the entry itself. Real Hudi does not keep it there; then it is in an older version of the row, if the
-    store keeps older versions.
+    Penstock stores the previous entry inside the new one (`Entry.before`). Hudi does not; for its entries the previous one is
+    read from an older version of the row, if the store keeps older versions.
 
     Args:
-        began_ms: when the commit began.
+        began_ms: when the commit began, in milliseconds since 1970.
     """
     count = 0
     # One connection scans while the other one changes what the scan has returned.
@@ -178,7 +185,7 @@ def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeli
 
 
 def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[Entry | None]) -> None:
-    """Put the old entry of each key, or remove the entry where there was none."""
+    """Put the old entry of each key; remove the entry of a key whose old entry is None."""
     added_keys = []
     changed_keys = []
     restored = []
@@ -193,7 +200,7 @@ def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[
 
 
 def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timeline: Timeline) -> int:
-    """Put an entry for each key that has none that counts; return for how many."""
+    """Put `entry` for each key that has no valid entry; return for how many keys."""
     count = 0
     with store.open() as entries:
         for part in keys:

@@ -2,7 +2,7 @@
 
 Hudi keeps a map of keys in the JVM. After a restart, or with a concurrent writer, every key is new to that map and rows are
 written twice. Penstock remembers the file groups that this process wrote with this index instead. Keys are looked for in
-these file groups. A partition with any other file group is refused, because that one may hold the keys too.
+these file groups. A write to a partition with any other file group is refused, because that file group may hold the keys too.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class InMemoryIndex(Index):
         return cls()
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-        """Raise OptionError if a file slice may hold keys that the index does not know."""
+        """Raise OptionError if this process did not write one of the file slices: it may hold keys unknown to the index."""
         super().check_slices(table, slices)
         check_remembered(table.base_path, slices)
 
     def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in base files."""
+        """Look for the keys in base files, all of which this process wrote (`check_slices`)."""
         return locator.look_into_files()
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remember the file groups of the commit."""
+        """Remember the file groups that the commit wrote."""
         remember(files.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in files.stats))
 
 

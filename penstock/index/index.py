@@ -1,7 +1,7 @@
-"""What an index is: how a write finds the file groups that hold its keys, and what the index does around a commit.
+"""`Index`: how a write finds the file groups that hold its keys, and what the index does before and after a commit.
 
 A new index is one file with a class below `Index` (or `EntryIndex`, if it keeps entries in a key-value store), and one line in
-`INDEXES` of `options/index.py`. The contract of all indexes is tried by `tests/contract/test_indexes.py`.
+`INDEXES` of `options/index.py`. `tests/contract/test_indexes.py` checks the contract of all indexes. The calls of a write:
 
     check → load → (rows staged) → check_unchanged → locate → before_tasks → (files written) → before_publish → after_publish
 
@@ -51,35 +51,36 @@ class Locator(Protocol[Located]):
 class WrittenFiles:
     """The data files of a write or a clustering, before and after its commit is published."""
 
-    #: The table with the timeline that the files were written on top of.
+    #: The table, with the timeline that the write or clustering started from.
     table: TableState
-    #: The time of the commit.
+    #: The instant time of the commit.
     instant: str
     stats: Sequence[WriteStat]
     runner: Runner
-    #: How many tasks the runner has under way at a time.
+    #: How many tasks the runner runs concurrently.
     tasks_at_once: int
-    #: Whether a clustering wrote the files, so that all rows in them come from other file groups.
+    #: Whether a clustering wrote the files. Then all their rows were in other file groups before.
     is_clustering: bool = False
 
 
 class Index:
-    """How incoming keys are located.
+    """The base class of indexes: locates the keys of incoming rows.
 
     A subclass is a frozen dataclass with `name`, `from_options` and `locate`, and overrides what differs from the defaults below.
     """
 
-    #: Whether a key is unique in the whole table. Otherwise it is unique in its partition.
+    #: Whether a key is unique in the whole table. If false, a key is unique within its partition.
     is_global: bool = False
-    #: Whether a row whose partition changed moves there. Otherwise it is updated where it is. Global indexes only.
+    #: Whether an incoming row with another partition than the stored row moves the row there. If false, the stored row is updated
+    #: in its old partition. For global indexes only.
     moves_rows: bool = False
     #: The option that sets `moves_rows`, for messages.
     moves_option: str = ""
     #: Whether the index finds rows that are in log files only.
     finds_rows_in_logs: bool = False
-    #: Whether the index keeps an entry per key. Then it is called with the keys of each commit (`before_publish`).
+    #: Whether the index keeps an entry per key in a store, which `before_publish` and `after_publish` update.
     keeps_entries: bool = False
-    #: The buckets that incoming rows are cut into; None if the index has no buckets.
+    #: The buckets by which incoming rows are divided; None if the index has no buckets.
     buckets: Buckets | None = None
     #: Why `penstock.index=auto` must not choose another index; None if it may.
     reason_to_keep: str | None = "it was asked for"
@@ -91,7 +92,7 @@ class Index:
 
     @property
     def pruning(self) -> Pruning:
-        """What the footers of base files are used for to skip files."""
+        """Which parts of base file footers are used to skip files."""
         return Pruning()
 
     @property
@@ -106,16 +107,16 @@ class Index:
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """What a new table keeps in its properties because a later write must not change it."""
+        """Index options that are stored in the properties of a new table, because later writes must not change them."""
         return {}
 
     @classmethod
     def from_options(cls, options: Options) -> Index:
-        """Return the index that the options ask for. Raise OptionError if an option is missing."""
+        """Return the index with the settings of the options. Raise OptionError if a required option is missing."""
         raise NotImplementedError
 
     def load(self, table: TableState) -> Index:
-        """Return the index with what it keeps in the table."""
+        """Return the index with its state in the table loaded, for example hash rings. Most indexes have none."""
         return self
 
     # Before a write
@@ -125,10 +126,10 @@ class Index:
         check_same_buckets(table, self.buckets, self.setting)
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if the index cannot follow an operation that replaces the rows of partitions."""
+        """Raise Unsupported if the index does not support an operation that replaces the rows of partitions."""
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the settings of new files; changed, if the index needs to know which keys each task adds and removes."""
+        """Return the settings of new files, changed if tasks have to list the keys that they add and remove for the index."""
         return settings
 
     # While a write is planned
@@ -138,12 +139,16 @@ class Index:
         raise NotImplementedError
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-        """Raise OptionError if the index would miss rows of file slices that incoming keys may be in."""
+        """Raise OptionError if the index would not find all rows of the file slices.
+
+        Args:
+            slices: the file slices that may hold incoming keys, by partition path.
+        """
         if not self.finds_rows_in_logs:
             check_keys_are_in_base_files(table, slices, self.setting)
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if what the index keeps in the table changed while rows were staged.
+        """Raise WriteConflict if the state of the index in the table (hash rings) changed while rows were staged.
 
         Args:
             now: the index, loaded again after the write took its instant.
@@ -151,19 +156,19 @@ class Index:
         """
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
-        """Store what the index keeps about partitions. Called before the tasks of a write start."""
+        """Store the state of the index for partitions (hash rings of new ones). Called before the tasks of a write start."""
 
     # Around a commit
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Store where the rows of new files are; return how many. Called for writes and clusterings.
+        """Store the locations of the rows in new files; return how many. Called for writes and clusterings.
 
-        An error stops the commit. What was stored must count for nothing until the commit is on the timeline.
+        An error stops the commit. Lookups must ignore what was stored until the commit is on the timeline.
         """
         return 0
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Finish what concerns a commit that is on the timeline. Called for writes and clusterings. Must not raise."""
+        """Update the index after a commit was published. Called for writes and clusterings. Must not raise an error."""
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
@@ -171,20 +176,20 @@ class Index:
         """Undo what `before_publish` and `after_publish` did for a write whose files a rollback has deleted.
 
         Args:
-            instant: the time of the write.
+            instant: the instant time of the write.
             groups: (partition path, file id) of the file groups that the write changed.
-            was_published: whether the write may have been on the timeline.
+            was_published: whether the write may have had a completed file on the timeline.
 
         Raises:
-            StorageError: the rollback stays open, and the next write or rollback takes it up again.
+            StorageError: the rollback stays pending, and the next write or rollback finishes it.
         """
 
     def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
-        """Undo what concerns the writes whose files a restore has deleted.
+        """Undo what `before_publish` and `after_publish` did for the writes whose files a restore has deleted.
 
         Args:
-            undone: the writes, newest first.
+            undone: the instants of the writes, newest first.
 
         Raises:
-            StorageError: the restore stays open, and the next restore takes it up again.
+            StorageError: the restore stays pending, and the next restore finishes it.
         """

@@ -1,7 +1,7 @@
-"""The column values inside record keys, which buckets are chosen by. Kernel.
+"""Parse the column values out of record keys, to hash them for the bucket index. Kernel.
 
-A key of several columns is the text `column:value,column:value`. A key of one column is its only value. But Hudi parses any key
-that has a colon like a key of several columns, so this module does so too.
+A key of several columns is the string `column:value,column:value`. A key of one column is its value. But Hudi parses every key
+that has a colon like a key of several columns, so this module does the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
 def is_compound(keys: RecordKeys) -> bool:
-    """Whether any key has a colon, and is parsed."""
+    """Whether any key has a colon and so has to be parsed."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
 def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """Return the values of some columns in each key, one key after the other, and the offsets at which the keys begin."""
+    """Return the values of the columns `fields` of all keys as one flat array, and the offsets at which each key begins.
+
+    The last offset is the number of values. A key without a colon has one value: the key itself.
+    """
     keys = keys.cast(pa.string())
     has_colon = np.asarray(pc.match_substring(keys, ":"))
     parsed_values, parsed_counts = _parse_keys(keys.filter(pa.array(has_colon)), fields)
@@ -41,9 +44,9 @@ def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, I
 
 
 def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """Return the values of some columns in keys that have a colon, and how many values each key has.
+    """Return the values of the columns `fields` of keys that have a colon as one flat array, and the number of values per key.
 
-    A part without a colon names no column. Hudi hashes it whatever columns are asked for.
+    A part of a key without a colon names no column. Hudi hashes such parts always, so they are kept.
     """
     lists = pc.split_pattern(keys, ",")
     parts = lists.flatten()
@@ -61,11 +64,13 @@ def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int6
 
 
 def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
-    """Return which parts are empty and stand after the last part of their key that is not. Java's `split` drops these.
+    """Return a mask over the parts of keys: true for empty parts after the last non-empty part of their key.
+
+    Java's `split` drops these parts.
 
     Args:
-        is_empty: of each part.
-        key_numbers: the key that each part belongs to.
+        is_empty: mask over the parts: true where the part is empty.
+        key_numbers: for each part the number of the key that it belongs to.
     """
     filled = np.flatnonzero(~is_empty)
     keys = int(key_numbers[-1]) + 1 if len(key_numbers) else 0

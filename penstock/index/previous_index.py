@@ -1,11 +1,14 @@
-"""Which index wrote a table so far, and whether another one may go on.
+"""Which index wrote a table so far, and whether another index may write to it.
 
-Indexes that read base files find every key, whichever of them wrote it, so they may follow one another. Others may not:
+Indexes that read base files (simple, bloom) find every key in them, so they may be exchanged for one another. Other changes are
+refused:
 
-- Buckets are file groups that only a hash tells apart. An index that reads files would put a row where the hash does not lead,
-  and the bucket index would not find a row in a file group that is not its bucket. The names of the newest files tell.
-- An index with entries does not know rows that another index added. Commits of Penstock name their index (`INDEX_FIGURES`).
-- An index that inserts into logs puts new rows where an index that reads base files does not look. Write stats tell.
+- Bucket index to or from another index: the bucket index finds a row only in the file group that its key hashes to, and other
+  indexes would write the row to another one. Detected by the file ids of the newest commit.
+- To an index with entries: it has no entries for rows that another index added. Detected by the index name that Penstock stores
+  in its commits (`INDEX_FIGURES`).
+- From an index that inserts into log files to one that reads base files: the latter does not find rows in log files. Detected by
+  the write stats.
 """
 
 from __future__ import annotations
@@ -23,15 +26,17 @@ from penstock.table import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 
-#: The key of a commit's extra metadata for what its index did, as JSON. `"index"` is the name of the index.
+#: Key in the extra metadata of a commit: figures of its index as JSON. The field `"index"` is the name of the index.
 INDEX_FIGURES = "penstock.index"
 
 
 def check_same_buckets(table: TableState, buckets: Buckets | None, setting: str) -> None:
-    """Raise OptionError if the table has buckets of another kind than an index, or none although the index has some.
+    """Raise OptionError if the table was written with another kind of buckets than the index has.
+
+    Having no buckets counts as a kind.
 
     Args:
-        buckets: those of the index; None if it has none.
+        buckets: the buckets of the index; None if it has none.
         setting: the options that choose the index, for the message.
     """
     file_ids = _newest_file_ids(table)
@@ -56,7 +61,8 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
     """Return the value of `hoodie.index.bucket.engine` that a table was written with; None if it has no buckets.
 
     Args:
-        file_ids: some file groups of the table. A table of Hudi does not always say in its properties that it has buckets.
+        file_ids: file ids of the table. The properties of a table that Hudi wrote do not always say that it has buckets; the
+            form of its file ids does.
     """
     if has_rings(table):
         return HashRings.engine
@@ -66,7 +72,7 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 
 
 def _newest_file_ids(table: TableState) -> list[str]:
-    """Return the file groups of the newest commit that wrote any."""
+    """Return the file ids in the newest commit that wrote any file group."""
     for instant in reversed(table.timeline.writes):
         stats = read_metadata(table.storage, table.base_path, instant).stats
         file_ids = [stat.file_id for stat in stats if stat.file_id]
@@ -76,9 +82,13 @@ def _newest_file_ids(table: TableState) -> list[str]:
 
 
 def find_rows_of_other_index(table: TableState, index: str) -> tuple[str, str] | None:
-    """Return the time and index of the newest write that added rows with another index; None if this index wrote since.
+    """Return (instant time, index name) of the newest write that added rows with another index.
 
-    A write that does not name its index, as one of Hudi, is passed over.
+    Return None if there is none, or if a later write used this index. Writes that do not name their index, as those of Hudi, are
+    ignored.
+
+    Args:
+        index: the name of this index.
     """
     for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)
@@ -91,10 +101,12 @@ def find_rows_of_other_index(table: TableState, index: str) -> tuple[str, str] |
 
 
 def check_keys_are_in_base_files(table: TableState, slices: Mapping[str, Sequence[FileSlice]], setting: str) -> None:
-    """Raise OptionError if a file slice has rows in log files only: an index that reads base files would write them twice.
+    """Raise OptionError if a file slice has rows that are only in log files.
+
+    An index that reads base files would not find these rows and would write them twice.
 
     Args:
-        slices: by partition path, as far as the index looks for keys.
+        slices: the file slices that may hold incoming keys, by partition path.
         setting: the options that choose the index, for the message.
     """
     slices_with_logs: list[FileSlice] = []
@@ -114,12 +126,12 @@ def check_keys_are_in_base_files(table: TableState, slices: Mapping[str, Sequenc
 
 
 def list_logs_with_inserts(table: TableState, since: str) -> set[str]:
-    """Return the names of log files that writes put new rows into, at or after an instant."""
+    """Return the names of the log files into which writes at or after the instant time `since` inserted new rows."""
     names: set[str] = set()
     for instant in table.timeline.writes:
         if instant.time < since or instant.action is not Action.DELTA_COMMIT:
             continue
-        # A write that was archived since the timeline was loaded had its logs compacted first.
+        # The write was archived after the timeline was loaded. Then its log files were compacted before.
         with suppress(FileNotFoundError):
             stats = read_metadata(table.storage, table.base_path, instant).stats
             names |= {(stat.path or "").rpartition("/")[2] for stat in stats if stat.num_inserts and stat.log}

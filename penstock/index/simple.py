@@ -22,7 +22,7 @@ class SimpleIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> SimpleIndex:
-        """Return the index that the options ask for."""
+        """Return the index with the settings of the options."""
         is_global = options[o.INDEX_TYPE] == _GLOBAL
         return cls(is_global=is_global, moves_rows=is_global and options[o.SIMPLE_UPDATE_PARTITION_PATH])
 
@@ -32,5 +32,5 @@ class SimpleIndex(Index):
         return _GLOBAL if self.is_global else "SIMPLE"
 
     def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in base files."""
+        """Look for the keys in all base files that may hold them."""
         return locator.look_into_files()
