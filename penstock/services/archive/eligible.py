@@ -6,7 +6,7 @@ An instant stays on the timeline:
 - if it has a savepoint, or comes after a savepoint (unless `hoodie.archive.beyond.savepoint` is set);
 - if it is later than a pending write or plan, because the timeline must not get a hole;
 - if it is a delta commit that the compaction trigger still counts;
-- if it is not earlier than the earliest commit that cleaning retains.
+- if it is the earliest commit that cleaning retains, a later one, or the one commit before it, which Hudi keeps too.
 
 `run.py` also keeps a replace commit while the file groups that it replaced have files: without the commit, queries would read
 these files again.
