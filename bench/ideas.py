@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from bench.data import generate
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
-from penstock.filegroup.meta_columns import KEY_COLUMN, add_file_columns, stamp_rows
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, add_file_columns, stamp_rows
 from penstock.formats.dictionaries import repetitive_columns
 from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer
 from penstock.merge.kernels.by_key import find_positions

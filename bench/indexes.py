@@ -31,8 +31,8 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from penstock.commit.markers import open_write
 from penstock.filegroup.base_write import RollingWriter
-from penstock.filegroup.markers import open_write
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.bloom import BloomFilter
 from penstock.formats.parquet import BloomSettings

@@ -193,8 +193,8 @@ class Penstock(HudiApi):
 
     def _plain(self, table: str) -> Any:
         """Return the table's base files, read by Spark's Parquet reader with their schema and without a listing job."""
-        from penstock.catalog.listing import list_base_slices
-        from penstock.table import open_table
+        from penstock.table.listing import list_base_slices
+        from penstock.table.state import open_table
 
         slices = list_base_slices(open_table(self.path(table)))
         paths = [s.base_file.path for its in slices.values() for s in its if s.base_file]

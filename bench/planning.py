@@ -33,7 +33,8 @@ from penstock.services.planned import schedule
 from penstock.services.savepoint import create_savepoint, delete_savepoint
 from penstock.services.ttl import expired_partitions
 from penstock.storage import LocalStorage
-from penstock.table import TableState, open_table, write_config
+from penstock.table.config import write_config
+from penstock.table.state import TableState, open_table
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import instant_path

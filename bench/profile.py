@@ -82,13 +82,13 @@ PARTS = (
     ("penstock.formats.parquet", "KeyFooter.metadata", "bloom filter"),
     ("penstock.formats.parquet", "repetitive_columns", "choose dictionaries"),
     ("penstock.filegroup.base_read", "fit_to_schema", "fit to schema"),
-    ("penstock.write.tasks.run", "load_task_rows", "load incoming rows"),
-    ("penstock.write.tasks.run", "choose_task_rows", "load incoming rows"),
+    ("penstock.write.tasks.upsert_kernel", "load_task_rows", "load incoming rows"),
+    ("penstock.write.tasks.upsert_kernel", "choose_task_rows", "load incoming rows"),
     ("penstock.write.locate.tag", "load_task_rows", "load incoming rows"),
     ("penstock.write.locate.tag", "look_up", "look up keys"),
-    ("penstock.write.tasks.run", "holds_any_key", "look up keys"),
+    ("penstock.write.tasks.upsert_kernel", "holds_any_key", "look up keys"),
     ("penstock.write.tasks.base_file", "_find_by_key", "match keys"),
-    ("penstock.write.rows.task_rows", "TaskRows.take", "gather new rows"),
+    ("penstock.write.tasks.task_rows", "TaskRows.take", "gather new rows"),
     ("penstock.write.tasks.base_file", "_write_row_group", "merge"),
     ("penstock.filegroup.base_write", "add_file_columns", "meta columns"),
     ("penstock.filegroup.base_write", "stamp_rows", "meta columns"),
@@ -249,8 +249,8 @@ class KernelWatch:
         """Watch the kernels of writes while the block runs."""
         with ExitStack() as stack:
             watched = (
-                ("penstock.spread.runner", "run_in_spark", self._spark_tasks),
-                ("penstock.spread.runner", "run_on_driver", self._driver_tasks),
+                ("penstock.workers.runner", "run_in_spark", self._spark_tasks),
+                ("penstock.workers.runner", "run_on_driver", self._driver_tasks),
                 ("penstock.write.rows.input_files", "run_over_rows", self._rows),
             )
             for module, name, around in watched:
@@ -291,7 +291,7 @@ class KernelWatch:
     @contextmanager
     def _identity(self) -> Iterator[None]:
         """Set an identity that no task of the write has, so that files do not collide."""
-        from penstock.spread import run as spread
+        from penstock.workers import run_kernels as spread
 
         self._attempts += 1
         spread._local.identity = spread.TaskIdentity(0, f"0-9999-{self._attempts}")

@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.catalog.listing import list_base_slices
-from penstock.table import open_table
+from penstock.table.listing import list_base_slices
+from penstock.table.state import open_table
 
 COLUMNS = ("ts", "fare")
 LAYOUTS = ("linear", "zorder", "hilbert")

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError
-from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Flags, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.payloads import unknown_payload
+from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
 from penstock.progress import format_table
 from penstock.registry import Kind, Registered, find_registered, find_registration

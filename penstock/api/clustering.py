@@ -10,11 +10,11 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number
-from penstock.catalog.pending import list_clustering_plans
 from penstock.door.services import make_stages
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.planned import run, schedule, schedule_and_run
+from penstock.table.pending import list_clustering_plans
 from penstock.timeline.clustering_plan import ClusteringPlan
 from penstock.timeline.instant import Instant
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number, size
-from penstock.catalog.pending import list_compaction_plans
 from penstock.door.services import make_stages
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.plan_metrics import LOG_BYTES
 from penstock.services.planned import run, schedule, schedule_and_run
+from penstock.table.pending import list_compaction_plans
 from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Instant
 

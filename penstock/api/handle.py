@@ -13,7 +13,7 @@ from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
 from penstock.options.operation import Operation
 from penstock.storage import open_storage
-from penstock.table import TableState, open_table, table_exists
+from penstock.table.state import TableState, open_table, table_exists
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.api.report import Column, Report, number
 from penstock.index.previous_index import INDEX_FIGURES
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.store import read_metadata
 
 

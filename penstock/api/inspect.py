@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.api.handle import TableHandle, check_partition
 from penstock.api.index_report import IndexReport, index_report
 from penstock.api.report import ROWS, Column, Commit, Report, number, size
-from penstock.catalog.listing import list_base_slices
 from penstock.filegroup.model import FileSlice
-from penstock.table import TableState
+from penstock.table.listing import list_base_slices
+from penstock.table.state import TableState
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, parse_time
 from penstock.timeline.store import read_metadata
 

@@ -18,7 +18,7 @@ from penstock.door.services import make_stages, services_for
 from penstock.errors import OptionError
 from penstock.services.file_check import FileProblem, check_files
 from penstock.services.health import Finding, check_health
-from penstock.table import reload_table
+from penstock.table.state import reload_table
 
 
 class Health(Report[Finding]):

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
-from penstock.catalog.savepoints import read_savepoints
 from penstock.door.services import make_stages
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
+from penstock.table.savepoints import read_savepoints
 from penstock.timeline.savepoint_file import Savepoint
 
 

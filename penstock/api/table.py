@@ -27,14 +27,15 @@ from penstock.api.maintenance import MaintenanceMethods
 from penstock.api.read import ReadMethods
 from penstock.api.restoring import RestoreMethods
 from penstock.api.write import WriteMethods
-from penstock.commit.overwrite import finish_overwrite
+from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
 from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
 from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
-from penstock.table import TableConfig, open_table, read_table_schema, table_exists
+from penstock.table.config import TableConfig
+from penstock.table.state import open_table, read_table_schema, table_exists
 from penstock.write.create_table import create_table
 
 Path: TypeAlias = "str | os.PathLike[str]"

@@ -13,8 +13,8 @@ def main() -> None:
         sys.exit("the command line needs typer: install penstock[cli]")
     from rich.console import Console
 
-    from penstock.cli import explain_merge as merges
-    from penstock.cli import services
+    from penstock.cli.commands import explain_merge as merges
+    from penstock.cli.commands import services
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")

@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit import markers
 from penstock.commit.conflicts import check_conflicts
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
-from penstock.commit.overwrite import is_written_aside
+from penstock.commit.swap_tables import is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
-from penstock.filegroup import markers
+from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
 from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
 from penstock.storage import join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, require_pending, transition
@@ -86,7 +87,7 @@ class Change:
             self._heartbeat.start()
             if self._run_file is not None:
                 storage.create(self._run_file).close()
-            style = markers.MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
+            style = MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
             markers.open_write(storage, base_path, self.time, style)
             yield
         except Exception:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from penstock import options as o
+from penstock.commit import markers
 from penstock.commit.heartbeat import is_alive, is_lazy
 from penstock.errors import CorruptFile, WriteConflict
-from penstock.filegroup import markers
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_log_name
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import load_timeline, read_metadata

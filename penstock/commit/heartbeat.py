@@ -17,7 +17,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import StorageError, WriteConflict
 from penstock.storage import FileInfo, Storage, join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.storage import join
-from penstock.table import TableState, write_config
+from penstock.table.config import write_config
+from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 
 METADATA = "metadata"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from penstock.catalog.listing import is_partition, list_merged_slices
 from penstock.commit.change import Change, begin
 from penstock.formats.avro.container import write_container
-from penstock.table import TableState
+from penstock.table.listing import is_partition, list_merged_slices
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action
 
 #: File ids by partition path.

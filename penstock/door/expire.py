@@ -19,7 +19,7 @@ from penstock.progress import Stages
 from penstock.services.planned import waits_for_writes
 from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
-from penstock.table import TableState, read_table_schema, reload_timeline
+from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import make_workload_profile
 from penstock.write.publish import extra_metadata
 from penstock.write.replaced_partitions import renew_buckets

@@ -14,7 +14,7 @@ from penstock import options as o
 from penstock.door.services import make_stages, services_after_write
 from penstock.errors import PenstockError, StorageError
 from penstock.options import Options
-from penstock.table import TableState, reload_timeline
+from penstock.table.state import TableState, reload_timeline
 
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:

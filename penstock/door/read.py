@@ -18,7 +18,7 @@ from penstock.read.plan import plan_query
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.read.scan import scan
-from penstock.table import TableState, reload_table
+from penstock.table.state import TableState, reload_table
 from penstock.timeline.store import load_timeline
 
 #: How often a query is planned at most, if other processes change the table while it is planned.

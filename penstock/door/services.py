@@ -19,8 +19,8 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.rollback.service import FAILED_WRITE_ROLLBACK
 from penstock.services.table_service import TableService
-from penstock.spread.session import name_jobs
-from penstock.table import TableState
+from penstock.table.state import TableState
+from penstock.workers.session_settings import name_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.commit.overwrite import OVERWRITE, finish_overwrite, new_table_path, swap_tables
+from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
@@ -29,10 +29,11 @@ from penstock.progress import Stages
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
-from penstock.spread.session import name_jobs
 from penstock.storage import Storage, join, open_storage
-from penstock.table import TableConfig, TableState, open_table, read_table_schema, table_exists
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
+from penstock.workers.session_settings import name_jobs
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
 from penstock.write.operations import OPERATIONS

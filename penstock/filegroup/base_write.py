@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock import clock
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, open_writer, read_footer
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.log.fold import FoldedLog, FoldSettings, fold_records
 from penstock.filegroup.log.scan import (
     CommittedTimes,
@@ -26,16 +27,15 @@ from penstock.filegroup.log.scan import (
     scan_slice,
     touched_positions,
 )
-from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.choice import Choice, is_changed
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, is_changed
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 
-from penstock.hooks.hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
+from penstock.hooks.commit_hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
 
 __all__ = [
     "HOOKS",

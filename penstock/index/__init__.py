@@ -10,11 +10,11 @@ from importlib import import_module
 
 from penstock import options as o
 from penstock.errors import Unsupported
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.index.index import Index
 from penstock.options import Options
 from penstock.options.index import INDEXES
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 __all__ = ["INDEXES", "Index", "index_class", "load_buckets", "load_index", "make_index"]
 

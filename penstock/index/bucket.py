@@ -9,12 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from penstock import options as o
-from penstock.index.buckets import Buckets, FixedBuckets
+from penstock.index.bucket_hash import Buckets, FixedBuckets
 from penstock.index.consistent_hashing import HashRings
 from penstock.index.index import Index, Located, Locator
 from penstock.options import Options
 from penstock.options.option import words
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 
 @dataclass(frozen=True)

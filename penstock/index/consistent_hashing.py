@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import list_groups
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.model import FileSlice
 from penstock.formats.hashes import Int64s, xx_hash
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.index.key_fields import RecordKeys, is_compound, values_of_keys
 from penstock.storage import Storage, join, walk
-from penstock.table import TableState
+from penstock.table.listing import list_groups
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import FOLDER
 

@@ -13,8 +13,6 @@ from datetime import timezone
 from itertools import chain
 
 from penstock import options as o
-from penstock.catalog.listing import list_base_slices, list_merged_slices
-from penstock.catalog.slice_keys import read_keys
 from penstock.errors import OptionError
 from penstock.filegroup.key_changes import KeyChange, key_changes_folder
 from penstock.filegroup.model import FileSlice
@@ -31,7 +29,9 @@ from penstock.index.entry_store import (
 )
 from penstock.index.index import Index, Located, Locator, WrittenFiles
 from penstock.index.previous_index import find_rows_of_other_index
-from penstock.table import TableState, reload_timeline
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.slice_keys import read_keys
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import Instant, parse_time
 from penstock.timeline.timeline import Timeline
 

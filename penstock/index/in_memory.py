@@ -16,7 +16,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index.index import Index, Located, Locator, WrittenFiles
 from penstock.options import Options
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 _LOCK = Lock()
 #: Base path of a table → (partition path, file id) of the file groups that this process wrote.

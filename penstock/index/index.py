@@ -17,15 +17,15 @@ from typing import Protocol, TypeVar
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import FileSettings
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.index.entry_store import EntryStore
 from penstock.index.lookup import Pruning
 from penstock.index.previous_index import check_keys_are_in_base_files, check_same_buckets
 from penstock.options import Options
-from penstock.spread.runner import Runner
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Instant
+from penstock.workers.runner import Runner
 
 #: What a locator returns: the tasks of a write.
 Located = TypeVar("Located", covariant=True)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.filegroup.base_read import open_base_file, read_row_groups
-from penstock.filegroup.meta_columns import KEY_COLUMN
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.model import BaseFile
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import (

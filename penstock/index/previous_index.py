@@ -20,9 +20,9 @@ from contextlib import suppress
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.buckets import Buckets, FixedBuckets, have_bucket_ids
+from penstock.index.bucket_hash import Buckets, FixedBuckets, have_bucket_ids
 from penstock.index.consistent_hashing import HashRings, has_rings
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 

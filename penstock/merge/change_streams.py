@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags, has_text
 from penstock.merge.kernels.blend import blend, cast_column
 from penstock.merge.kernels.gather import Flags
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, Choices
 
 DMS_OPERATION = "Op"
 DEBEZIUM_OPERATION = "_change_operation_type"

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, check_operations, delete_flags, has_text
 from penstock.merge.kernels.blend import blend, cast_column
 from penstock.merge.kernels.gather import Flags, find_top_column, take_rows, to_array
@@ -24,6 +23,7 @@ from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
 from penstock.merge.ordered import OrderedMerger
 from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.row_choice import Choice, Choices
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
 #: The name of the mask column, unless `penstock.payload.mask.column` names another.

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
 from penstock.merge.kernels.marks import drop_marks
 from penstock.merge.kernels.runs import Folded, Runs, find_newest
 from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.row_choice import Choice, Choices
 
 
 class Merger:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, check_operations, has_text
 from penstock.merge.kernels.blend import blend
 from penstock.merge.kernels.gather import Flags
 from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, Choices
 from penstock.schema import OPERATION_COLUMN
 
 _OPERATIONS = ("I", "-U", "U", "D")

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.blend import blend, cast_column
 from penstock.merge.kernels.gather import Flags
@@ -20,6 +19,7 @@ from penstock.merge.kernels.marks import drop_marks, is_fresh
 from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.kernels.runs import Folded, Runs, join_neighbours
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, Choices
 from penstock.schema import META_COLUMNS
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DeleteMarker, delete_flags
 from penstock.merge.kernels.gather import Flags, take_rows
 from penstock.merge.kernels.ordering import stored_is_as_new, stored_is_newer
 from penstock.merge.kernels.runs import Folded, Runs
 from penstock.merge.merger import Merger
 from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.row_choice import Choice, Choices
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG, delete_flags
 from penstock.merge.kernels.blend import blend, cast_column, fill_nulls, is_complete
 from penstock.merge.kernels.gather import Flags, Positions, find_column, take_rows
@@ -22,6 +21,7 @@ from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.kernels.runs import Folded, Runs, take_last_known
 from penstock.merge.merger import Merger
 from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.row_choice import Choice, Choices
 from penstock.schema import META_COLUMNS
 
 

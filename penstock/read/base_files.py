@@ -25,8 +25,8 @@ from penstock.merge.kernels.gather import Positions
 from penstock.read.partition_values import SCHEME, PartitionColumns
 from penstock.read.plan import QueryPlan
 from penstock.read.skip_rows import skip_rows
-from penstock.spread.session import is_connect
-from penstock.table import TableState
+from penstock.table.state import TableState
+from penstock.workers.session_settings import is_connect
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 #: Spark's default of that setting. Up to this number of files, each path is passed to Spark by itself, not as part of a pattern.

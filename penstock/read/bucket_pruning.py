@@ -16,9 +16,9 @@ from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import load_buckets
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.index.lookup import read_key_range
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 #: How many base files are checked if only the options name the number of buckets: their keys must hash to their bucket.
 _CHECKED_FILES = 8

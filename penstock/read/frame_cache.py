@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.columns import quoted
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 _MOST_FRAMES = 16
 #: The least number of file slices for which a DataFrame is cached.

@@ -15,11 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 from penstock import options as o
-from penstock.catalog.listing import group_by_partition, list_groups, load_visibility
-from penstock.catalog.pending import load_clustering_plan
 from penstock.errors import ChangesLost, OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.view import Visibility, latest_merged_slices, latest_slices
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.changed_groups import (
     ChangedFiles,
@@ -31,7 +28,10 @@ from penstock.read.changed_groups import (
 )
 from penstock.read.plan import QueryPlan, file_name, plan_query
 from penstock.read.query import Query
-from penstock.table import KEEPS_SCHEMA, TableState, read_table_schema
+from penstock.table.latest_slices import Visibility, latest_merged_slices, latest_slices
+from penstock.table.listing import group_by_partition, list_groups, load_visibility
+from penstock.table.pending import load_clustering_plan
+from penstock.table.state import KEEPS_SCHEMA, TableState, read_table_schema
 from penstock.timeline.archive import is_archived
 from penstock.timeline.history import CompletedWrite, InstantRange, list_writes
 from penstock.timeline.instant import WRITE_ACTIONS

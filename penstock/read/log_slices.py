@@ -28,13 +28,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import options as o
-from penstock.catalog.listing import group_by_partition
-from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.error_text import read_error
 from penstock.errors import PenstockError
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.log.scan import BlockInFile, LogScan
-from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged_rows, read_touched_rows
 from penstock.formats.cast import fit_to_schema
@@ -46,9 +44,11 @@ from penstock.read.meta_encoding import MetaEncoding, choose_encoding, decode_co
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, spark_to_arrow
-from penstock.spread.session import count_cores
 from penstock.storage import Storage
+from penstock.table.listing import group_by_partition
+from penstock.table.merge_rules import build_merge_rules
 from penstock.timeline.history import InstantRange
+from penstock.workers.session_settings import count_cores
 
 PARTITION_COLUMN = META_COLUMNS[3]
 #: Each partition has its own DataFrame if there are at most this many partitions, and workers read at least this many bytes per

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
 
 from penstock.columns import quoted
-from penstock.filegroup.meta_columns import NUMBER, SAME
+from penstock.filegroup.fill_meta_columns import NUMBER, SAME
 from penstock.filegroup.model import FileSlice
 from penstock.schema import META_COLUMNS
 

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from penstock.catalog.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.log.scan import LogScan
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.view import latest_slices
 from penstock.merge.kernels.gather import Positions
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
-from penstock.table import TableState, read_table_schema
+from penstock.table.latest_slices import latest_slices
+from penstock.table.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
+from penstock.table.state import TableState, read_table_schema
 from penstock.timeline.history import InstantRange
 
 

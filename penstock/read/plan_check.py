@@ -8,7 +8,7 @@ error. So the timeline is read once more after the listing. If a clean began sin
 from __future__ import annotations
 
 from penstock.read.plan import QueryPlan
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.clean_file import read_clean_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline

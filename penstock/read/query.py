@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import options as o
-from penstock.commit.overwrite import finish_overwrite
+from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
 from penstock.storage import open_storage
-from penstock.table import table_exists
+from penstock.table.state import table_exists
 from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 

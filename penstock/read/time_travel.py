@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from penstock import options as o
-from penstock.catalog.listing import load_visibility
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.filegroup.view import Visibility
 from penstock.read.query import Query
-from penstock.table import TableState
+from penstock.table.latest_slices import Visibility
+from penstock.table.listing import load_visibility
+from penstock.table.state import TableState
 from penstock.timeline.clean_file import CleanResult, read_clean_result
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.catalog.listing import load_visibility, walk_partitions
-from penstock.catalog.pending import list_clustering_plans, list_compaction_plans
-from penstock.catalog.savepoints import read_savepoints
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
 from penstock.formats.log import BlockType, LogBlock, scan_blocks
 from penstock.storage import join
-from penstock.table import TableState
+from penstock.table.listing import load_visibility, walk_partitions
+from penstock.table.pending import list_clustering_plans, list_compaction_plans
+from penstock.table.savepoints import read_savepoints
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action
 from penstock.timeline.store import read_metadata
 

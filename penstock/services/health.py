@@ -13,12 +13,12 @@ from itertools import chain
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import list_merged_slices
-from penstock.catalog.pending import find_pending_clusterings
 from penstock.filegroup.model import FileSlice
 from penstock.progress import format_bytes
 from penstock.services.clean.retention import clean_policy
-from penstock.table import TableState
+from penstock.table.listing import list_merged_slices
+from penstock.table.pending import find_pending_clusterings
+from penstock.table.state import TableState
 from penstock.timeline.archive import list_archive_files
 from penstock.timeline.instant import Action, Instant, State, parse_time
 from penstock.timeline.store import read_metadata

@@ -25,12 +25,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock import clock
-from penstock.catalog.pending import find_pending_clusterings
 from penstock.commit.change import Change
 from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
+from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, OptionError, WriteConflict
-from penstock.filegroup.markers import read_markers, work_folder
+from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import FileSlice
 from penstock.formats.avro.container import read_container
 from penstock.hooks import PublishedCommit
@@ -38,13 +38,14 @@ from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
-from penstock.spread.driver import fits_on_driver
-from penstock.spread.runner import Runner
 from penstock.storage import join
-from penstock.table import TableState, read_table_schema, reload_timeline
+from penstock.table.pending import find_pending_clusterings
+from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, request_instant
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.runner import Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

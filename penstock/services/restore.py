@@ -21,13 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import walk_partitions
-from penstock.catalog.pending import find_pending_clusterings
-from penstock.catalog.savepoints import list_finished_restores, list_savepoint_times, read_savepoints
 from penstock.commit.heartbeat import delete_heartbeat, is_alive, is_lazy
+from penstock.commit.markers import delete_markers, seal
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
-from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
 from penstock.formats.log import BlockType, scan_blocks
@@ -35,14 +32,17 @@ from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.progress import Stages
 from penstock.services.rollback.run import add_rollback_block
-from penstock.spread.driver import fits_on_driver
-from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
-from penstock.table import TableState, reload_timeline
+from penstock.table.listing import walk_partitions
+from penstock.table.pending import find_pending_clusterings
+from penstock.table.savepoints import list_finished_restores, list_savepoint_times, read_savepoints
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
 from penstock.timeline.store import instant_path, request_instant, transition
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.runner import Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

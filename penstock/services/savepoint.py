@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from penstock import clock
-from penstock.catalog.listing import load_visibility, walk_partitions
-from penstock.catalog.savepoints import list_finished_restores, list_savepoint_times
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.filegroup.view import group_files, latest_merged_slices
 from penstock.storage import join
-from penstock.table import TableState, reload_timeline
+from penstock.table.latest_slices import group_files, latest_merged_slices
+from penstock.table.listing import load_visibility, walk_partitions
+from penstock.table.savepoints import list_finished_restores, list_savepoint_times
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.archive import load_archive
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result
 from penstock.timeline.instant import Action, Instant, State

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 if TYPE_CHECKING:
     from penstock.progress import Stages

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import is_partition, list_merged_slices
-from penstock.catalog.pending import find_pending_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.partitions import read_creation_instant
-from penstock.table import TableState
+from penstock.table.listing import is_partition, list_merged_slices
+from penstock.table.pending import find_pending_groups
+from penstock.table.state import TableState
 from penstock.timeline.instant import format_time
 from penstock.timeline.store import read_metadata
 

@@ -17,7 +17,7 @@ from penstock.door.write import write
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
 from penstock.read.query import parse_query
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.write.rows.input_files import mark_bare
 
 FORMATS = frozenset({"hudi", "org.apache.hudi"})

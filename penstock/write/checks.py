@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock import options as o
-from penstock.catalog.pending import find_pending_groups
 from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.merger import Merger
 from penstock.merge.payloads import is_known_payload
 from penstock.options.payloads import PENSTOCK_PAYLOADS
 from penstock.registry import find_registered
-from penstock.table import TableState
+from penstock.table.pending import find_pending_groups
+from penstock.table.state import TableState
 from penstock.write.context import WriteContext
-from penstock.write.rows.task_rows import missing_ordering
+from penstock.write.tasks.task_rows import missing_ordering
 
 
 def check_keys_are_stored(write: WriteContext, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`WriteContext`: the argument of every stage of a write. A write returns a `PublishedCommit` (`hooks/hook.py`)."""
+"""`WriteContext`: the argument of every stage of a write. A write returns a `PublishedCommit` (`hooks/commit_hook.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.index import Index, load_index
 from penstock.keys.partition_fields import partition_columns
 from penstock.options import Options
 from penstock.progress import Stages
-from penstock.table import TableState, reload_timeline
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import Action
 from penstock.write.pending_clustering import Unschedule
 from penstock.write.rows.schema import PreparedRows

@@ -8,7 +8,8 @@ from penstock.keys import infer_generator_class
 from penstock.keys.partition_fields import partition_columns
 from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, join
-from penstock.table import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, TableState, write_config
+from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
+from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 

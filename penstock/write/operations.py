@@ -21,13 +21,13 @@ from penstock.commit.change import Change, begin
 from penstock.commit.replace import begin_replace, list_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
-from penstock.table import reload_timeline
+from penstock.table.state import reload_timeline
 from penstock.timeline.commit_file import WriteStat, make_workload_profile
 from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
 from penstock.write.context import WriteContext
-from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces, profile_inserts
 from penstock.write.locate.buckets import plan_bucket_tasks
+from penstock.write.locate.file_sizing import read_sizing
 from penstock.write.locate.plan import plan_inserts, plan_upsert
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
@@ -36,11 +36,11 @@ from penstock.write.rows.combine import combine_rows
 from penstock.write.rows.combine_staged import fold_staged_rows, stage_combined_rows
 from penstock.write.rows.sort_modes import sort_rows
 from penstock.write.rows.staging import StagedRows, make_runner, stage_rows
-from penstock.write.store import store_incoming, store_tasks
 from penstock.write.task_settings import build_file_settings, build_insert_tasks, build_merger, build_upsert_rules
 from penstock.write.tasks.insert import bulk_insert_rows, insert_bucket
-from penstock.write.tasks.run import run_task
+from penstock.write.tasks.run_tasks import store_incoming, store_tasks
 from penstock.write.tasks.task import InsertTask
+from penstock.write.tasks.upsert_kernel import run_task
 
 
 def upsert(write: WriteContext) -> PublishedCommit:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from penstock import options as o
-from penstock.catalog.pending import find_pending_clusterings
 from penstock.commit.change import Change
 from penstock.errors import WriteConflict
-from penstock.table import TableState
+from penstock.table.pending import find_pending_clusterings
+from penstock.table.state import TableState
 
 #: (partition path, file id) of a file group.
 Group = tuple[str, str]

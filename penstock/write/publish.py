@@ -12,10 +12,10 @@ from penstock.hooks import PublishedCommit
 from penstock.index.index import WrittenFiles
 from penstock.index.previous_index import INDEX_FIGURES
 from penstock.options import Options
-from penstock.spread.driver import fits_on_driver
-from penstock.spread.runner import Runner
-from penstock.spread.session import count_cores
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.runner import Runner
+from penstock.workers.session_settings import count_cores
 from penstock.write.context import WriteContext
 
 #: How many tasks the driver runs at the same time.

@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Sequence
 
 from penstock import options as o
-from penstock.catalog.listing import list_partitions
 from penstock.errors import OptionError
 from penstock.index import load_buckets
-from penstock.table import TableState
+from penstock.table.listing import list_partitions
+from penstock.table.state import TableState
 from penstock.write.context import WriteContext
 
 

@@ -19,7 +19,7 @@ from penstock.options import Option, Options
 from penstock.options.key_generators import SQL
 from penstock.options.operation import Operation
 from penstock.options.option import to_raw
-from penstock.table import TableConfig
+from penstock.table.config import TableConfig
 
 #: How the names of key generators begin that ignore partition columns.
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")

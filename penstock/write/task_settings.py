@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import options as o
-from penstock.catalog.merge_rules import build_merge_rules, find_event_time_column, find_ordering_field
 from penstock.commit.change import Change
-from penstock.commit.file_settings import base_file_settings, log_block_format
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
@@ -29,13 +27,15 @@ from penstock.options.operation import Operation
 from penstock.registry import find_registered
 from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
-from penstock.table import TableState
+from penstock.table.file_settings import base_file_settings, log_block_format
+from penstock.table.merge_rules import build_merge_rules, find_event_time_column, find_ordering_field
+from penstock.table.state import TableState
 from penstock.write.checks import check_merger_can_move_rows, check_payload_of_logs
 from penstock.write.context import WriteContext
-from penstock.write.file_sizing import insert_ratio, read_sizing
+from penstock.write.locate.file_sizing import insert_ratio, read_sizing
 from penstock.write.rows.staging import Staging
-from penstock.write.rows.task_rows import TaskRowsSettings
 from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules
+from penstock.write.tasks.task_rows import TaskRowsSettings
 
 
 def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:

@@ -251,7 +251,7 @@ def test_many_file_groups_share_some_tasks_and_the_guard_notices_if_they_do_not(
     write("bulk_insert", trips(spark, 0, 4_000, cities=12, tasks=1))
     usual = write("upsert", trips(spark, 0, 1_200, cities=12, ts=2), **SPREAD)
     assert usual.tasks == 2 + 8
-    monkeypatch.setattr("penstock.spread.run._parts", lambda _, tasks: tasks)
+    monkeypatch.setattr("penstock.workers.run_kernels._parts", lambda _, tasks: tasks)
     apart = write("upsert", trips(spark, 0, 1_200, cities=12, ts=3), **SPREAD)
     assert apart == replace(usual, tasks=2 + 12)
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.spread import run as spread
+from penstock.workers import run_kernels as spread
 from tests.kit.faults import Crash, Fault, FaultPlan, calls_to_fail, injected
 
 #: The process dies. AFTER is left out: dying after a call is dying before the next one, and a file

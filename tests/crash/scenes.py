@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from penstock.door import write as door
 from penstock.services.rollback.requested import roll_back_to
-from penstock.spread import run as spread
-from penstock.spread.results import decode_result, encode_results
-from penstock.spread.run import TaskIdentity
-from penstock.table import open_table
+from penstock.table.state import open_table
+from penstock.workers import run_kernels as spread
+from penstock.workers.results import decode_result, encode_results
+from penstock.workers.run_kernels import TaskIdentity
 from penstock.write.rows.schema import prepare_rows
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, plain_rows
@@ -138,7 +138,7 @@ class Runner:
             patch("penstock.door.write.prepare_rows", self._prepare_once),
             patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
             patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # no jobs to name
-            patch("penstock.spread.run._DRIVER_THREADS", 1),
+            patch("penstock.workers.run_kernels._DRIVER_THREADS", 1),
         ):
             yield
 

@@ -21,7 +21,8 @@ from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.storage import LocalStorage
-from penstock.table import TableState, open_table, write_config
+from penstock.table.config import write_config
+from penstock.table.state import TableState, open_table
 from penstock.timeline.archive import entry_key, list_archive_files, read_entries
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order

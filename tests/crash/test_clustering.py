@@ -17,7 +17,7 @@ from penstock.services.clustering import tasks
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.planned import schedule_and_run
-from penstock.table import TableState, open_table
+from penstock.table.state import TableState, open_table
 from tests.crash.every_call import Rehearsal, calls_in_one_order
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import orphans, pending, plain_rows

@@ -18,7 +18,7 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import unschedule
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.planned import schedule, schedule_and_run
-from penstock.table import TableState, open_table
+from penstock.table.state import TableState, open_table
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.faults import Fault
 from tests.kit.plain import orphans, pending, plain_rows

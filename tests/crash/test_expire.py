@@ -11,7 +11,7 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.file_check import check_files
 from penstock.services.rollback.failed_writes import roll_back_failed
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.crash.test_clean_and_archive import ROWS, make_table
 from tests.kit.plain import leftovers, pending, plain_rows

@@ -10,13 +10,13 @@ from unittest.mock import patch
 import pytest
 
 from penstock import clock
-from penstock.commit import overwrite as overwrite_module
-from penstock.commit.overwrite import finish_overwrite
+from penstock.commit import swap_tables as overwrite_module
+from penstock.commit.swap_tables import finish_overwrite
 from penstock.door import write as door
 from penstock.errors import CommitUnknown, StorageError, WriteConflict
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.crash.scenes import FIRST, HEARTBEATS_EXPIRED, LATER, NEW, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, injected
 from tests.kit.plain import leftovers, orphans, plain_rows

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import pytest
 
 from penstock.errors import StorageError
-from penstock.spread import run as spread
-from penstock.spread.run import TaskIdentity
+from penstock.workers import run_kernels as spread
+from penstock.workers.run_kernels import TaskIdentity
 from tests.crash.scenes import (
     CHANGED,
     CHANGES,
@@ -186,7 +186,7 @@ def test_two_finished_attempts_of_every_task_leave_one_set_of_rows(spark: Any, t
     stage = Stage(scene, Runner(spark), tmp_path / "stage")
     table, plan = stage.play()
     stage.runner = Speculating(spark)
-    with patch("penstock.spread.runner.run_on_driver", twice_over_tasks):
+    with patch("penstock.workers.runner.run_on_driver", twice_over_tasks):
         stage.run(table, plan)
     assert any(call.startswith("delete ") and call.endswith(".parquet") for call in plan.calls), "nothing ran twice"
     assert plain_rows(table) == sorted(scene.new, key=repr)
@@ -203,7 +203,7 @@ def late_tasks() -> Iterator[list[Callable[[], Any]]]:
         found.extend(lambda task=task, i=i: twice(lambda: kernel(task), 100 + i) for i, task in enumerate(tasks))
         return on_driver(kernel, tasks)
 
-    with patch("penstock.spread.runner.run_on_driver", remember):
+    with patch("penstock.workers.runner.run_on_driver", remember):
         yield found
 
 
@@ -223,7 +223,7 @@ def test_a_late_task_of_a_rolled_back_write_adds_nothing_to_the_next_write(
 ) -> None:
     """The folder of the write is deleted by then, but the seal of its markers must still exist."""
     table, plan = stage.play()
-    with patch("penstock.filegroup.markers.reconcile", side_effect=StorageError("full")), pytest.raises(StorageError):
+    with patch("penstock.commit.markers.reconcile", side_effect=StorageError("full")), pytest.raises(StorageError):
         stage.run(table, plan)
     tasks = list(late_tasks)
     stage.run_later(table)

@@ -21,9 +21,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from penstock.catalog.listing import list_base_slices, list_merged_slices
-from penstock.catalog.merge_rules import build_merge_rules
-from penstock.catalog.savepoints import list_savepoint_times
 from penstock.filegroup.log.scan import scan_slice, touched_positions
 from penstock.filegroup.slice_rows import read_log_rows, read_merged_rows, read_touched_rows
 from penstock.options import read_options
@@ -40,7 +37,10 @@ from penstock.services.planned import schedule, schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
-from penstock.table import TableState, open_table, read_table_schema
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.merge_rules import build_merge_rules
+from penstock.table.savepoints import list_savepoint_times
+from penstock.table.state import TableState, open_table, read_table_schema
 from penstock.timeline.instant import Action
 from tests.crash.scenes import MERGE_ON_READ, Runner, Step
 from tests.kit.faults import Crash, Fault, FaultPlan, injected

@@ -16,7 +16,7 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.savepoint import create_savepoint, delete_savepoint
-from penstock.table import TableState, open_table
+from penstock.table.state import TableState, open_table
 from penstock.timeline.instant import Action
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
 from tests.kit.plain import orphans, pending, plain_rows

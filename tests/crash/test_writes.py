@@ -16,12 +16,13 @@ from unittest.mock import patch
 
 import pytest
 
+from penstock.commit import markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CommitUnknown, PenstockError, WriteConflict
-from penstock.filegroup import markers
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
-from penstock.table import open_table, read_config, write_config
+from penstock.table.config import read_config, write_config
+from penstock.table.state import open_table
 from tests.crash.every_call import CRASHES
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, NEW, PUBLISHING, SCENES, SPREAD, Runner, Scene, Stage, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, calls_to_fail, injected
@@ -195,7 +196,7 @@ def test_a_write_that_another_writer_rolled_back_is_not_published(upserting: Sta
         roll_back_failed(open_table(str(table)))
         return removed
 
-    with patch("penstock.filegroup.markers.reconcile", while_another_rolls_back), pytest.raises(WriteConflict, match="for dead"):
+    with patch("penstock.commit.markers.reconcile", while_another_rolls_back), pytest.raises(WriteConflict, match="for dead"):
         upserting.run(table, plan)
     assert _check(upserting, table, "rolled back by another writer") == "old"
 

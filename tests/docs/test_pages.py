@@ -19,7 +19,7 @@ from tests.docs.pages import ROOT, blocks_of, run
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 #: Modules that certainly have functions that run in workers: of upserts, inserts, lookups, queries and services.
 WITH_KERNELS = {
-    "penstock.write.tasks.run",
+    "penstock.write.tasks.upsert_kernel",
     "penstock.write.tasks.insert",
     "penstock.write.locate.tag",
     "penstock.read.log_slices",

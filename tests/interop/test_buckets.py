@@ -13,7 +13,7 @@ import penstock
 from penstock.formats.bloom import BloomFilter
 from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, default_ring, ring_text
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.interop.sides import (
     INDEX,
     OPERATION,

@@ -15,7 +15,7 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import schedule_and_run
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.interop.sides import Row, trips, trips_of
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.oracle import Oracle

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.interop.sides import OPERATION, TRIPS, Penstock, Row, trips, trips_of
 from tests.kit.oracle import Oracle
 from tests.kit.readers import normalise

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.catalog.listing import list_base_slices, list_merged_slices
-from penstock.catalog.merge_rules import build_merge_rules
 from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.formats.log import LogBlock, scan_blocks
-from penstock.table import open_table, read_table_schema
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.merge_rules import build_merge_rules
+from penstock.table.state import open_table, read_table_schema
 from tests.kit.oracle import Oracle
 
 pytestmark = pytest.mark.oracle

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.services.file_check import check_files
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.interop.sides import OPERATION, TRIPS, Penstock, assert_all_read, assert_same_files
 from tests.kit.oracle import Oracle
 

@@ -13,7 +13,7 @@ import penstock
 from penstock.options import read_options
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.file_check import check_files
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.archive import entry_key, load_archive
 from tests.kit.oracle import TABLE_VERSION_6, Oracle
 from tests.kit.plain import plain_rows

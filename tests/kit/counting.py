@@ -20,9 +20,9 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spread import run as spread
 from penstock.storage import STORAGES, FileInfo, LocalStorage
 from penstock.storage.base import split_scheme
+from penstock.workers import run_kernels as spread
 
 SCHEME = "count"
 _SETTLE_SECONDS_MAX = 10.0

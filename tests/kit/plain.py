@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.catalog.listing import list_base_slices, list_merged_slices
-from penstock.catalog.merge_rules import build_merge_rules
 from penstock.errors import TableNotFound
 from penstock.filegroup.slice_rows import read_merged_rows
 from penstock.options import Options
 from penstock.read.query import parse_query
-from penstock.table import TableState, open_table, read_table_schema
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.merge_rules import build_merge_rules
+from penstock.table.state import TableState, open_table, read_table_schema
 from penstock.timeline.instant import State, parse_instant
 from penstock.timeline.timeline import Timeline
 

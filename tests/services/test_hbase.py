@@ -18,7 +18,7 @@ from penstock.progress import Stages
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.planned import schedule_and_run
 from penstock.services.rollback.requested import roll_back_to
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.contract.test_indexes import Kind, check_history
 from tests.kit.counting import counted
 from tests.kit.faults import Crash, Fault, FaultPlan, injected

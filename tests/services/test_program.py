@@ -9,7 +9,7 @@ from typing import Any
 
 import penstock
 from penstock.services.file_check import check_files
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.instant import Action
 from tests.kit.plain import pending, plain_rows
 from tests.table.tables import OPERATION, TRIPS, timeline, trips, write

@@ -10,14 +10,15 @@ from unittest.mock import patch
 
 import pytest
 
+from penstock.commit import markers
 from penstock.commit.heartbeat import heartbeat_path
 from penstock.errors import CorruptFile, OptionError, WriteConflict
-from penstock.filegroup import markers
 from penstock.formats.avro.container import read_container, write_container
 from penstock.options import read_options
 from penstock.services.rollback.failed_writes import roll_back_expired, roll_back_failed
 from penstock.services.rollback.requested import roll_back_to
-from penstock.table import TableState, open_table, read_config, write_config
+from penstock.table.config import read_config, write_config
+from penstock.table.state import TableState, open_table
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
@@ -368,7 +369,7 @@ def test_a_lazy_writer_has_a_heartbeat_from_before_its_instant_until_it_complete
         seen.append(heartbeats(path))
         return reconcile(*args)
 
-    with injected(plan), patch("penstock.filegroup.markers.reconcile", look):
+    with injected(plan), patch("penstock.commit.markers.reconcile", look):
         runner.run(Step("upsert", LATER, options=LAZY), f"crash:{path}")
     later = max(name.split(".")[0] for name in timeline(path))
     assert seen == [[later]]
@@ -385,7 +386,7 @@ def test_an_eager_writer_has_no_heartbeat(runner: Runner, path: str) -> None:
 
 
 def test_a_lazy_writer_that_fails_deletes_its_heartbeat(runner: Runner, path: str) -> None:
-    with patch("penstock.filegroup.markers.reconcile", side_effect=OptionError("no")), pytest.raises(OptionError):
+    with patch("penstock.commit.markers.reconcile", side_effect=OptionError("no")), pytest.raises(OptionError):
         write_later(runner, path, **LAZY)
     assert (heartbeats(path), pending(path), orphans(path)) == ([], [], [])
 
@@ -460,7 +461,7 @@ def test_a_heartbeat_is_renewed_while_the_writer_runs(runner: Runner, path: str)
             time.sleep(0.01)
         return reconcile(*args)
 
-    with injected(beats), patch("penstock.filegroup.markers.reconcile", wait):
+    with injected(beats), patch("penstock.commit.markers.reconcile", wait):
         runner.run(Step("upsert", LATER, options=options), f"crash:{path}")
     assert len([c for c in beats.calls if c.startswith("replace") and ".heartbeat" in c]) >= 3
     assert heartbeats(path) == []

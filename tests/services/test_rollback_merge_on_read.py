@@ -12,7 +12,7 @@ from penstock.formats.log import scan_blocks
 from penstock.options import read_options
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.services.rollback.requested import roll_back_to
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.crash.scenes import CHANGED, CHANGES, FIRST, LATER, PUBLISHING, Runner, Step, with_later
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import orphans, pending, plain_rows

@@ -14,7 +14,7 @@ from penstock.formats.log import encode_avro_block, encode_delete_block, encode_
 from penstock.formats.log.deletes import build_deletes
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
-from penstock.table import write_config
+from penstock.table.config import write_config
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 
 COLUMNS = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])

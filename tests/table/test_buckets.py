@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, SchemaError
-from penstock.index.buckets import FixedBuckets
+from penstock.index.bucket_hash import FixedBuckets
 from tests.table.tables import BULK, INSERT, TRIPS, snapshot, trips, write
 from tests.table.upserts import INDEX, UPSERT
 

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.door.services import SERVICES
 from penstock.errors import CorruptFile, OptionError
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.table.tables import OPERATION, SIX, TRIPS, base_files, load, snapshot, timeline, trips, write
 
 UPSERT = {**TRIPS, OPERATION: "upsert"}

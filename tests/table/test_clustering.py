@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.catalog.listing import list_base_slices
-from penstock.cli import services
+from penstock.cli.commands import services
 from penstock.errors import SchemaError, Unsupported, WriteConflict
 from penstock.formats.avro.container import read_container
-from penstock.table import open_table
+from penstock.table.listing import list_base_slices
+from penstock.table.state import open_table
 from tests.kit.plain import pending, plain_rows
 from tests.table.tables import BULK, INSERT, OPERATION, SIX, TRIPS, base_files, commits, load, snapshot, timeline, trips, write
 

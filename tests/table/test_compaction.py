@@ -22,7 +22,7 @@ from penstock.services import planned
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.planned import schedule, schedule_and_run
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows

@@ -18,7 +18,7 @@ from penstock.door.read import open_query
 from penstock.errors import OptionError, WriteConflict
 from penstock.options import read_options
 from penstock.read.query import parse_query
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.kit.interleave import InterleavingStorage
 from tests.table.tables import META, OPERATION, SIX, TRIPS, Trip, sorted_rows, trips, write
 

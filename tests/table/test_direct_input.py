@@ -49,7 +49,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[InputFiles | None]:
         return usual(spark, rows, kernel, returns)
 
     monkeypatch.setattr("penstock.write.rows.staging.run_over_incoming", note)
-    monkeypatch.setattr("penstock.write.store.run_over_incoming", note)
+    monkeypatch.setattr("penstock.write.tasks.run_tasks.run_over_incoming", note)
     return found
 
 

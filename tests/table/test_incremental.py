@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.errors import ChangesLost, OptionError
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.instant import parse_time
 from tests.table.tables import (
     BULK,

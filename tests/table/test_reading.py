@@ -15,7 +15,7 @@ from penstock.options import read_options
 from penstock.read.plan import plan_query
 from penstock.read.query import parse_query
 from penstock.read.scan import scan
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from tests.kit.golden import unpack_golden
 from tests.table.tables import (

@@ -12,7 +12,7 @@ import penstock
 from penstock.errors import OptionError, Unsupported, WriteConflict
 from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, Ring
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.table.tables import OPERATION, snapshot, trips, write
 from tests.table.upserts import DELETE, INDEX, UPSERT
 

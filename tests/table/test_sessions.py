@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock import registry
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
-from penstock.spread.run import run_over_rows
+from penstock.workers.run_kernels import run_over_rows
 from tests.table.tables import (
     BULK,
     HIVE_STYLE,

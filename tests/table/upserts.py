@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.catalog.listing import list_base_slices
-from penstock.table import open_table
+from penstock.table.listing import list_base_slices
+from penstock.table.state import open_table
 from tests.kit.model import Row
 from tests.table.tables import OPERATION, TRIPS, stats, timeline, values
 

@@ -16,17 +16,16 @@ LAYERS = [
     {"write", "read", "services"},
     {"commit"},
     {"index", "hooks"},
-    {"catalog"},
     {"table"},
     {"filegroup"},
     {"timeline"},
-    {"spread", "storage"},
+    {"workers", "storage"},
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
     {"registry", "error_text"},
     {"errors", "clock"},
 ]
-WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "catalog", "table"}
+WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}
 #: Modules that look at the machine, not at a table: Java's place is found before there is a session.
 MACHINE = {"spark/java.py"}
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob"}
@@ -186,7 +185,7 @@ def test_no_module_imports_or_runs_a_name_from_data() -> None:
         "keys/generator_table.py",  # modules that GENERATORS names, a constant of the package
         "spark/compat.py",
         "registry.py",
-        "cli/explain_merge.py",
+        "cli/commands/explain_merge.py",
     }  # the last: an argument
     risky = {"eval", "exec", "__import__", "importlib.import_module", "import_module", "pickle.loads", "pickle.load"}
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.filegroup.meta_columns import KEY_COLUMN, record_keys
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import is_log_token_of
 from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, read_row_parts, scan_blocks

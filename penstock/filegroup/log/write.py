@@ -3,7 +3,7 @@
 No block is ever appended to an existing file. Every attempt of a task creates log files of its own: their version is greater than
 those the slice had when the write was planned, and their token names the attempt and the write (`names.log_token`). A reader
 accepts every block of a committed instant, so the files of failed attempts must be deleted before the write is published:
-`markers.reconcile` finds them by their markers.
+`reconcile` (`commit/markers.py`) finds them by their markers.
 
 Each call of `write` becomes data blocks at once, so memory is the rows of one call and one encoded block. Deletes follow the
 last rows, in one block. A file that exceeds its limit is closed when more rows come.
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import KEY_COLUMN, stamp_rows
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.names import log_file_name, log_token
 from penstock.filegroup.task_output import TaskOutput

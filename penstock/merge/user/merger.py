@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import delete_flags
 from penstock.merge.kernels.blend import cast_column
 from penstock.merge.kernels.gather import Flags, Positions, take_rows
@@ -20,6 +19,7 @@ from penstock.merge.kernels.marks import GONE, drop_marks, is_fresh, is_gone, is
 from penstock.merge.kernels.runs import Folded, Runs, split_into_pairs
 from penstock.merge.merger import MergedPairs, Merger
 from penstock.merge.operation_column import operation_deletes
+from penstock.merge.row_choice import Choice, Choices
 from penstock.merge.user.column_function import ColumnFunction
 from penstock.merge.user.function import JoinedRows, UserFunction
 from penstock.merge.user.guard import Guard

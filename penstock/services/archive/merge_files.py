@@ -15,7 +15,7 @@ from penstock import options as o
 from penstock.errors import AlreadyExists, CorruptFile
 from penstock.formats.avro.container import read_container, write_container
 from penstock.storage import FileInfo, join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.archive import MERGE_PLAN, archive_path, list_archive_files, next_archive_name, read_entries
 
 _PLAN = "HoodieMergeArchiveFilePlan"

@@ -20,9 +20,8 @@ from penstock.progress import Stages
 from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge_files import finish_merge, merge_small_files
-from penstock.spread.run import run_on_driver
 from penstock.storage import FileInfo, join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.archive import (
     Entry,
     archive_path,
@@ -35,6 +34,7 @@ from penstock.timeline.archive import (
 )
 from penstock.timeline.instant import Action, Instant, State, parse_instant
 from penstock.timeline.store import FOLDER, read_metadata
+from penstock.workers.run_kernels import run_on_driver
 
 #: How many names to try for the new archive file, if concurrent archiving takes each of them.
 _ATTEMPTS = 10

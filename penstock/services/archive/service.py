@@ -8,7 +8,7 @@ from penstock import options as o
 from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.table_service import TableService
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 
 class Archive(TableService):

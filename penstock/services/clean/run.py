@@ -25,10 +25,8 @@ from penstock.filegroup.partitions import is_metafile
 from penstock.progress import Stages
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
-from penstock.spread.driver import fits_on_driver
-from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
-from penstock.table import TableState, reload_timeline
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clean_file import (
     CleanedPartition,
     CleanPlan,
@@ -39,6 +37,8 @@ from penstock.timeline.clean_file import (
 )
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, transition
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.runner import Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

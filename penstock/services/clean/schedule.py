@@ -15,16 +15,16 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.listing import load_visibility, walk_partitions
-from penstock.catalog.pending import list_clustering_plans, list_compaction_plans
-from penstock.catalog.savepoints import list_savepoint_times, list_savepointed_files
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.services.clean.plan import PartitionPlan, RetentionRules, plan_partition
 from penstock.services.clean.retention import CleanPolicy, clean_policy, earliest_retained
 from penstock.storage import join
-from penstock.table import TableState, reload_timeline
+from penstock.table.listing import load_visibility, walk_partitions
+from penstock.table.pending import list_clustering_plans, list_compaction_plans
+from penstock.table.savepoints import list_savepoint_times, list_savepointed_files
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.archive import is_archived
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_result, write_clean_plan
 from penstock.timeline.clustering_plan import ClusteringSlice

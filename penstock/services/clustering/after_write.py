@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock import options as o
 from penstock.services.clustering.resize_buckets import rings_to_resize
 from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index.previous_index import find_bucket_engine
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 
 def check_no_buckets(table: TableState, file_ids: Iterable[str] = ()) -> None:

@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import islice
 
 from penstock import options as o
-from penstock.catalog.listing import choose_groups, load_visibility
-from penstock.catalog.pending import find_pending_clusterings, find_pending_groups
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.index.consistent_hashing import HashRings
 from penstock.options import Options
@@ -28,7 +26,9 @@ from penstock.services.clustering.strategies import (
     group_slices,
     strategy_of,
 )
-from penstock.table import TableState, read_table_schema
+from penstock.table.listing import choose_groups, load_visibility
+from penstock.table.pending import find_pending_clusterings, find_pending_groups
+from penstock.table.state import TableState, read_table_schema
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.catalog.listing import list_groups, load_visibility
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import latest_merged_slices
 from penstock.services.clustering.strategies import slice_named
 from penstock.storage import join
-from penstock.table import TableState, reload_timeline
+from penstock.table.latest_slices import latest_merged_slices
+from penstock.table.listing import list_groups, load_visibility
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringPlan, ClusteringSlice
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
 from penstock.timeline.store import instant_path, read_metadata

@@ -21,7 +21,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.base_write import RollingWriter
-from penstock.filegroup.meta_columns import KEY_COLUMN
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.index import load_buckets
 from penstock.index.consistent_hashing import HashRings, Node, Ring, Tag, has_rings
@@ -31,7 +31,7 @@ from penstock.options.option import LONG_MAX
 from penstock.services.clustering.bucket_check import check_no_buckets
 from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, open_output, read_slice, write_rows
 from penstock.services.clustering.strategies import group_of
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 from penstock.timeline.commit_file import WriteStat
 

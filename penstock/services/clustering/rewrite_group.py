@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
 from penstock.filegroup.base_write import RollingWriter
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, read_merged_rows
 from penstock.filegroup.task_output import FileSettings, TaskOutput
@@ -24,8 +24,8 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, take_rows
 from penstock.schema import META_COLUMNS
 from penstock.services.clustering.row_order import Ordering, order_of, sort_columns, sort_keys
-from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
+from penstock.workers.run_kernels import this_task
 
 
 @dataclass(frozen=True)

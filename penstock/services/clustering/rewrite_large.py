@@ -18,17 +18,17 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.filegroup.meta_columns import body_schema
+from penstock.filegroup.fill_meta_columns import body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
 from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, read_slice, write_groups
 from penstock.services.clustering.row_order import Ordering, columns_read, order_of, sample_of, sort_columns, sort_keys
-from penstock.spread.run import this_task
-from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
+from penstock.workers.run_kernels import this_task
+from penstock.workers.runner import Runner
 
 #: Sampled rows of a group: enough for ranges of nearly equal size.
 _SAMPLE_ROWS = 20_000

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from penstock import options as o
 from penstock.errors import OptionError, SchemaError
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, body_schema
 from penstock.merge.kernels.gather import Positions, find_column, find_top_column
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, avro_to_arrow

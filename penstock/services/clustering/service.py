@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import options as o
-from penstock.catalog.pending import list_clustering_plans, load_clustering_plan
 from penstock.errors import Unsupported
 from penstock.index import make_index
 from penstock.index.consistent_hashing import Ring, save_changed_rings
@@ -39,11 +38,12 @@ from penstock.services.planned import (
     schedule,
     schedule_and_run,
 )
-from penstock.spread.runner import Runner
-from penstock.table import TableState, reload_timeline
+from penstock.table.pending import list_clustering_plans, load_clustering_plan
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringPlan, write_clustering_plan
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action, Instant
+from penstock.workers.runner import Runner
 
 
 class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):

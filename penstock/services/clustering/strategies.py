@@ -12,9 +12,9 @@ from itertools import islice
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import Visibility, latest_merged_slices
 from penstock.options import Options
 from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
+from penstock.table.latest_slices import Visibility, latest_merged_slices
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringSlice
 
 _PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."

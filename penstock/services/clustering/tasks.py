@@ -8,7 +8,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
-from penstock.commit.file_settings import base_file_settings, merge_file_settings
 from penstock.errors import OptionError
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import FileSlice
@@ -22,9 +21,10 @@ from penstock.services.clustering.rewrite_group import RewriteSettings, RewriteT
 from penstock.services.clustering.rewrite_large import LargeGroup
 from penstock.services.clustering.row_order import check_ordering, read_ordering, sortable_columns
 from penstock.services.planned import PlanRun
-from penstock.spread.session import count_cores
 from penstock.storage import join
+from penstock.table.file_settings import base_file_settings, merge_file_settings
 from penstock.timeline.clustering_plan import ClusteringPlan
+from penstock.workers.session_settings import count_cores
 
 #: Suffixes of the execution strategies (Java classes) that Penstock runs: sort a group into files of a target size, or rewrite
 #: each slice to one file.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock import options as o
-from penstock.catalog.pending import load_clustering_plan
 from penstock.options import Options
 from penstock.options.operation import Operation
-from penstock.table import TableState
+from penstock.table.pending import load_clustering_plan
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import read_schema
 

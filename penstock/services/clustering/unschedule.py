@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.catalog.pending import list_clustering_plans, load_clustering_plan
 from penstock.errors import CorruptFile
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.clustering.resize_buckets import is_resize
 from penstock.services.planned import find_pending, start_over
-from penstock.table import TableState, reload_timeline
+from penstock.table.pending import list_clustering_plans, load_clustering_plan
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from penstock import clock
 from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.base_write import BaseFileWriter
+from penstock.filegroup.fill_meta_columns import body_schema
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import body_schema
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.cast import fit_to_schema
-from penstock.spread.run import this_task
 from penstock.timeline.commit_file import WriteStat
+from penstock.workers.run_kernels import this_task
 
 
 @dataclass(frozen=True)

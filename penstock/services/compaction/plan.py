@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from penstock import options as o
-from penstock.catalog.listing import choose_groups, load_visibility
-from penstock.catalog.pending import find_pending_clusterings, find_pending_compactions
 from penstock.filegroup.model import FileGroup, FileSlice
-from penstock.filegroup.view import Visibility
 from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
 from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
-from penstock.table import TableState
+from penstock.table.latest_slices import Visibility
+from penstock.table.listing import choose_groups, load_visibility
+from penstock.table.pending import find_pending_clusterings, find_pending_compactions
+from penstock.table.state import TableState
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
 
 

@@ -14,7 +14,7 @@ from penstock.errors import CorruptFile
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
 from penstock.storage import FileInfo, join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.pending import list_compaction_plans, load_compaction_plan
-from penstock.commit.file_settings import merge_file_settings
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -25,11 +23,13 @@ from penstock.services.compaction.triggers import is_due
 from penstock.services.compaction.unschedule import check_merge_on_read, finish_unscheduling
 from penstock.services.plan_metrics import LOG_BYTES
 from penstock.services.planned import PlannedService, PlanRun, schedule
-from penstock.spread.runner import Runner
-from penstock.table import TableState, reload_timeline
+from penstock.table.file_settings import merge_file_settings
+from penstock.table.pending import list_compaction_plans, load_compaction_plan
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant, format_time
+from penstock.workers.runner import Runner
 
 
 class Compaction(PlannedService[CompactionPlan, CompactTask]):

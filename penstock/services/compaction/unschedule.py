@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.catalog.listing import list_groups
-from penstock.catalog.pending import list_compaction_plans, load_compaction_plan
-from penstock.catalog.savepoints import read_savepoints
 from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
 from penstock.services.compaction.planned_slices import missing_file
 from penstock.services.planned import find_pending, pending_instants, writes_under_way
 from penstock.storage import join
-from penstock.table import MERGE_ON_READ, TableState, reload_timeline
+from penstock.table.config import MERGE_ON_READ
+from penstock.table.listing import list_groups
+from penstock.table.pending import list_compaction_plans, load_compaction_plan
+from penstock.table.savepoints import read_savepoints
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.savepoint_file import Savepoint

@@ -24,10 +24,10 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
 from penstock.formats.log.deletes import build_deletes
 from penstock.merge.kernels.gather import Positions
-from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
+from penstock.workers.run_kernels import this_task
 
 #: Number of rows whose size is measured, to estimate how many rows fit in a block.
 _SAMPLE_ROWS = 1000

@@ -14,9 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import options as o
-from penstock.catalog.listing import list_groups, load_visibility
-from penstock.catalog.pending import find_pending_groups, load_compaction_plan
-from penstock.commit.file_settings import log_block_format, merge_file_settings
 from penstock.filegroup.log.scan import committed_times, scan_log_files
 from penstock.options.operation import Operation
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
@@ -24,11 +21,14 @@ from penstock.services.compaction.planned_slices import list_folders, named_slic
 from penstock.services.compaction.unschedule import check_merge_on_read
 from penstock.services.log_compaction.join_slice import JoinTask, join_slice
 from penstock.services.planned import PlannedService, PlanRun
-from penstock.spread.runner import Runner
-from penstock.table import TableState
+from penstock.table.file_settings import log_block_format, merge_file_settings
+from penstock.table.listing import list_groups, load_visibility
+from penstock.table.pending import find_pending_groups, load_compaction_plan
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from penstock.timeline.instant import Action, Instant
+from penstock.workers.runner import Runner
 
 #: The Java class that Hudi names in plans of log compactions.
 _RUNNER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.catalog.pending import load_clustering_plan
 from penstock.commit.heartbeat import is_alive, is_recent
-from penstock.commit.overwrite import OVERWRITE, REPLACED_SUFFIX
+from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
 from penstock.errors import CorruptFile
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.run import roll_back, run_rollback, target_of
 from penstock.storage import FileInfo, Storage, join
-from penstock.table import TableState, reload_timeline
+from penstock.table.pending import load_clustering_plan
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import FOLDER, instant_path
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock import options as o
-from penstock.catalog.listing import walk_partitions
-from penstock.filegroup.markers import Marker, MarkerType, read_markers
+from penstock.commit.markers import read_markers
+from penstock.filegroup.markers import Marker, MarkerType
 from penstock.filegroup.names import BaseName, LogName, is_log_token_of, parse_base_name, parse_log_name
 from penstock.storage import join
-from penstock.table import TableState
+from penstock.table.listing import walk_partitions
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path

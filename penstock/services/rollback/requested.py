@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.catalog.pending import find_pending_clusterings, list_compaction_plans
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import OptionError
 from penstock.services.rollback.failed_writes import failed_writes, roll_back_failed, runs_a_plan
 from penstock.services.rollback.plan import read_written
 from penstock.services.rollback.run import roll_back
 from penstock.services.savepoint import find_lost_file
-from penstock.table import TableState, reload_timeline
+from penstock.table.pending import find_pending_clusterings, list_compaction_plans
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from penstock import clock
 from penstock.commit.heartbeat import delete_heartbeat, is_lazy
+from penstock.commit.markers import delete_markers, seal
 from penstock.errors import AlreadyExists, CorruptFile
-from penstock.filegroup.markers import delete_markers, seal
 from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
@@ -26,7 +26,7 @@ from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.rollback.plan import plan_rollback
 from penstock.storage import Storage, join
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, transition
 

@@ -9,7 +9,7 @@ from penstock.progress import Stages
 from penstock.services.clean.service import CLEAN
 from penstock.services.rollback.failed_writes import roll_back_expired
 from penstock.services.table_service import TableService
-from penstock.table import TableState
+from penstock.table.state import TableState
 
 
 class FailedWriteRollback(TableService):

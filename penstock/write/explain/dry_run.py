@@ -18,7 +18,7 @@ from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.storage import join, open_storage
-from penstock.table import TableState, open_table, read_table_schema, table_exists
+from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER
 from penstock.write.context import WriteContext
 from penstock.write.create_table import preview_table

@@ -17,31 +17,31 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.catalog.listing import list_merged_slices
-from penstock.catalog.merge_rules import build_merge_rules
 from penstock.columns import quoted
 from penstock.errors import OptionError
-from penstock.filegroup.meta_columns import KEY_COLUMN
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.formats.cast import fit_to_schema
 from penstock.index import make_index
 from penstock.index.lookup import WantedKeys, look_up
-from penstock.merge.choice import Choice
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH, GONE, drop_marks
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice
+from penstock.table.listing import list_merged_slices
+from penstock.table.merge_rules import build_merge_rules
 from penstock.write.checks import check_keys_are_stored, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.rows.crossing import KEY
+from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.rows.staging import ARRIVAL, Staging, read_pieces, stage_pieces
-from penstock.write.rows.task_rows import ordering_values
 from penstock.write.task_settings import build_merger
+from penstock.write.tasks.task_rows import ordering_values
 
 _MOST_KEYS = 20
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.filegroup.model import FileSlice
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.options.operation import Operation
 from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
 from penstock.write.locate.task_plan import TaskPlan

@@ -26,23 +26,23 @@ from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
 from penstock.index import Index
 from penstock.index.entry_store import EntryStore, valid_entry
-from penstock.merge.choice import Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Fate, Fates
 from penstock.options.operation import Operation
-from penstock.spread.runner import Runner
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
-from penstock.table import TableState
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
+from penstock.workers.runner import Runner
+from penstock.write.locate.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.locate.tag import TagResult
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
-from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
-from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
+from penstock.write.tasks.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 
 #: How many keys one task looks up.
 _KEYS_PER_TASK = 20_000

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.filegroup.model import FileSlice
 from penstock.options.operation import Operation
-from penstock.spread.runner import Runner
 from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
+from penstock.workers.runner import Runner
 from penstock.write.locate.assign import assign_new_rows
 from penstock.write.locate.entries import EntryAnswers
 from penstock.write.locate.locate_keys import LocatedPieces, locate_keys

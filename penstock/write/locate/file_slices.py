@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.catalog.listing import list_base_slices, list_merged_slices
-from penstock.catalog.pending import find_pending_compactions
 from penstock.filegroup.model import FileSlice
-from penstock.table import TableState
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.pending import find_pending_compactions
+from penstock.table.state import TableState
 
 
 def list_write_slices(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.log.scan import open_log_file, scan_slice
-from penstock.filegroup.meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, columns_to_read, fold_slice_log, read_merged_rows
 from penstock.formats.log import BlockType, read_deletes

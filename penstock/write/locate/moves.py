@@ -30,20 +30,20 @@ from penstock.errors import Unsupported
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.index.lookup import KeyMatches, WantedKeys, look_up
-from penstock.merge.choice import Choice
 from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
-from penstock.spread.runner import Runner
+from penstock.merge.row_choice import Choice
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
+from penstock.workers.runner import Runner
 from penstock.write.locate.live_rows import look_up_merged
+from penstock.write.locate.located_rows import name_of_attempt
 from penstock.write.locate.tag import TagTask, plan_tag_tasks
-from penstock.write.rows.crossing import KEY
+from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
-from penstock.write.rows.task_rows import TaskRows, load_task_rows, split_row_numbers
-from penstock.write.tasks.located_rows import name_of_attempt
 from penstock.write.tasks.task import UpsertRules
+from penstock.write.tasks.task_rows import TaskRows, load_task_rows, split_row_numbers
 
 #: Columns of a file of moves: the number of the incoming row, whether it stays in the stored row's partition, and that partition.
 _NUMBER = "_penstock_number"

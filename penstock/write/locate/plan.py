@@ -13,16 +13,16 @@ from functools import partial
 
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
-from penstock.index.buckets import Buckets
+from penstock.index.bucket_hash import Buckets
 from penstock.index.entry_store import EntryStore
-from penstock.spread.runner import Runner
+from penstock.workers.runner import Runner
 from penstock.write.context import WriteContext
-from penstock.write.file_sizing import read_sizing
 from penstock.write.locate.assign import assign_pieces
 from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.choose_index import choose_index
 from penstock.write.locate.entries import check_not_clustered, look_up_entries
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.file_sizing import read_sizing
 from penstock.write.locate.file_slices import list_write_slices
 from penstock.write.locate.moves import relocate_rows
 from penstock.write.locate.task_plan import TaskPlan

@@ -21,17 +21,17 @@ from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.index.lookup import KeyMatches, Pruning, WantedKeys, look_up
-from penstock.merge.choice import Choice, Fate, Fates
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, Fate, Fates
 from penstock.storage import join
 from penstock.write.locate.live_rows import are_dead, look_up_merged
+from penstock.write.locate.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
-from penstock.write.rows.task_rows import TaskRows, TaskRowsSettings, load_task_rows
-from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.tasks.task import UpsertRules
+from penstock.write.tasks.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 
 #: How many base files one tagging task reads. Each task loads all incoming keys, so it should read several files.
 _FILES_PER_TASK = 10

@@ -30,7 +30,7 @@ from penstock.merge.kernels.marks import GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
-from penstock.write.rows.crossing import CrossingColumns, cast_to_stored, crossing_keys, crossing_paths
+from penstock.write.rows.crossing_columns import CrossingColumns, cast_to_stored, crossing_keys, crossing_paths
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
 

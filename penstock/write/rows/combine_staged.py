@@ -21,14 +21,14 @@ from penstock.merge.kernels.gather import Flags, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
-from penstock.spread.run import this_task
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
+from penstock.workers.run_kernels import this_task
 from penstock.write.rows.combine import combine_rows, wants_one_row_per_key
-from penstock.write.rows.crossing import KEY
+from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, StagedRows, Staging, make_runner, read_pieces, stage_rows
-from penstock.write.rows.task_rows import ordering_values, split_row_numbers
+from penstock.write.tasks.task_rows import ordering_values, split_row_numbers
 
 if TYPE_CHECKING:
     from penstock.commit.change import Change

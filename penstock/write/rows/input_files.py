@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import CorruptFile, PenstockError
-from penstock.spread.run import Result, RowKernel, run_over_rows
-from penstock.spread.runner import Runner
-from penstock.spread.session import count_cores
 from penstock.storage import Storage, open_storage
+from penstock.workers.run_kernels import Result, RowKernel, run_over_rows
+from penstock.workers.runner import Runner
+from penstock.workers.session_settings import count_cores
 
 #: The attribute that `mark_bare` sets on a DataFrame.
 _MARK = "_penstock_bare_parquet"

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, StructType
 from penstock import options as o
 from penstock.columns import conform, quoted
 from penstock.errors import SchemaError
-from penstock.filegroup.meta_columns import RESERVED_NAMES
+from penstock.filegroup.fill_meta_columns import RESERVED_NAMES
 from penstock.keys import KeyColumns, make_key_generator
 from penstock.keys.partition_fields import partition_columns
 from penstock.options.operation import Operation
@@ -36,8 +36,8 @@ from penstock.schema import (
     with_operation_column,
     with_storage_types,
 )
-from penstock.spread.driver import fits_on_driver
-from penstock.write.rows.crossing import KEY, PATH, CrossingColumns
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.write.rows.crossing_columns import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, find_input_files
 from penstock.write.settings import WriteSettings
 

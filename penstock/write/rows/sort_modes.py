@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from penstock import options as o
 from penstock.columns import quoted
 from penstock.errors import OptionError, SchemaError
-from penstock.write.rows.crossing import CrossingColumns
+from penstock.write.rows.crossing_columns import CrossingColumns
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings, split_fields
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
-from penstock.index.buckets import Buckets
-from penstock.spread.driver import fits_on_driver
-from penstock.spread.run import this_task
-from penstock.spread.runner import Runner
+from penstock.index.bucket_hash import Buckets
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
-from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
+from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.run_kernels import this_task
+from penstock.workers.runner import Runner
+from penstock.write.rows.crossing_columns import KEY, CrossingColumns, PartitionRows, split_by_partition
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import PreparedRows
 

@@ -21,18 +21,18 @@ import pyarrow.parquet as pq
 
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
 from penstock.filegroup.base_write import BaseFileWriter
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.markers import MarkerType
-from penstock.filegroup.meta_columns import KEY_COLUMN, body_schema
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
-from penstock.merge.choice import Choice, Choices, Fate, is_changed
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice, Choices, Fate, is_changed
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.crossing import KEY, PartitionRows
-from penstock.write.rows.task_rows import TaskRows, split_row_numbers
-from penstock.write.tasks.located_rows import NO_ROWS, Hits, make_merge_hits
+from penstock.write.locate.located_rows import NO_ROWS, Hits, make_merge_hits
+from penstock.write.rows.crossing_columns import KEY, PartitionRows
+from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 
 @dataclass

@@ -14,12 +14,12 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.crossing import KEY, CrossingColumns, PartitionRows, split_by_partition
+from penstock.write.rows.crossing_columns import KEY, CrossingColumns, PartitionRows, split_by_partition
 from penstock.write.rows.staging import read_pieces
-from penstock.write.rows.task_rows import TaskRows, load_task_rows, split_row_numbers
 from penstock.write.tasks.base_file import FileMerge, add_to_base_file, drop_deletes, get_or_make_keys, merge_base_file
 from penstock.write.tasks.log_file import RollingLogWriter, open_insert_writer
 from penstock.write.tasks.task import InsertTask, open_task_output
+from penstock.write.tasks.task_rows import TaskRows, load_task_rows, split_row_numbers
 
 #: How many bytes of rows all open files of a task may buffer in memory. Above it the file with the largest buffer is flushed.
 _WAITING_BYTES = 256 * 1024 * 1024

@@ -23,15 +23,15 @@ from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log.deletes import Deletes, build_deletes
-from penstock.merge.choice import Fate
 from penstock.merge.kernels.gather import Positions, find_column
 from penstock.merge.kernels.marks import drop_marks, is_fresh
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Fate
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.crossing import KEY
-from penstock.write.rows.task_rows import TaskRows, split_row_numbers
-from penstock.write.tasks.located_rows import NO_ROWS, Hits
+from penstock.write.locate.located_rows import NO_ROWS, Hits
+from penstock.write.rows.crossing_columns import KEY
+from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 
 @dataclass(frozen=True)

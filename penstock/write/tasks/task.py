@@ -13,11 +13,11 @@ from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.index import Index
 from penstock.merge.merger import Merger
-from penstock.spread.run import this_task
-from penstock.write.file_sizing import Sizing
+from penstock.workers.run_kernels import this_task
+from penstock.write.locate.file_sizing import Sizing
+from penstock.write.locate.located_rows import HitBatch, NewRowRange
 from penstock.write.rows.staging import Piece, Staging
-from penstock.write.rows.task_rows import TaskRowsSettings
-from penstock.write.tasks.located_rows import HitBatch, NewRowRange
+from penstock.write.tasks.task_rows import TaskRowsSettings
 
 
 @dataclass(frozen=True)

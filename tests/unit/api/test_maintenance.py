@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.api.maintenance import MaintenanceMethods
-from penstock.table import TableState, write_config
+from penstock.table.config import write_config
+from penstock.table.state import TableState
 from tests.unit.services.histories import History, at
 
 

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from penstock.commit.change import Change
+from penstock.commit.markers import open_write, seal
 from penstock.errors import WriteConflict
-from penstock.filegroup.markers import open_write, seal
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.storage import MemoryStorage
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline

@@ -11,7 +11,7 @@ from penstock.door.follow_ups import follow_up
 from penstock.errors import PenstockError
 from penstock.progress import Stages
 from penstock.services.table_service import TableService
-from penstock.table import TableState
+from penstock.table.state import TableState
 from tests.unit.services.histories import History
 
 NOTHING: Any = None  # no session: the services here are none of Spark's

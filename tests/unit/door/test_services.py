@@ -14,7 +14,7 @@ from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.planned import schedule
-from penstock.table import TableState, open_table
+from penstock.table.state import TableState, open_table
 from tests.kit.plain import pending, plain_rows
 from tests.table.handmade import HandMade
 

@@ -6,21 +6,9 @@ import uuid
 
 import pytest
 
+from penstock.commit.markers import delete_markers, open_write, read_markers, reconcile, seal
 from penstock.errors import AlreadyExists, StorageError
-from penstock.filegroup.markers import (
-    Marker,
-    MarkerStyle,
-    MarkerType,
-    announce,
-    check_open,
-    delete_markers,
-    markers_folder,
-    open_write,
-    read_markers,
-    reconcile,
-    seal,
-    work_folder,
-)
+from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open, markers_folder, work_folder
 from penstock.storage import MemoryStorage, walk
 
 BASE = "/t"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
+from penstock.commit.markers import open_write, reconcile, seal
 from penstock.errors import AlreadyExists, StorageError
-from penstock.filegroup.markers import MarkerType, open_write, reconcile, seal
+from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.storage import MemoryStorage
 

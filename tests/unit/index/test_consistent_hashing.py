@@ -19,7 +19,8 @@ from penstock.index.consistent_hashing import (
 )
 from penstock.options import Options
 from penstock.storage import LocalStorage
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.timeline import Timeline
 

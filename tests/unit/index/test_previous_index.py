@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.listing import list_merged_slices
 from penstock.errors import OptionError
 from penstock.filegroup.log.write import log_fields
 from penstock.filegroup.names import log_file_name
 from penstock.index.previous_index import INDEX_FIGURES, find_rows_of_other_index, list_logs_with_inserts
 from penstock.index.simple import SimpleIndex
-from penstock.table import open_table
+from penstock.table.listing import list_merged_slices
+from penstock.table.state import open_table
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from tests.table.handmade import HandMade, at
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.merge.choice import Choice
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.marks import FRESH
 from penstock.merge.merger import Merger
+from penstock.merge.row_choice import Choice
 
 Row = dict[str, Any]
 

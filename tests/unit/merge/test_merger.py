@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.merge.choice import Choice, Choices
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.marks import FRESH
 from penstock.merge.kernels.runs import Runs
@@ -17,6 +16,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.merge.payloads import make_merger
+from penstock.merge.row_choice import Choice, Choices
 from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 
 OLD = pa.table({"id": ["a", "b", "c"], "n": [1, 2, 3]})

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionError, SchemaError
-from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.ordering import stored_is_newer
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.payloads import make_merger
+from penstock.merge.row_choice import Choice
 from penstock.options.payloads import HUDI_PAYLOADS
 
 MODEL = "org.apache.hudi.common.model."

@@ -10,11 +10,11 @@ import pytest
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.buckets import FixedBuckets
+from penstock.index.bucket_hash import FixedBuckets
 from penstock.options import read_options
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.schema import arrow_to_avro, avro_text
-from penstock.table import open_table
+from penstock.table.state import open_table
 from tests.table.handmade import COLUMNS, HandMade, at
 
 BUCKETS = FixedBuckets(64, ("id",))

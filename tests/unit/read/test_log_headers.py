@@ -14,7 +14,8 @@ from penstock.options import Options
 from penstock.read.log_headers import read_log_headers
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
 from penstock.timeline.timeline import Timeline
 from tests.unit.filegroup.slices import AVRO, Slice, data, rows
 

@@ -12,7 +12,8 @@ from penstock.read.plan import QueryPlan
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
 from penstock.storage import MemoryStorage
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
 from penstock.timeline.clean_file import CleanPlan, write_clean_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline

@@ -10,7 +10,8 @@ from penstock.filegroup.names import PARTITION_METAFILE, base_file_name
 from penstock.formats.avro.container import write_container
 from penstock.options import read_options
 from penstock.storage import FileInfo, MemoryStorage
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.store import load_timeline
 

@@ -16,11 +16,11 @@ from penstock.progress import Stages
 from penstock.services.clean import run as running
 from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import is_due, last_clean, schedule_clean
-from penstock.spread.runner import Runner
-from penstock.table import TableState, reload_timeline
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan, read_clean_result, write_clean_plan
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering_plan
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
+from penstock.workers.runner import Runner
 from tests.unit.services.histories import History, NotedStorage, at, base
 
 TWO = {"cleaner_commits_retained": 2}

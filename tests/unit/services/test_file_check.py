@@ -12,7 +12,7 @@ from penstock.progress import Stages
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.file_check import check_files
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from tests.table.handmade import HandMade

@@ -23,7 +23,7 @@ from penstock.services.health import check_health
 from penstock.services.planned import schedule
 from penstock.services.savepoint import create_savepoint
 from penstock.services.ttl import expired_partitions
-from penstock.table import TableState
+from penstock.table.state import TableState
 from tests.unit.services.histories import CALLS, History, at
 
 PARTITIONS = 5

@@ -7,7 +7,6 @@ from datetime import datetime
 import pytest
 
 from penstock import clock
-from penstock.catalog.savepoints import read_savepoints
 from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name
 from penstock.formats.avro.container import read_container
@@ -19,7 +18,8 @@ from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint, find_lost_file
-from penstock.table import TableState, reload_timeline
+from penstock.table.savepoints import read_savepoints
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, ClusteringSlice, write_clustering_plan
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, write_restore_plan
 from penstock.timeline.store import load_timeline

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from penstock.commit.markers import open_write
 from penstock.filegroup.base_write import RollingWriter
-from penstock.filegroup.markers import open_write, work_folder
+from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.parquet import BloomSettings
@@ -26,19 +27,19 @@ from penstock.index.simple import SimpleIndex
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import OverwriteWithLatest
 from penstock.options.operation import Operation
-from penstock.spread.results import decode_result, encode_results
-from penstock.spread.run import Result, Task
-from penstock.spread.runner import Runner
 from penstock.storage import LocalStorage, Storage, join
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.file_sizing import Sizing
+from penstock.workers.results import decode_result, encode_results
+from penstock.workers.run_kernels import Result, Task
+from penstock.workers.runner import Runner
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.file_sizing import Sizing
 from penstock.write.locate.task_plan import TaskPlan
-from penstock.write.rows.crossing import KEY, CrossingColumns
+from penstock.write.rows.crossing_columns import KEY, CrossingColumns
 from penstock.write.rows.staging import Piece, Staging, _stage_batches
-from penstock.write.rows.task_rows import TaskRowsSettings
-from penstock.write.tasks.run import run_task
 from penstock.write.tasks.task import UpsertRules
+from penstock.write.tasks.task_rows import TaskRowsSettings
+from penstock.write.tasks.upsert_kernel import run_task
 from tests.kit.model import Row
 
 SIMPLE = SimpleIndex()

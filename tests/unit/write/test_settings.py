@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
-from penstock.table import TableConfig
+from penstock.table.config import TableConfig
 from penstock.write.create_table import table_properties
 from penstock.write.settings import WriteSettings, resolve_settings
 

@@ -28,16 +28,16 @@ from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteW
 from penstock.options.operation import Operation
 from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
 from penstock.storage import LocalStorage
-from penstock.table import open_table
+from penstock.table.state import open_table
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
-from penstock.write.file_sizing import Sizing
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
+from penstock.write.locate.file_sizing import Sizing
 from penstock.write.locate.file_slices import list_appendable_slices
 from penstock.write.tasks.insert import insert_bucket
 from penstock.write.tasks.log_file import RollingLogWriter
-from penstock.write.tasks.run import run_task
 from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules
+from penstock.write.tasks.upsert_kernel import run_task
 from tests.kit.model import Model, Row
 from tests.table.handmade import HandMade, at
 from tests.unit.write.engine import (

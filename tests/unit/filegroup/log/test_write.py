@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.commit.markers import open_write, read_markers, reconcile, seal
 from penstock.errors import StorageError
 from penstock.filegroup.log.write import BlockFormat, LogSettings, LogWriter
-from penstock.filegroup.markers import Marker, MarkerType, open_write, read_markers, reconcile, seal
+from penstock.filegroup.markers import Marker, MarkerType
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name, log_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings, TaskOutput

@@ -14,12 +14,12 @@ import pytest
 
 from penstock import registry
 from penstock.errors import OptionError, PayloadError
-from penstock.merge.choice import Choice
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.marks import FRESH, MADE
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.merge.payloads import make_merger
+from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
 from penstock.registry import Kind, Registered
 from penstock.schema import META_COLUMNS

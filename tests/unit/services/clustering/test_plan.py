@@ -21,7 +21,7 @@ from penstock.services.clustering.strategies import STRATEGIES, ClusteringLimits
 from penstock.services.clustering.triggers import commits_since, is_due
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import schedule
-from penstock.table import reload_timeline
+from penstock.table.state import reload_timeline
 from penstock.timeline.clustering_plan import (
     ClusteringGroup,
     ClusteringPlan,

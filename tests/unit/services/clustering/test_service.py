@@ -11,7 +11,6 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.catalog.listing import list_base_slices, list_merged_slices
 from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, read_footer
@@ -25,7 +24,8 @@ from penstock.services.clustering.plan import make_plan
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.planned import schedule, schedule_and_run
-from penstock.table import TableState, open_table
+from penstock.table.listing import list_base_slices, list_merged_slices
+from penstock.table.state import TableState, open_table
 from penstock.timeline.clustering_plan import write_clustering_plan
 from penstock.timeline.commit_file import WriteStat
 from tests.kit.plain import orphans, pending, plain_rows

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.commit.markers import open_write, read_markers
 from penstock.errors import CorruptFile
-from penstock.filegroup.markers import MarkerType, open_write, read_markers
+from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.bloom import read_bloom

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.catalog.pending import list_compaction_plans
 from penstock.errors import CorruptFile, OptionError, StorageError, Unsupported, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE
 from penstock.options import read_options
@@ -17,7 +16,9 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
 from penstock.services.planned import schedule
 from penstock.storage import MemoryStorage
-from penstock.table import TableConfig, TableState
+from penstock.table.config import TableConfig
+from penstock.table.pending import list_compaction_plans
+from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from penstock.timeline.savepoint_file import Savepoint, write_savepoint

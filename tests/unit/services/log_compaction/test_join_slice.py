@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.commit.markers import open_write, read_markers
 from penstock.filegroup.log.scan import CommittedTimes, scan_log_files
 from penstock.filegroup.log.write import BlockFormat
-from penstock.filegroup.markers import MarkerType, open_write, read_markers
+from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import LogFile
 from penstock.filegroup.names import log_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.write.file_sizing import Sizing
 from penstock.write.locate.assign import assign_pieces
+from penstock.write.locate.file_sizing import Sizing
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import InsertBucket
 

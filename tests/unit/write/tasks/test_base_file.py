@@ -22,15 +22,15 @@ from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import BloomSettings, read_footer
-from penstock.merge.choice import Fate
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
+from penstock.merge.row_choice import Fate
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.rows.task_rows import load_task_rows
+from penstock.write.locate.located_rows import Hits
 from penstock.write.tasks import base_file as merge_module
 from penstock.write.tasks.base_file import FileMerge, merge_base_file
-from penstock.write.tasks.located_rows import Hits
+from penstock.write.tasks.task_rows import load_task_rows
 from tests.unit.write.engine import (
     DELETABLE,
     TRIPS,

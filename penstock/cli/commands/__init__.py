@@ -1,0 +1,1 @@
+"""The commands of the program `penstock`, one module for each noun."""

@@ -1,0 +1,110 @@
+"""`penstock services`: runs table services in a process of their own, concurrently with writers.
+
+`run` runs the services that are due, again and again, until Ctrl-C. A service that Ctrl-C interrupts stays pending, as after a
+crash, and the next run finishes it or rolls it back.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+import typer
+from rich.console import Console
+
+import penstock
+from penstock import clock
+from penstock.cli.arguments import OPTION, PATH, parse_options
+from penstock.door.services import needs_spark
+from penstock.options import read_options
+from penstock.table.state import open_table
+
+_STOPPED = 130
+#: How often a wait checks whether it is over.
+_TICK_S = 0.2
+
+
+def commands() -> typer.Typer:
+    """Return the commands of `penstock services`."""
+    app = typer.Typer(no_args_is_help=True, help="Run the services that are due, and show what is pending.")
+    app.command("run")(run)
+    app.command("list")(list_pending)
+    app.command("health")(health)
+    app.command("check")(check)
+    return app
+
+
+def run(
+    path: str = PATH,
+    once: bool = typer.Option(False, "--once", help="Run the services that are due once, then exit."),
+    interval: float = typer.Option(60.0, "--interval", min=0.1, help="Seconds between the end of one round and the next."),
+    option: list[str] = OPTION,
+) -> None:
+    """Run the services that are due, while other processes may write. Ctrl-C is safe."""
+    given = parse_options(option)
+    console = Console()
+    signal.signal(signal.SIGTERM, _stop)
+    is_working = True
+    try:
+        while True:
+            is_working = True
+            failed = _round(_open(path, given), console)
+            if once:
+                sys.exit(1 if failed else 0)
+            is_working = False
+            _wait(interval)
+    except KeyboardInterrupt:
+        left = "; the next run finishes the service that was in progress" if is_working else ""
+        console.print(f"stopped{left}", highlight=False)
+        sys.exit(_STOPPED if is_working else 0)
+
+
+def list_pending(path: str = PATH) -> None:
+    """Show pending plans and writes."""
+    table = penstock.Table.open(path)
+    history = table.history()
+    waiting = [entry for entry in history if entry.state != "completed"]
+    typer.echo(str(type(history)(waiting, table.name)) if waiting else f"{table.name} has no pending plans or writes")
+
+
+def health(path: str = PATH, option: list[str] = OPTION) -> None:
+    """Show the health of a table, with suggestions."""
+    typer.echo(str(penstock.Table.open(path, options=parse_options(option)).health()))
+
+
+def check(path: str = PATH) -> None:
+    """Show missing and unexplained files; exit code 1 if there are any. Run it while no process writes."""
+    found = penstock.Table.open(path).check_files()
+    Console().print(found if found else "every file is explained, and no file is missing", soft_wrap=True)
+    sys.exit(1 if found else 0)
+
+
+def _open(path: str, options: dict[str, object]) -> penstock.Table:
+    """Open the table, with a Spark session if its services may need one."""
+    spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
+    return penstock.Table.open(path, spark=spark, options=options)
+
+
+def _round(table: penstock.Table, console: Console) -> bool:
+    """Run all services that are due, print a line for each, and return whether one failed."""
+
+    def show(run: Any) -> None:
+        if run.error:
+            console.print(f"{run.service}: [red]failed[/red] {run.error}", highlight=False, soft_wrap=True)
+        else:
+            console.print(f"{run.service}: {run.done or 'not due'} ({run.seconds:.1f} s)", highlight=False)
+
+    return any(run.error for run in table.run_due(told=show))
+
+
+def _wait(seconds: float) -> None:
+    over = clock.monotonic_s() + seconds
+    while (left := over - clock.monotonic_s()) > 0:
+        clock.sleep_s(min(left, _TICK_S))
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    """Treat SIGTERM as Ctrl-C."""
+    raise KeyboardInterrupt

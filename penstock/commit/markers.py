@@ -1,0 +1,70 @@
+"""The driver's side of markers: opens and seals a write, reads its markers and deletes files of lost attempts.
+
+Tasks announce their data files by markers (`filegroup/markers.py`), and may create data files only while the file `open` exists.
+Before the commit the driver deletes `open`, which *seals* the write. Then the driver deletes the data files that have a marker
+but no write stat: files of tasks that were retried or ran twice. An attempt of a task that runs later, however late, finds the
+write sealed, because a write is never opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.filegroup.markers import (
+    COLLECTED_PREFIX,
+    INFIX,
+    STYLE_FILE,
+    Marker,
+    MarkerStyle,
+    markers_folder,
+    open_file,
+    work_folder,
+)
+from penstock.storage import Storage, join, walk
+
+
+def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
+    """Open a write: from now on its tasks may create data files."""
+    if style is MarkerStyle.COLLECTED:
+        with storage.create(join(markers_folder(base_path, instant), STYLE_FILE)) as file:
+            file.write(style.value.encode())
+    storage.create(open_file(base_path, instant)).close()
+
+
+def seal(storage: Storage, base_path: str, instant: str) -> bool:
+    """Seal a write: from now on its tasks may create no files. Return False if it was already sealed, or Hudi wrote it."""
+    return storage.delete(open_file(base_path, instant))
+
+
+def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
+    """Return all markers of a write, from single marker files and from `MARKERS<number>` files."""
+    folder = markers_folder(base_path, instant)
+    texts: list[str] = []
+    for file in walk(storage, folder):
+        relative = file.path[len(folder) + 1 :]
+        if INFIX in relative:
+            texts.append(relative)
+        elif relative.startswith(COLLECTED_PREFIX) and relative != STYLE_FILE:
+            texts.extend(storage.read(file.path).decode().split("\n"))
+    markers = [Marker.parse(text) for text in texts]
+    return [marker for marker in markers if marker is not None]
+
+
+def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
+    """Delete the data files that have a marker but are not in `written`; return the paths that were deleted.
+
+    Log files are deleted too. Each belongs to one attempt of a task, and a reader accepts every block of a committed instant: it
+    would read the rows of a lost attempt as well.
+
+    Args:
+        written: the data files that the write stats name, relative to the base path.
+    """
+    announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
+    strays = sorted(announced - set(written))
+    return [path for path in strays if storage.delete(join(base_path, path))]
+
+
+def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
+    """Delete the markers of a finished write, and its work folder with staged rows and key changes."""
+    storage.delete_tree(markers_folder(base_path, instant))
+    storage.delete_tree(work_folder(base_path, instant))

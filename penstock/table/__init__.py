@@ -1,0 +1,1 @@
+"""A table at one moment: properties, timeline, partitions, latest file slices, pending plans, savepoints and merge rules."""

@@ -1,0 +1,121 @@
+"""Finds the partitions, file groups and file slices of a table by listing its folders on storage.
+
+A folder is a partition if it holds the file `.hoodie_partition_metadata`. Folders below a partition are not listed. A function
+with an argument `partitions` lists only the folders of these partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from penstock.errors import CorruptFile
+from penstock.filegroup.model import FileGroup, FileSlice
+from penstock.filegroup.names import PARTITION_METAFILE
+from penstock.storage import FileInfo, Storage, join
+from penstock.table.latest_slices import Visibility, group_files, latest_base_slices, latest_merged_slices
+from penstock.table.state import TableState
+from penstock.timeline.instant import Action, State
+from penstock.timeline.store import FOLDER, read_metadata
+
+
+def list_partitions(table: TableState) -> list[str]:
+    """Return the paths of all partitions; `[""]` for a nonpartitioned table that has files."""
+    return [path for path, _ in walk_partitions(table.storage, table.base_path)]
+
+
+def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterator[tuple[str, list[FileInfo]]]:
+    """Yield each partition path with the files of that partition. Each folder is listed once.
+
+    Args:
+        below: the path of the folder to begin with, relative to the base path.
+    """
+    entries = storage.list(join(base_path, below))
+    if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
+        yield below, [entry for entry in entries if not entry.is_dir]
+        return
+    for entry in entries:
+        if entry.is_dir and entry.name != FOLDER:
+            yield from walk_partitions(storage, base_path, f"{below}/{entry.name}" if below else entry.name)
+
+
+def is_partition(table: TableState, path: str) -> bool:
+    """Whether the folder `path` is a partition. Looks for the partition metafile only; lists no folder."""
+    metafile = join(table.base_path, path, PARTITION_METAFILE)
+    # With hoodie.partition.metafile.use.base.format Hudi writes the metafile as Parquet.
+    return any(table.storage.stat(metafile + suffix) is not None for suffix in ("", ".parquet"))
+
+
+def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
+    """Return the file groups of the given partitions, or of all if None. Each has all its slices, uncommitted ones too."""
+    if partitions is None:
+        files_by_path: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
+    else:
+        files_by_path = ((path, table.storage.list(join(table.base_path, path))) for path in partitions)
+    groups: list[FileGroup] = []
+    for path, files in files_by_path:
+        groups += group_files(path, files)
+    return groups
+
+
+def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]]) -> list[FileGroup]:
+    """Return the file groups of the partitions that `choose` returns, in the order of `choose`. Each folder is listed once.
+
+    Args:
+        choose: is called once with the paths of all partitions. Returns some of these paths.
+    """
+    files_by_path = dict(walk_partitions(table.storage, table.base_path))
+    groups: list[FileGroup] = []
+    for path in choose(list(files_by_path)):
+        groups += group_files(path, files_by_path[path])
+    return groups
+
+
+def list_base_slices(
+    table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
+) -> dict[str, list[FileSlice]]:
+    """Return, by partition path, the newest committed slice with a base file of each file group.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
+    """
+    return group_by_partition(latest_base_slices(list_groups(table, partitions), load_visibility(table, as_of)))
+
+
+def list_merged_slices(
+    table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
+) -> dict[str, list[FileSlice]]:
+    """Return, by partition path, the newest committed slice of each file group, with or without a base file.
+
+    Each slice has all log files that may hold changes to its base file.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
+    """
+    return group_by_partition(latest_merged_slices(list_groups(table, partitions), load_visibility(table, as_of)))
+
+
+def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+    """Return the file slices as lists, by partition path."""
+    slices_by_path: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        slices_by_path.setdefault(file_slice.partition_path, []).append(file_slice)
+    return slices_by_path
+
+
+def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
+    """Return which slices a query may read, from the timeline and from the file groups that replace commits replaced.
+
+    Args:
+        as_of: the instant time of a time travel query; None for the latest commit.
+
+    Raises:
+        CorruptFile: a replace commit does not name the file groups that it replaced.
+    """
+    replaced: dict[tuple[str, str], str] = {}
+    for instant in table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED):
+        metadata = read_metadata(table.storage, table.base_path, instant)
+        if metadata.replaced is None:
+            raise CorruptFile(f"{instant.file_name} of {table.base_path} does not say which file groups it replaced")
+        for path, ids in metadata.replaced.items():
+            replaced |= {(path, file_id): instant.time for file_id in ids}
+    return Visibility(table.timeline, replaced, as_of)

@@ -1,0 +1,138 @@
+"""Builds the rules for merging a table's base files with its log files: payload, ordering field and record key column.
+
+The rules come from `hoodie.properties` and the options. Queries, compaction and clustering use the same rules. Therefore a query
+returns the same row before and after a compaction.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock import options as o
+from penstock.errors import Unsupported
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN
+from penstock.filegroup.log.scan import committed_times
+from penstock.filegroup.slice_rows import MergeRules
+from penstock.merge.kernels.gather import find_column
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.merge.payloads import (
+    PAYLOADS_WITH_EVENT_TIME,
+    is_known_payload,
+    make_delete_marker,
+    make_merger,
+    read_payload_options,
+    unknown_payload,
+)
+from penstock.options.payloads import PENSTOCK_PAYLOADS
+from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
+from penstock.schema.avro import AvroRecord, parse_avro
+from penstock.storage import temporary_folder
+from penstock.table.state import TableState
+
+
+def build_merge_rules(
+    table: TableState,
+    schema: str,
+    *,
+    as_of: str | None = None,
+    memory_bytes: int | None = None,
+    skip_merge: bool = False,
+) -> MergeRules:
+    """Return the rules for merging the table's base files with its log files.
+
+    The payload class comes from `hoodie.properties`; an option for it is ignored. Log records of one key are compared by the
+    ordering field if it is a top-level column. An ordering field inside a struct (`a.b`) is compared between log records only
+    with Penstock's payloads. With Hudi's payloads, as in Hudi, it is compared only when a log record is merged with the row of
+    the base file.
+
+    Args:
+        schema: the Avro schema of the rows, without meta columns.
+        as_of: the instant time of a time travel query; None for the latest commit.
+        memory_bytes: the limit of memory for the merged log records of a slice; by default `hoodie.memory.merge.max.size`.
+        skip_merge: whether to return the rows of base files and log files without merging them.
+
+    Raises:
+        OptionError: the payload class in `hoodie.properties` is neither built in nor registered.
+        Unsupported: the table's files have no record key column, and no other column equals the record key.
+    """
+    options = table.options
+    keeps_operation = has_operation_column(schema) or options[o.ALLOW_OPERATION_FIELD]
+    ordering = find_ordering_field(table)
+    settings = PayloadSettings(
+        ordering=ordering,
+        marker=make_delete_marker(options[o.PAYLOAD_DELETE_FIELD], options[o.PAYLOAD_DELETE_MARKER]),
+        defaults=column_defaults(parse_avro(schema)),
+        operation=keeps_operation,
+        own=read_payload_options({**options.raw, **table.config.raw}),
+        fixed=(*table.config.record_key_fields, *table.config.partition_fields),
+        timeout_s=options[o.PAYLOAD_TIMEOUT],
+    )
+    payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if not is_known_payload(payload):
+        raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
+    return MergeRules(
+        merger=make_merger(payload, settings=settings),
+        schema=_file_schema(schema, keeps_operation),
+        times=committed_times(table.timeline, as_of),
+        ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
+        memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
+        spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
+        skip_merge=skip_merge,
+        key=_key_column(table, schema),
+    )
+
+
+def _key_column(table: TableState, schema: str) -> str:
+    """Return the column that holds record keys: `_hoodie_record_key` if it is filled, otherwise the single record key field.
+
+    Raises:
+        Unsupported: `_hoodie_record_key` is not filled, and the key has several fields or a type whose text is not the key.
+    """
+    if table.config.populate_meta_fields:
+        return KEY_COLUMN
+    fields = table.config.record_key_fields
+    arrow = avro_to_arrow(schema)
+    if len(fields) == 1 and fields[0] in arrow.names and _is_its_own_key(arrow.field(fields[0]).type):
+        return fields[0]
+    raise Unsupported(
+        f"{table.base_path} has log files and keeps no record keys ({o.POPULATE_META_FIELDS.key}=false); then log files can be "
+        f"merged only if the key is one column of texts, whole numbers, days or booleans, not {', '.join(fields)!r}; set "
+        f"{o.QUERY_TYPE.key}=read_optimized to read its base files"
+    )
+
+
+def _is_its_own_key(kind: pa.DataType) -> bool:
+    """Whether Hudi's record key for a value of this type is the plain text of the value."""
+    checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
+    return any(check(kind) for check in checks)
+
+
+def find_ordering_field(table: TableState) -> str | None:
+    """Return the ordering field: the one in `hoodie.properties` if set, otherwise the one in the options, otherwise None."""
+    named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
+    return table.config.precombine_field or named or None
+
+
+def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
+    """Return the column with event times, whose range is stored in write stats; None if the payload has no event times.
+
+    Args:
+        payload: the payload class; by default the one in `hoodie.properties`.
+    """
+    payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
+    if payload not in PAYLOADS_WITH_EVENT_TIME:
+        return None
+    return table.options[o.PAYLOAD_EVENT_TIME_FIELD]
+
+
+def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
+    """Whether log records of one key are compared by `ordering`: a column, or, with Penstock's payloads, a field of a struct."""
+    column_names = [column["name"] for column in parse_avro(schema)["fields"]]
+    if ordering in column_names:
+        return True
+    return payload in PENSTOCK_PAYLOADS and find_column(avro_to_arrow(schema).empty_table(), ordering) is not None
+
+
+def _file_schema(schema: str, keeps_operation: bool) -> AvroRecord:
+    """Return the schema of data files: `schema` with the meta columns in front, including `_hoodie_operation` if it is kept."""
+    return with_meta_columns(with_operation_column(schema) if keeps_operation else schema)

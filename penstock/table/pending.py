@@ -1,0 +1,117 @@
+"""The plans of pending compactions, log compactions and clusterings, and the file groups that these plans own.
+
+A plan owns the file groups that it lists until it completes or is unscheduled. While a compaction is pending, new log files of
+its file groups have the compaction's instant as base instant, although the base file of that instant does not exist yet.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import CorruptFile
+from penstock.table.state import TableState
+from penstock.timeline.clustering_plan import ClusteringPlan, read_clustering_plan
+from penstock.timeline.compaction_plan import CompactionPlan, read_compaction_plan
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.store import instant_path
+
+#: (partition path, file id) of a file group → instant time of the pending plan that owns it.
+Groups = dict[tuple[str, str], str]
+
+
+def find_pending_compactions(table: TableState, before: str | None = None) -> Groups:
+    """Return the file groups that pending compactions own.
+
+    Args:
+        before: consider only compactions with an earlier instant time. A writer passes its own instant time, and a table whose
+            timeline was loaded after that instant was taken. The writer can ignore later plans: the process that schedules
+            such a plan finds the pending write on the timeline, and withdraws the plan.
+    """
+    plans = list_compaction_plans(table, Action.COMPACTION)
+    return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
+
+
+def find_pending_log_compactions(table: TableState) -> Groups:
+    """Return the file groups that pending log compactions own. New log files of these groups keep their base instant."""
+    return _owned_groups(list_compaction_plans(table, Action.LOG_COMPACTION))
+
+
+def find_pending_clusterings(table: TableState, before: str | None = None) -> Groups:
+    """Return the file groups that pending clusterings own.
+
+    Args:
+        before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`.
+    """
+    groups: Groups = {}
+    for instant, plan in list_clustering_plans(table):
+        if before is None or instant.time < before:
+            groups |= {(named.partition_path, named.file_id): instant.time for named in plan.slices}
+    return groups
+
+
+def find_pending_groups(table: TableState) -> Groups:
+    """Return the file groups that pending plans own. Other plans, and writes that replace file groups, must not include them."""
+    return {**find_pending_compactions(table), **find_pending_log_compactions(table), **find_pending_clusterings(table)}
+
+
+def list_clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPlan]]:
+    """Return the instant and plan of each pending clustering, oldest first. Raise CorruptFile if a plan cannot be read."""
+    plans = []
+    for instant in table.timeline.filter(Action.REPLACE_COMMIT):
+        plan = None if instant.is_completed else load_clustering_plan(table, instant)
+        if plan is not None:
+            plans.append((instant, plan))
+    return plans
+
+
+def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan | None:
+    """Return the clustering plan of a replace commit.
+
+    Returns:
+        None if the replace commit is a write that replaces file groups, or its requested file does not exist any more.
+
+    Raises:
+        CorruptFile: the plan cannot be read.
+    """
+    requested = instant.in_state(State.REQUESTED)
+    try:
+        content = table.storage.read(instant_path(table.base_path, requested))
+    except FileNotFoundError:
+        return None
+    return read_clustering_plan(content, f"{requested.file_name} of {table.base_path}")
+
+
+def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION) -> list[tuple[Instant, CompactionPlan]]:
+    """Return the instant and plan of each pending compaction, oldest first; with `Action.LOG_COMPACTION`, of log compactions.
+
+    Raises:
+        CorruptFile: a plan cannot be read, or the requested file of an inflight compaction is missing.
+    """
+    plans = []
+    for instant in table.timeline.filter(action):
+        plan = None if instant.is_completed else load_compaction_plan(table, instant)
+        if plan is not None:
+            plans.append((instant, plan))
+    return plans
+
+
+def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan | None:
+    """Return the plan of a pending compaction or log compaction; None if it was unscheduled after the timeline was loaded.
+
+    Raises:
+        CorruptFile: the plan cannot be read, or the compaction is inflight and its requested file is missing.
+    """
+    requested = instant.in_state(State.REQUESTED)
+    try:
+        content = table.storage.read(instant_path(table.base_path, requested))
+    except FileNotFoundError as e:
+        if instant.state is State.REQUESTED:
+            return None
+        raise CorruptFile(f"{instant.file_name} of {table.base_path} has no plan: {requested.file_name} is missing") from e
+    return read_compaction_plan(content, requested.file_name)
+
+
+def _owned_groups(plans: list[tuple[Instant, CompactionPlan]]) -> Groups:
+    """Return the file groups that these plans list, each with the instant time of its plan."""
+    groups: Groups = {}
+    for instant, plan in plans:
+        groups |= {(operation.partition_path, operation.file_id): instant.time for operation in plan.operations}
+    return groups

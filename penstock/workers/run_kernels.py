@@ -1,0 +1,171 @@
+"""Runs kernels in Spark's Python workers, or on threads of the driver.
+
+A kernel is a module-level function. Its argument is a task description (a frozen dataclass), or the batches of rows of one Spark
+task. Kernels and task descriptions are pickled to the workers. `results.py` sends the results back. Code outside this folder
+uses `Runner` for task descriptions and `run_over_rows` for rows. Inside a kernel, `this_task` returns the number and write token
+of the running task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from penstock.error_text import typed_error
+from penstock.workers.results import decode_result, encode_results, from_json
+from penstock.workers.session_settings import count_cores, limit_batches_by_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: A kernel that is called once per Spark task with that task's batches of rows. All its results have one type.
+RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Result]]
+
+RESULT_SCHEMA = "result string"
+_DRIVER_THREADS = 4
+#: Spark tasks per core. More tasks cost more time to start; with fewer, a slow task leaves the other cores idle.
+_PARTS_PER_CORE = 4
+
+
+@dataclass(frozen=True)
+class TaskIdentity:
+    """Number and write token of a task. `_hoodie_commit_seqno` contains the number, file names contain the write token."""
+
+    number: int
+    write_token: str
+
+
+_local = threading.local()
+
+
+def this_task() -> TaskIdentity:
+    """Return number and write token of the task that calls this function, in a Spark worker or on a thread of the driver."""
+    identity: TaskIdentity | None = getattr(_local, "identity", None)
+    if identity is not None:
+        return identity
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return TaskIdentity(0, "0-0-0")
+    number = context.partitionId()
+    return TaskIdentity(number, f"{number}-{context.stageId()}-{context.taskAttemptId()}")
+
+
+def run_over_rows(rows: DataFrame, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
+    """Run a kernel once per Spark partition of `rows`, in one Spark job; return the results of all partitions in one list.
+
+    Each row is sent from the JVM to Python once.
+
+    Args:
+        returns: the type of each result.
+    """
+    with limit_batches_by_rows(rows):
+        texts = _collect_texts(rows.mapInArrow(partial(_run_over_batches, kernel), RESULT_SCHEMA))
+    return [decode_result(text, returns) for text in texts]
+
+
+def run_in_spark(
+    spark: SparkSession, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]
+) -> list[Result]:
+    """Run a kernel once per task description in one Spark job, and return the results in the order of the tasks.
+
+    Args:
+        returns: the type of each result.
+    """
+    parts = _parts(spark, len(tasks))
+    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, kernel, tasks, parts), RESULT_SCHEMA)
+    numbered = [decode_result(text, _Numbered) for text in _collect_texts(frame)]
+    numbered.sort(key=lambda result: result.number)
+    return [from_json(result.value, returns) for result in numbered]
+
+
+def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    """Run a kernel once per task on threads of this process, and return the results in the order of the tasks."""
+
+    def run_numbered(number: int, task: Task) -> Result:
+        _local.identity = TaskIdentity(number, f"{number}-0-0")
+        try:
+            return kernel(task)
+        finally:
+            _local.identity = None
+
+    if len(tasks) <= 1:
+        return [run_numbered(number, task) for number, task in enumerate(tasks)]
+    with ThreadPoolExecutor(_DRIVER_THREADS) as pool:
+        return list(pool.map(run_numbered, range(len(tasks)), tasks))
+
+
+def _parts(spark: SparkSession, tasks: int) -> int:
+    """Return the number of Spark tasks to start: a few per core, but at most `tasks`; `tasks` if the cores are unknown.
+
+    Args:
+        tasks: the number of task descriptions.
+    """
+    cores = count_cores(spark.conf)
+    return min(tasks, _PARTS_PER_CORE * cores) if cores else tasks
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """The result of one task description, with the number by which the driver sorts results. Spark returns them in any order."""
+
+    number: int
+    value: Any
+
+
+def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _as_batch(encode_results(partial(kernel, batches)))
+
+
+def _run_parts(
+    kernel: Callable[[Task], Any], tasks: Sequence[Task], parts: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run the task descriptions of each part in `batches`; yield the encoded results.
+
+    Part p has the task descriptions number p, p + `parts`, p + 2 * `parts` and so on. Column 0 of `batches` holds part numbers.
+    """
+    spark_task = this_task()
+    for batch in batches:
+        for part in batch.column(0).to_pylist():
+            for number in range(part, len(tasks), parts):
+                yield _as_batch(encode_results(partial(_run_numbered, kernel, tasks[number], number, spark_task)))
+
+
+def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:
+    """Run one task description, with its own number as task number, whichever Spark task runs it.
+
+    The write token is that number, then the stage id and attempt id of the Spark task.
+    """
+    _local.identity = TaskIdentity(number, f"{number}-{spark_task.write_token.partition('-')[2]}")
+    try:
+        return [_Numbered(number, kernel(task))]
+    finally:
+        _local.identity = None
+
+
+def _as_batch(texts: list[str]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(texts, pa.string())], names=["result"])
+
+
+def _collect_texts(frame: DataFrame) -> list[str]:
+    """Run the Spark job of `frame`; return its encoded results.
+
+    A `PenstockError` that a Spark expression of `frame` raised for a row is raised as that error, not as Spark's exception.
+    """
+    try:
+        return [row[0] for row in frame.collect()]
+    except Exception as e:  # PySpark 3.5 raises an error of py4j, newer versions their own
+        typed = typed_error(str(e))
+        if typed is None:
+            raise
+        raise typed from e

@@ -1,0 +1,48 @@
+"""`Runner`: runs kernels for the stages of writes and services, which need not know whether Spark or the driver runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.workers.run_kernels import Result, Task, run_in_spark, run_on_driver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs kernels over task descriptions, in Spark tasks or, if `on_driver` is set, on threads of the driver."""
+
+    #: None if there is no session. Then all kernels run on the driver.
+    spark: SparkSession | None
+    on_driver: bool = False
+
+    def run(self, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
+        """Run a kernel once per task description and return the results in the order of the tasks.
+
+        Args:
+            returns: the type that the kernel returns. Results come back from Spark tasks as JSON and are converted to this type.
+        """
+        if not tasks:
+            return []
+        if self.spark is None or self.on_driver:
+            return run_on_driver(kernel, tasks)
+        return run_in_spark(self.spark, kernel, tasks, returns)
+
+    def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
+        """Run a kernel that returns a list; return the items of all these lists in one list, in the order of the tasks.
+
+        Args:
+            returns: the type of each item, for example `WriteStat`.
+        """
+        items: list[Result] = []
+        for result in self.run(kernel, tasks, list[returns]):  # type: ignore[valid-type]
+            items += result
+        return items
+
+    def at_driver(self) -> Runner:
+        """Return a runner that runs all kernels on the driver."""
+        return replace(self, on_driver=True)

@@ -1,0 +1,122 @@
+"""File sizing: which small file slices take more rows, how many rows still fit, and how many rows a new file group gets.
+
+The driver assigns new rows by these rules (`locate/assign.py`). A task that writes a whole partition applies them itself
+(`tasks/run.py`), because only the task finds out which rows are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock import options as o
+from penstock.filegroup.model import FileSlice
+from penstock.index import make_index
+from penstock.options import Options
+from penstock.table.pending import find_pending_clusterings
+from penstock.table.state import TableState
+from penstock.timeline.commit_file import CommitMetadata
+from penstock.timeline.instant import Action
+from penstock.timeline.store import read_metadata
+
+#: How many of the latest commits are read to find the average size of a record.
+_COMMITS_BACK = 100
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The limits that decide how large files become. Pickled to the workers."""
+
+    small_file_limit: int
+    max_file_bytes: int
+    record_bytes: int
+    #: How many rows a new file group gets; None: as many as fit in a file of `max_file_bytes`.
+    split_rows: int | None = None
+    #: How many small slices of a partition one write fills, in a merge-on-read table; None: all (copy-on-write).
+    candidates: int | None = None
+    #: How many bytes of a base file one byte of a log counts as, if new rows go to logs; None if they go to base files.
+    log_ratio: float | None = None
+    #: (partition path, file id) of file groups that take no more rows, because a pending clustering will rewrite them.
+    busy: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def rows_per_group(self) -> int:
+        """The most rows that a new file group gets."""
+        return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
+
+    def count_rows_that_fit(self, file_slice: FileSlice) -> int:
+        """Return how many rows a file slice of `find_small_slices` still takes."""
+        return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
+
+    def estimate_bytes(self, file_slice: FileSlice) -> int:
+        """Return the size of the slice's base file, plus the estimated size of its logs after a compaction if rows go to logs."""
+        return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
+
+    def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
+        """Return the file slices that take more rows. A slice with a pending compaction or clustering takes none.
+
+        - Copy-on-write: all slices with a small base file.
+        - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
+          rewrites the base file, and readers would then ignore the logs of the old one.
+        - Merge-on-read, new rows go to logs: all slices with room.
+        """
+        if self.small_file_limit <= 0:
+            return []
+        free = []
+        for file_slice in slices:
+            is_busy = (file_slice.partition_path, file_slice.file_id) in self.busy
+            if not is_busy and not _is_being_compacted(file_slice):
+                free.append(file_slice)
+        if self.log_ratio is not None:
+            return [file_slice for file_slice in free if self.estimate_bytes(file_slice) < self.max_file_bytes]
+        small = [file_slice for file_slice in free if file_slice.base_file and file_slice.base_bytes < self.small_file_limit]
+        if self.candidates is None:
+            return small
+        without_logs = [file_slice for file_slice in small if not file_slice.log_files]
+        return sorted(without_logs, key=self.estimate_bytes)[: max(0, self.candidates)]
+
+
+def _is_being_compacted(file_slice: FileSlice) -> bool:
+    """Whether a compaction of the slice is pending. Then the slice has the compaction's instant, and its files an older one."""
+    if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
+        return True
+    return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
+
+
+def read_sizing(table: TableState, options: Options) -> Sizing:
+    """Return the sizing limits of the options, with the average record size taken from the latest commits."""
+    sizing = Sizing(
+        small_file_limit=options[o.SMALL_FILE_LIMIT],
+        max_file_bytes=options[o.MAX_FILE_SIZE],
+        record_bytes=options[o.RECORD_SIZE_ESTIMATE],
+        split_rows=None if options[o.INSERT_AUTO_SPLIT] else options[o.INSERT_SPLIT_SIZE],
+        candidates=options[o.SMALL_FILE_CANDIDATES] if table.is_merge_on_read else None,
+        log_ratio=insert_ratio(table, options),
+        busy=frozenset(find_pending_clusterings(table)),
+    )
+    least_bytes = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
+    recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
+    commits = ((instant.action, read_metadata(table.storage, table.base_path, instant)) for instant in recent)
+    return replace(sizing, record_bytes=estimate_record_bytes(commits, least_bytes, sizing.record_bytes))
+
+
+def insert_ratio(table: TableState, options: Options) -> float | None:
+    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files."""
+    return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
+
+
+def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
+    """Return the average bytes per record of the first commit that wrote more than `least_bytes`; `estimate` if there is none.
+
+    Args:
+        commits: the commits, newest first.
+    """
+    for action, commit in commits:
+        stats = commit.stats
+        if action is Action.DELTA_COMMIT:  # records of logs are larger than those of base files
+            stats = tuple(stat for stat in stats if (stat.path or "").endswith(".parquet"))
+        size_bytes = sum(stat.total_write_bytes for stat in stats)
+        rows = sum(stat.num_writes for stat in stats)
+        if size_bytes > least_bytes and rows > 0:
+            return -(-size_bytes // rows)
+    return max(1, estimate)

@@ -1,0 +1,164 @@
+"""The files in which locating passes its results to the tasks that write: hit files and files of new rows.
+
+Both are Arrow files of row numbers in the staging folder, so the row numbers never pass through the driver. A task description
+holds only references to them. Incoming rows are numbered in the order of the task's pieces.
+
+- A hit file is written by one locating task. It has a record batch of `Hits` for each file slice of the task. The first hit file
+  of a set of incoming rows has one more batch, which lists the rows that count, one per key.
+- A file of new rows is written once all hits are known. It has a batch of new rows, ordered by partition path, and a batch of
+  rows that must not be appended to the slice in which a log has deleted their key, because they are written elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.merge.kernels.gather import Positions
+from penstock.merge.row_choice import Fate, Fates
+from penstock.storage import Storage
+from penstock.storage.os_errors import convert_os_errors
+from penstock.workers.run_kernels import this_task
+
+#: No row numbers.
+NO_ROWS: Positions = np.empty(0, np.int64)
+_HITS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
+_ROWS = pa.schema([("new", pa.int64())])
+#: The batches of a file of new rows.
+_NEW_BATCH = 0
+_ELSEWHERE_BATCH = 1
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The pairs of a stored row of one file slice and an incoming row with the same key, with a fate for each pair."""
+
+    #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
+    #: for the key in the base file, and the incoming row is new if the key is not there.
+    old: Positions
+    #: The numbers of the incoming rows.
+    new: Positions
+    fates: Fates
+
+    @property
+    def have_positions(self) -> bool:
+        """Whether the row number of every stored row is known."""
+        return bool((self.old >= 0).all())
+
+
+NO_HITS = Hits(NO_ROWS, NO_ROWS, np.empty(0, np.int8))
+
+
+def make_merge_hits(old: Positions, new: Positions) -> Hits:
+    """Return hits that all have `Fate.MERGE`."""
+    return Hits(old, new, np.full(len(new), Fate.MERGE, np.int8))
+
+
+@dataclass(frozen=True)
+class HitBatch:
+    """A reference to the hits of one file slice: a record batch of a hit file."""
+
+    file: str
+    batch: int
+
+
+@dataclass(frozen=True)
+class NewRowRange:
+    """A reference to a range of the rows that a file of new rows lists."""
+
+    file: str
+    offset: int
+    rows: int
+
+
+def name_of_attempt(prefix: str) -> str:
+    """Return a file name that is unique to this attempt of the task. A killed attempt may have left its own file behind."""
+    return f"{prefix}-{this_task().write_token}.arrow"
+
+
+class HitFile:
+    """An open hit file. The hits of each file slice are written first, then the list of rows that count."""
+
+    def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
+        self._writer = writer
+
+    def write_hits(self, hits: Hits) -> None:
+        """Write the hits of the next file slice."""
+        self._write(hits.old, hits.new, hits.fates)
+
+    def write_rows(self, rows: Positions) -> None:
+        """Write the list of incoming rows that count, behind all hits."""
+        unused = np.zeros(len(rows), np.int64)
+        self._write(unused, rows, unused.astype(np.int8))
+
+    def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
+        self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
+
+
+@contextmanager
+def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
+    """Create a hit file and close it when the block ends."""
+    with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _HITS) as writer:
+        yield HitFile(writer)
+
+
+def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
+    """Return the hits of each file slice, and the numbers of the rows that count (empty if the file does not list them).
+
+    Args:
+        lists_rows: whether the file lists the rows that count.
+    """
+    reader = pa.ipc.open_file(storage.map(path))
+    batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
+    if not lists_rows:
+        return batches, NO_ROWS
+    return batches[:-1], batches[-1].new
+
+
+def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
+    """Return the hits of one file slice. `Fate.DEAD` becomes `Fate.MERGE`, except for rows that are written elsewhere.
+
+    The hits of rows that are written elsewhere are left out.
+
+    Args:
+        new_rows_file: the file of new rows that lists the rows written elsewhere; None if there are none.
+    """
+    found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
+    is_dead = found.fates == Fate.DEAD
+    if not is_dead.any():
+        return found
+    elsewhere = NO_ROWS
+    if new_rows_file is not None:
+        elsewhere = _read_rows(storage, new_rows_file, _ELSEWHERE_BATCH)
+    kept = ~is_dead | ~np.isin(found.new, elsewhere)
+    fates = np.where(is_dead, Fate.MERGE, found.fates)
+    return Hits(found.old[kept], found.new[kept], fates[kept])
+
+
+def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewhere: Positions) -> None:
+    """Write a file of new rows.
+
+    Args:
+        new_rows: the numbers of the new rows, ordered by partition path.
+        elsewhere: the numbers of the rows that must not be appended to the slice in which a log has deleted their key.
+    """
+    with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _ROWS) as writer:
+        for rows in (new_rows, elsewhere):
+            writer.write_batch(pa.record_batch([pa.array(rows)], schema=_ROWS))
+
+
+def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
+    """Return the numbers of the new rows in the range."""
+    return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
+
+
+def _read_rows(storage: Storage, path: str, batch: int) -> Positions:
+    return np.asarray(pa.ipc.open_file(storage.map(path)).get_batch(batch).column("new"))
+
+
+def _to_hits(batch: pa.RecordBatch) -> Hits:
+    return Hits(np.asarray(batch.column("old")), np.asarray(batch.column("new")), np.asarray(batch.column("fate")))

@@ -1,0 +1,202 @@
+"""`TaskRows`: the incoming rows of one task, read from the staged files. The kernels that merge and write use it.
+
+The staged files are mapped into memory, and a kernel takes the rows of one row group at a time. If the rows have more bytes than
+`hoodie.memory.merge.max.size`, they are copied to a local spill file, piece by piece, and mapped from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.formats.parquet import ROW_GROUP_ROWS
+from penstock.merge.kernels.by_key import pick_newest
+from penstock.merge.kernels.gather import Positions, find_column, find_top_column, take_from_tables, take_rows, to_array
+from penstock.merge.kernels.ordering import check_ordering_values
+from penstock.storage.spill import spill_tables
+from penstock.write.rows.crossing_columns import KEY
+from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
+
+
+@dataclass(frozen=True)
+class TaskRowsSettings:
+    """How a task loads its incoming rows."""
+
+    staging: Staging
+    #: The ordering column: of several rows of a key the one with the greatest value is the newest. None: the last to arrive.
+    ordering: str | None
+    memory_bytes: int
+    spill_folder: str
+
+
+class TaskRows:
+    """The incoming rows of one task, numbered in the order of their pieces.
+
+    Attributes:
+        rows: the numbers of the rows that count: the newest row of each key.
+        keys: the record keys of `rows`.
+
+    Args:
+        tables: the rows, in the order of their numbers.
+        numbers: the numbers of the rows in `tables`, ascending; None: `tables` hold all rows of the pieces.
+    """
+
+    def __init__(self, tables: Sequence[pa.Table], rows: Positions, keys: pa.Array, numbers: Positions | None = None) -> None:
+        self._tables = list(tables)
+        self._starts = np.cumsum([0, *(table.num_rows for table in tables)])
+        self._numbers = numbers
+        self.rows = rows
+        self.keys = keys
+
+    @property
+    def rows_held(self) -> int:
+        """How many rows are loaded, including older rows of a key, which do not count."""
+        return int(self._starts[-1])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that `take` returns."""
+        return self._tables[0].schema
+
+    def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return rows by number, in the order of `numbers`: the data columns and, last, the record key (`KEY`).
+
+        Args:
+            columns: the columns to return; None: all.
+        """
+        tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
+        positions = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
+        return take_from_tables(tables, positions)
+
+
+def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
+    """Load the incoming rows of a task, and pick the newest row of each key.
+
+    Args:
+        columns: the data columns to load, besides record keys and ordering values; None: all.
+
+    Raises:
+        SchemaError: the ordering column is missing, or an ordering value is null.
+    """
+    tables = read_pieces(settings.staging, pieces)
+    if columns is not None:
+        tables = _select_columns(tables, settings, columns)
+    held = _hold(tables, settings)
+    keys = to_array(_concat_keys(held))
+    ordering = None
+    if settings.ordering is not None:
+        ordering = ordering_values(held, settings.ordering)
+        check_ordering_values(ordering, settings.ordering)
+    arrival = None
+    if ARRIVAL in held[0].column_names:
+        arrival = np.concatenate([np.asarray(table[ARRIVAL]) for table in held])
+        held = [_drop_arrival(table) for table in held]
+    rows = pick_newest(keys, ordering, settings.ordering or "", arrival)
+    is_one_per_key = len(rows) == len(keys)
+    return TaskRows(held, rows, keys if is_one_per_key else keys.take(pa.array(rows)))
+
+
+def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
+    """Load the incoming rows of a task whose keys are located already. If rows must be spilled, spill only the needed ones.
+
+    `keys` of the result is empty.
+
+    Args:
+        numbers: the numbers of the rows that the task needs.
+    """
+    rows_held = sum(piece.rows for piece in pieces)
+    size_bytes = sum(piece.size_bytes for piece in pieces)
+    tables = (_drop_arrival(table) for table in read_pieces(settings.staging, pieces))
+    no_keys = pa.array([], pa.string())
+    if size_bytes <= settings.memory_bytes:
+        return TaskRows(list(tables), np.arange(rows_held, dtype=np.int64), no_keys)
+    chosen = np.unique(numbers)
+    return TaskRows(_hold(_take_from_each(tables, chosen), settings), chosen, no_keys, chosen)
+
+
+def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[pa.Table]:
+    """Yield the rows with these numbers, table by table. The first table is yielded even if empty, because its schema is needed.
+
+    Args:
+        numbers: row numbers over all tables, ascending.
+    """
+    start = 0
+    for number, table in enumerate(tables):
+        first, last = np.searchsorted(numbers, [start, start + table.num_rows])
+        if last > first or number == 0:
+            yield take_rows(table, numbers[first:last] - start)
+        start += table.num_rows
+
+
+def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the tables with the named columns, the ordering column, `ARRIVAL` and `KEY`, as far as they have them."""
+    names = [*columns, settings.ordering] if settings.ordering else list(columns)
+    for table in tables:
+        top_columns = [find_top_column(name, table.column_names) for name in names]
+        wanted = dict.fromkeys([*top_columns, ARRIVAL, KEY])
+        yield table.select([name for name in wanted if name in table.column_names])
+
+
+def _drop_arrival(table: pa.Table) -> pa.Table:
+    return table.drop_columns([ARRIVAL]) if ARRIVAL in table.column_names else table
+
+
+def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
+    chunks: list[pa.Array] = []
+    for table in tables:
+        chunks += table[KEY].chunks
+    return pa.chunked_array(chunks)
+
+
+def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
+    """Return the values of the ordering column of all tables. The column may be a field of a struct (`a.b`).
+
+    Raises:
+        SchemaError: the rows do not have the column.
+    """
+    chunks: list[pa.Array] = []
+    for table in tables:
+        values = find_column(table, column)
+        if values is None:
+            raise SchemaError(missing_ordering(column, table.column_names))
+        chunks += values.chunks
+    return pa.chunked_array(chunks)
+
+
+def missing_ordering(column: str, columns: Sequence[str]) -> str:
+    """Return the error message for rows that do not have the ordering column. It begins with Hudi's own sentence."""
+    names = ", ".join(name for name in columns if name not in (KEY, ARRIVAL))
+    return (
+        f"{column}(Part -{column}) field not found in record. Acceptable fields were :[{names}]: it decides which of several "
+        "rows of a key is newer. Set hoodie.datasource.write.precombine.field to a column of the rows, or "
+        "hoodie.combine.before.upsert=false to let the last one win"
+    )
+
+
+def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
+    """Return the tables if they have at most `memory_bytes`. Otherwise copy all of them to a spill file and map it."""
+    held: list[pa.Table] = []
+    size_bytes = 0
+    for table in tables:
+        held.append(table)
+        size_bytes += table.nbytes
+        if size_bytes > settings.memory_bytes:
+            return spill_tables(chain(_pop_all(held), tables), settings.spill_folder)
+    return held
+
+
+def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the tables and drop the reference to each, so that its memory is free as soon as it is spilled."""
+    while tables:
+        yield tables.pop(0)
+
+
+def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
+    """Yield the row numbers in parts of at most one row group. A task holds the rows of one part in memory at a time."""
+    for start in range(0, len(numbers), ROW_GROUP_ROWS):
+        yield numbers[start : start + ROW_GROUP_ROWS]

@@ -1,0 +1,142 @@
+"""The kernel of an upsert: `run_task` writes the files of one task description, and returns their write stats.
+
+| task | what is known | what the kernel does |
+| --- | --- | --- |
+| `PartitionTask` | the partition has at most one file group | finds keys, merges and inserts, in one read of the base file |
+| `GroupTask` | which rows are changed and which are new | merges or appends exactly those |
+| `BucketTask` | all keys are in this bucket or new (`bucket.py`) | merges or appends all rows |
+
+Each merges into the base file of a copy-on-write table (`base_file.py`) or appends to the log of a merge-on-read table
+(`log_file.py`). Rows that fit in no existing file open new file groups (`insert.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.filegroup.model import BaseFile, FileSlice
+from penstock.filegroup.task_output import TaskOutput
+from penstock.index.lookup import WantedKeys, holds_any_key, look_up
+from penstock.merge.kernels.gather import Positions
+from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.located_rows import NO_HITS, NO_ROWS, Hits, make_merge_hits, read_hits, read_new_rows
+from penstock.write.tasks.base_file import FileMerge, merge_base_file
+from penstock.write.tasks.bucket import write_bucket
+from penstock.write.tasks.insert import insert_into_new_groups
+from penstock.write.tasks.log_file import LogAppend, append_changes
+from penstock.write.tasks.task import BucketTask, GroupTask, PartitionTask, UpsertRules, UpsertTask, open_task_output
+from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, load_task_rows
+
+
+def run_task(task: UpsertTask) -> list[WriteStat]:
+    """Write the files of one task of an upsert, and return their write stats. Kernel."""
+    output = open_task_output(task.rules.settings)
+    if isinstance(task, PartitionTask):
+        stats = _write_partition(output, task)
+    elif isinstance(task, GroupTask):
+        stats = _write_group(output, task)
+    else:
+        assert isinstance(task, BucketTask)
+        stats = write_bucket(output, task)
+    output.finish()  # write stats must only name files that are durable
+    return stats
+
+
+def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
+    """Locate the keys of a partition's incoming rows, write the changes, and insert the new rows."""
+    rules = task.rules
+    incoming = load_task_rows(rules.loading, task.pieces)
+    stats: list[WriteStat] = []
+    unwritten = incoming.rows
+    if task.file_slice is not None and rules.logs is not None:
+        stats, unwritten = _append_to_slice(output, task.file_slice, rules, incoming)
+    elif task.file_slice is not None and task.base_file is not None:
+        stats, unwritten = _merge_into_slice(output, task.file_slice, task.base_file, rules, incoming)
+    if len(unwritten) and not rules.drops_unknown:
+        stats += _insert(output, task, incoming, unwritten)
+    return stats
+
+
+def _merge_into_slice(
+    output: TaskOutput, file_slice: FileSlice, base_file: BaseFile, rules: UpsertRules, incoming: TaskRows
+) -> tuple[list[WriteStat], Positions]:
+    """Merge the incoming rows into the only base file of a partition, and add new rows that fit.
+
+    Return the write stats, and the numbers of the new rows that did not fit.
+    """
+    rows_that_fit = _count_rows_that_fit(file_slice, rules)
+    # A file that takes no new rows and holds none of the keys need not be written again.
+    if not rows_that_fit and not holds_any_key(rules.settings.storage, base_file, WantedKeys(incoming.keys), rules.index.pruning):
+        return [], incoming.rows
+    merge = FileMerge(file_slice.partition_path, base_file, rules.merger)
+    merged = merge_base_file(output, merge, incoming, rows_that_fit)
+    new_rows = np.setdiff1d(incoming.rows, merged.matched, assume_unique=True)
+    return [merged.stat], new_rows[rows_that_fit:]
+
+
+def _append_to_slice(
+    output: TaskOutput, file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows
+) -> tuple[list[WriteStat], Positions]:
+    """Append changes to the log of the only slice of a partition. Return the write stats, and the numbers of unwritten new rows.
+
+    If the base file has room for new rows, it is rewritten with all changes and with the new rows that fit, and nothing is
+    appended to the log.
+    """
+    hits = _find_in_base_file(file_slice, rules, incoming)
+    new_rows = np.setdiff1d(incoming.rows, hits.new)
+    rows_that_fit = _count_rows_that_fit(file_slice, rules) if len(new_rows) else 0
+    if file_slice.base_file is None or not rows_that_fit:
+        return _append(output, file_slice, rules, incoming, hits), new_rows
+    merge = FileMerge(file_slice.partition_path, file_slice.base_file, rules.merger, hits)
+    return [merge_base_file(output, merge, incoming, new_rows[:rows_that_fit]).stat], new_rows[rows_that_fit:]
+
+
+def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows) -> Hits:
+    """Return the hits of the slice's base file: its rows that have an incoming key."""
+    if file_slice.base_file is None:
+        return NO_HITS
+    (found,) = look_up(rules.settings.storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
+    return make_merge_hits(found.old, incoming.rows[found.key])
+
+
+def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
+    """Return how many new rows fit in the slice; 0 if the slice is not small, or if the write drops new rows."""
+    if rules.drops_unknown or not rules.sizing.find_small_slices([file_slice]):
+        return 0
+    return rules.sizing.count_rows_that_fit(file_slice)
+
+
+def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
+    """Write the located changes and the assigned new rows of one file group."""
+    rules = task.rules
+    storage = rules.loading.staging.storage
+    new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
+    hits = read_hits(storage, task.hits, task.elsewhere_file) if task.hits else NO_HITS
+    # The pieces hold the rows of all groups that were located together: only this group's rows are copied.
+    incoming = choose_task_rows(rules.loading, task.pieces, np.concatenate([hits.new, new_rows]))
+    if task.file_slice is not None and task.appends:
+        return _append(output, task.file_slice, rules, incoming, hits, new_rows)
+    if task.base_file is None:
+        return _insert(output, task, incoming, new_rows)
+    merge = FileMerge(task.partition_path, task.base_file, rules.merger, hits)
+    return [merge_base_file(output, merge, incoming, new_rows).stat]
+
+
+def _append(
+    output: TaskOutput,
+    file_slice: FileSlice,
+    rules: UpsertRules,
+    incoming: TaskRows,
+    hits: Hits,
+    new_rows: Positions = NO_ROWS,
+) -> list[WriteStat]:
+    if rules.logs is None or not (len(hits.new) or len(new_rows)):
+        return []
+    append = LogAppend(file_slice, rules.logs, rules.merger, rules.ordering)
+    return append_changes(output, append, incoming, hits, new_rows)
+
+
+def _insert(output: TaskOutput, task: UpsertTask, incoming: TaskRows, new_rows: Positions) -> list[WriteStat]:
+    rules = task.rules
+    rows_per_group = rules.sizing.rows_per_group
+    return insert_into_new_groups(output, task.partition_path, rules.logs, rules.merger, incoming, new_rows, rows_per_group)
