@@ -33,9 +33,9 @@ import pyarrow as pa
 import penstock
 from penstock.commit.markers import open_write
 from penstock.filegroup.base_write import RollingWriter
+from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.bloom import BloomFilter
-from penstock.formats.parquet import BloomSettings
 from penstock.storage import LocalStorage
 from tests.kit.hbase import running_hbase
 

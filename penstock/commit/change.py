@@ -21,11 +21,12 @@ from penstock import options as o
 from penstock.commit import markers
 from penstock.commit.conflicts import check_conflicts
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
+from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
-from penstock.hooks import HookContext, PendingCommit, PublishedCommit, run_after_hooks, run_before_hooks
+from penstock.hooks import HookContext, PendingCommit, PublishedCommit
 from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
 from penstock.storage import join

@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.run_hooks import run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
 from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
-from penstock.hooks import HookContext, PublishedCommit, run_after_hooks
+from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from penstock import clock
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
+from penstock.filegroup.key_footer import KeyFooter
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.task_output import TaskOutput
-from penstock.formats.parquet import ROW_GROUP_ROWS, KeyFooter, open_writer, read_footer
+from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer, read_footer
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
 from penstock.schema import META_COLUMNS
 from penstock.storage.os_errors import convert_os_errors

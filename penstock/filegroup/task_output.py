@@ -18,9 +18,9 @@ from penstock import clock
 from penstock.errors import AlreadyExists, StorageError
 from penstock.filegroup.fill_meta_columns import sequence_numbers
 from penstock.filegroup.key_changes import KeyChangeWriter
+from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
-from penstock.formats.parquet import BloomSettings
 from penstock.storage import Storage, join
 
 

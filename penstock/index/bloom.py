@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock import options as o
-from penstock.index.index import Index, Located, Locator
+from penstock.index.index import Index
 from penstock.index.lookup import Pruning
 from penstock.options import Options
 
@@ -45,7 +45,3 @@ class BloomIndex(Index):
     def pruning(self) -> Pruning:
         """Skip files by the bloom filters in their footers, and by key ranges if `uses_ranges`."""
         return Pruning(ranges=self.uses_ranges, blooms=True)
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in those base files that may hold them by their footers."""
-        return locator.look_into_files()

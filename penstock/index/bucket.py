@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from penstock import options as o
 from penstock.index.bucket_hash import Buckets, FixedBuckets
 from penstock.index.consistent_hashing import HashRings
-from penstock.index.index import Index, Located, Locator
+from penstock.index.index import Index
 from penstock.options import Options
 from penstock.options.option import words
 from penstock.table.state import TableState
@@ -54,10 +54,6 @@ class BucketIndex(Index):
     def load(self, table: TableState) -> BucketIndex:
         """Return the index with the hash rings of the table loaded. A fixed number of buckets has nothing to load."""
         return replace(self, buckets=self.buckets.load(table))
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Locate keys by their buckets: one task for each bucket that has incoming rows."""
-        return locator.hash_into_buckets(self.buckets)
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
         """Raise WriteConflict if buckets were split or joined since the incoming rows were divided by bucket."""

@@ -27,7 +27,7 @@ from penstock.index.entry_store import (
     remove_entries,
     undo_entries,
 )
-from penstock.index.index import Index, Located, Locator, WrittenFiles
+from penstock.index.index import Index, WrittenFiles
 from penstock.index.previous_index import find_rows_of_other_index
 from penstock.table.listing import list_base_slices, list_merged_slices
 from penstock.table.slice_keys import read_keys
@@ -48,12 +48,7 @@ class EntryIndex(Index):
     is_global = True
     finds_rows_in_logs = True
     inserts_into_logs = True
-    keeps_entries = True
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Locate keys by reading their entries from the store."""
-        return locator.ask_entries(self.store)
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
         """Return the file settings with a folder in which tasks list the keys that they add to and remove from files."""

@@ -14,7 +14,7 @@ from threading import Lock
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.filegroup.model import FileSlice
-from penstock.index.index import Index, Located, Locator, WrittenFiles
+from penstock.index.index import Index, WrittenFiles
 from penstock.options import Options
 from penstock.table.state import TableState
 
@@ -39,10 +39,6 @@ class InMemoryIndex(Index):
         """Raise OptionError if this process did not write one of the file slices: it may hold keys unknown to the index."""
         super().check_slices(table, slices)
         check_remembered(table.base_path, slices)
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in base files, all of which this process wrote (`check_slices`)."""
-        return locator.look_into_files()
 
     def after_publish(self, files: WrittenFiles) -> None:
         """Remember the file groups that the commit wrote."""

@@ -3,7 +3,12 @@
 A new index is one file with a class below `Index` (or `EntryIndex`, if it keeps entries in a key-value store), and one line in
 `INDEXES` of `options/index.py`. `tests/contract/test_indexes.py` checks the contract of all indexes. The calls of a write:
 
-    check → load → (rows staged) → check_unchanged → locate → before_tasks → (files written) → before_publish → after_publish
+    check → load → (rows staged) → check_unchanged → check_slices → before_tasks
+    → (files written) → before_publish → after_publish
+
+The planner of a write (`write/locate/plan.py`) locates keys in one of three ways. It hashes them into `buckets` if the index has
+buckets. It looks up their entries in `store` if the index has a store. Otherwise it reads keys from base files, except from those
+that `pruning` rules out by their footers.
 
 An index is a frozen, picklable value: tasks carry it to the workers.
 """
@@ -12,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
@@ -26,25 +30,6 @@ from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Instant
 from penstock.workers.runner import Runner
-
-#: What a locator returns: the tasks of a write.
-Located = TypeVar("Located", covariant=True)
-
-
-class Locator(Protocol[Located]):
-    """The ways to locate the keys of a write, of which an index chooses one. `write/locate/plan.py` implements them.
-
-    An index is in a layer below the planner of writes and cannot call it by name. So the planner passes itself in.
-    """
-
-    def look_into_files(self) -> Located:
-        """Read keys from base files, except from those that `Index.pruning` rules out by their footers."""
-
-    def hash_into_buckets(self, buckets: Buckets) -> Located:
-        """Compute the bucket of each key. No file is read."""
-
-    def ask_entries(self, store: EntryStore) -> Located:
-        """Get the entry of each key from a key-value store. No base file is read."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,7 @@ class WrittenFiles:
 class Index:
     """The base class of indexes: locates the keys of incoming rows.
 
-    A subclass is a frozen dataclass with `name`, `from_options` and `locate`, and overrides what differs from the defaults below.
+    A subclass is a frozen dataclass with `name` and `from_options`, and overrides what differs from the defaults below.
     """
 
     #: Whether a key is unique in the whole table. If false, a key is unique within its partition.
@@ -78,10 +63,10 @@ class Index:
     moves_option: str = ""
     #: Whether the index finds rows that are in log files only.
     finds_rows_in_logs: bool = False
-    #: Whether the index keeps an entry per key in a store, which `before_publish` and `after_publish` update.
-    keeps_entries: bool = False
-    #: The buckets by which incoming rows are divided; None if the index has no buckets.
+    #: The buckets that keys are hashed into; None if the index has no buckets.
     buckets: Buckets | None = None
+    #: The key-value store with an entry per key, which `before_publish` and `after_publish` update; None if the index has none.
+    store: EntryStore | None = None
     #: Why `penstock.index=auto` must not choose another index; None if it may.
     reason_to_keep: str | None = "it was asked for"
 
@@ -133,10 +118,6 @@ class Index:
         return settings
 
     # While a write is planned
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Locate the keys of a write in one of the ways that the locator offers."""
-        raise NotImplementedError
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
         """Raise OptionError if the index would not find all rows of the file slices.

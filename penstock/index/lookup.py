@@ -20,17 +20,17 @@ import pyarrow.parquet as pq
 
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN
-from penstock.filegroup.model import BaseFile
-from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import (
+from penstock.filegroup.key_footer import (
     FOOTER_BLOOM,
     FOOTER_BLOOM_OLD,
     FOOTER_BLOOM_TYPE,
     FOOTER_MAX_KEY,
     FOOTER_MIN_KEY,
     has_java_order,
-    read_footer,
 )
+from penstock.filegroup.model import BaseFile
+from penstock.formats.bloom import read_bloom
+from penstock.formats.parquet import read_footer
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions
 from penstock.storage import Storage

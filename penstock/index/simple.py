@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock import options as o
-from penstock.index.index import Index, Located, Locator
+from penstock.index.index import Index
 from penstock.options import Options
 
 _GLOBAL = "GLOBAL_SIMPLE"
@@ -30,7 +30,3 @@ class SimpleIndex(Index):
     def name(self) -> str:
         """SIMPLE or GLOBAL_SIMPLE."""
         return _GLOBAL if self.is_global else "SIMPLE"
-
-    def locate(self, locator: Locator[Located]) -> Located:
-        """Look for the keys in all base files that may hold them."""
-        return locator.look_into_files()

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock import options as o
+from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
-from penstock.formats.parquet import BloomSettings
 from penstock.options import Options
 from penstock.schema import META_COLUMNS, avro_text, with_meta_columns, with_storage_types
 from penstock.table.merge_rules import build_merge_rules, find_event_time_column

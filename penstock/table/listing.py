@@ -6,7 +6,7 @@ with an argument `partitions` lists only the folders of these partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileGroup, FileSlice
@@ -57,15 +57,19 @@ def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> l
     return groups
 
 
-def choose_groups(table: TableState, choose: Callable[[list[str]], Iterable[str]]) -> list[FileGroup]:
-    """Return the file groups of the partitions that `choose` returns, in the order of `choose`. Each folder is listed once.
+def list_files(table: TableState) -> dict[str, list[FileInfo]]:
+    """Return the files of every partition of the table, by partition path. Each folder is listed once."""
+    return dict(walk_partitions(table.storage, table.base_path))
+
+
+def group_partitions(files_by_path: Mapping[str, list[FileInfo]], paths: Iterable[str]) -> list[FileGroup]:
+    """Return the file groups of the partitions `paths`, in this order.
 
     Args:
-        choose: is called once with the paths of all partitions. Returns some of these paths.
+        files_by_path: the files of every partition, as `list_files` returns them.
     """
-    files_by_path = dict(walk_partitions(table.storage, table.base_path))
     groups: list[FileGroup] = []
-    for path in choose(list(files_by_path)):
+    for path in paths:
         groups += group_files(path, files_by_path[path])
     return groups
 

@@ -68,7 +68,7 @@ def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
     row as merged already: readers of the log would call the user's function for it again, as for the first row of a new key.
     """
     index = write.index
-    if index.moves_rows and index.keeps_entries and write.table.is_merge_on_read and merger.is_user_function:
+    if index.moves_rows and index.store is not None and write.table.is_merge_on_read and merger.is_user_function:
         raise Unsupported(
             f"{o.PAYLOAD_CLASS.key}={write.settings.payload_class} would treat a row that {index.name} moves to a log of another "
             f"partition as the first row of its key, each time that log is read; set {index.moves_option}=false, or use a GLOBAL "

@@ -41,7 +41,7 @@ def publish(
     if not stats and not takes_groups_out and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
         return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored))
-    if write.index.keeps_entries:
+    if write.index.store is not None:
         with write.stages.run("index", "putting entries of new keys into the index") as notes:
             files_with_inserts = _written_files(write, change.time, stats, rows=sum(stat.num_inserts for stat in stats))
             notes.rows = write.index.before_publish(files_with_inserts)

@@ -16,10 +16,11 @@ import pytest
 
 import penstock
 from penstock import options as o
+from penstock.commit.run_hooks import run_after_hooks
 from penstock.door.expire import expire_partitions
 from penstock.door.write import write as write_rows
 from penstock.errors import PenstockError
-from penstock.hooks import HOOKS, Hook, HookContext, HookOutcome, PendingCommit, PublishedCommit, run_after_hooks
+from penstock.hooks import HOOKS, Hook, HookContext, HookOutcome, PendingCommit, PublishedCommit
 from penstock.progress import Stages
 from penstock.timeline.commit_file import CommitMetadata, read_commit
 from penstock.timeline.instant import Action

@@ -26,7 +26,7 @@ from penstock.services.clustering.strategies import (
     group_slices,
     strategy_of,
 )
-from penstock.table.listing import choose_groups, load_visibility
+from penstock.table.listing import group_partitions, list_files, load_visibility
 from penstock.table.pending import find_pending_clusterings, find_pending_groups
 from penstock.table.state import TableState, read_table_schema
 from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
@@ -50,7 +50,8 @@ def make_plan(table: TableState) -> ClusteringPlan:
     if ordering is not None:
         check_ordering(ordering, sortable_columns(schema))
     selection = selection_of(options, strategy.partition_filter)
-    file_groups = choose_groups(table, lambda paths: choose_partitions(paths, selection))
+    files_by_path = list_files(table)
+    file_groups = group_partitions(files_by_path, choose_partitions(list(files_by_path), selection))
     if rings is None:
         groups = _rewrite_groups(table, file_groups, strategy)
         runner = options[o.CLUSTERING_EXECUTION_STRATEGY]

@@ -9,7 +9,7 @@ from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
 from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
 from penstock.table.latest_slices import Visibility
-from penstock.table.listing import choose_groups, load_visibility
+from penstock.table.listing import group_partitions, list_files, load_visibility
 from penstock.table.pending import find_pending_clusterings, find_pending_compactions
 from penstock.table.state import TableState
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
@@ -20,7 +20,8 @@ def make_plan(table: TableState) -> CompactionPlan:
     strategy, limits = strategy_of(table.options)
     # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
     busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
-    groups = choose_groups(table, lambda paths: strategy.choose_partitions(paths, limits))
+    files_by_path = list_files(table)
+    groups = group_partitions(files_by_path, strategy.choose_partitions(list(files_by_path), limits))
     slices = slices_with_logs(groups, load_visibility(table), busy)
     return plan_compaction(slices, strategy, limits, table.options[o.MAX_FILE_SIZE])
 

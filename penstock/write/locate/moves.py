@@ -111,7 +111,7 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
-    return rules.index.keeps_entries or not rules.merger.needs
+    return rules.index.store is not None or not rules.merger.needs
 
 
 def find_moves(task: MoveTask) -> str:

@@ -1,8 +1,7 @@
 """Stage 5 of a write: locates the keys of the staged rows and plans the tasks that write files.
 
-`Planner` implements the locator protocol of `index/index.py`. It offers three ways to locate keys (read base files, hash keys
-into buckets, look up entries), and `Index.locate` calls one of them. With `penstock.index=auto` the index is chosen first
-(`choose_index.py`).
+There are three ways to locate keys: hash them into buckets, look up their entries in a store, or read keys from base files. What
+the index has (`Index.buckets`, `Index.store`) decides. With `penstock.index=auto` the index is chosen first (`choose_index.py`).
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ def plan_upsert(
     """
     planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
-        return rules.index.locate(planner)
+        return planner.plan_tasks()
     reason = rules.index.reason_to_keep
     if reason is not None:
-        return replace(rules.index.locate(planner), why=f"it stays as it is: {reason}")
+        return replace(planner.plan_tasks(), why=f"it stays as it is: {reason}")
     slices = planner.list_slices()
     choice = choose_index(write.table.storage, rules.index, count_rows(pieces), slices)
     chosen = replace(planner, rules=replace(rules, index=choice.index))
@@ -76,7 +75,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the tasks of one write. Its index calls the method for the way in which it locates keys."""
+    """Plans the tasks of one write."""
 
     write: WriteContext
     rules: UpsertRules
@@ -84,8 +83,13 @@ class Planner:
     runner: Runner
     locates_all: bool
 
-    def look_into_files(self) -> TaskPlan:
-        """Plan the tasks by looking for the keys in base files."""
+    def plan_tasks(self) -> TaskPlan:
+        """Plan the tasks in the way that the index needs."""
+        index = self.rules.index
+        if index.buckets is not None:
+            return self._hash_into_buckets(index.buckets)
+        if index.store is not None:
+            return self._look_up_entries(index.store)
         return self.look_into_slices(self.list_slices())
 
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
@@ -97,7 +101,7 @@ class Planner:
             self.rules, pieces, slices, self.write.settings.operation, self.runner, locates_all=self.locates_all
         )
 
-    def hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
+    def _hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
         """Plan one task for each bucket that has incoming rows."""
         # The properties of a table that Hudi wrote may lack the number of buckets. Then tasks check the number in the options
         # against keys of a stored file.
@@ -105,7 +109,7 @@ class Planner:
         slices = self.list_slices()
         return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.write.settings.operation, checks_keys=checks_keys)
 
-    def ask_entries(self, store: EntryStore) -> TaskPlan:
+    def _look_up_entries(self, store: EntryStore) -> TaskPlan:
         """Plan the tasks by looking up the entry of each key in a store.
 
         Only partitions of incoming rows, and partitions that entries name, are listed.

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from penstock.commit.markers import open_write
 from penstock.filegroup.base_write import RollingWriter
+from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import FileSettings, TaskOutput
-from penstock.formats.parquet import BloomSettings
 from penstock.index import Index
 from penstock.index.bloom import BloomIndex
 from penstock.index.simple import SimpleIndex

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import CorruptFile, OptionError, SchemaError, Unsupported, WriteConflict
+from penstock.filegroup.key_footer import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter
 from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, FOOTER_MAX_KEY, FOOTER_MIN_KEY, KeyFooter, read_footer
+from penstock.formats.parquet import read_footer
 from penstock.hooks import PublishedCommit
 from penstock.index.in_memory import check_remembered
 from penstock.options import read_options

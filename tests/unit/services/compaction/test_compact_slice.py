@@ -11,12 +11,13 @@ import pytest
 
 from penstock.commit.markers import open_write, read_markers
 from penstock.errors import CorruptFile
+from penstock.filegroup.key_footer import FOOTER_BLOOM, FOOTER_BLOOM_TYPE
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.bloom import read_bloom
 from penstock.formats.log import encode_rollback_block
-from penstock.formats.parquet import FOOTER_BLOOM, FOOTER_BLOOM_TYPE, read_footer
+from penstock.formats.parquet import read_footer
 from penstock.schema import arrow_to_avro, avro_text, with_meta_columns
 from penstock.services.compaction.compact_slice import CompactTask, compact_slice
 from penstock.services.compaction.planned_slices import named_slice

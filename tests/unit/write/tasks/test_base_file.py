@@ -18,10 +18,11 @@ import pytest
 from penstock.errors import CorruptFile, SchemaError, StorageError
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.key_changes import KeyChange, find_key_changes, read_changed_keys
+from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.model import BaseFile
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
-from penstock.formats.parquet import BloomSettings, read_footer
+from penstock.formats.parquet import read_footer
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.row_choice import Fate

@@ -1,0 +1,167 @@
+"""The footer of a base file: the range and the bloom filter of its record keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.bloom import BloomFilter, DynamicBloomFilter, read_bloom
+
+FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
+FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"  # before Hudi was an Apache project
+FOOTER_BLOOM_TYPE = "hoodie_bloom_filter_type_code"
+FOOTER_MIN_KEY = "hoodie_min_record_key"
+FOOTER_MAX_KEY = "hoodie_max_record_key"
+
+#: The fewest keys that a bloom filter is sized for.
+_LEAST_ENTRIES = 1_000
+
+
+@dataclass(frozen=True)
+class BloomSettings:
+    """The type and size of the bloom filter over a file's record keys."""
+
+    kind: str = "DYNAMIC_V0"
+    entries: int = 60_000
+    error_rate: float = 1e-9
+    max_entries: int = 100_000
+
+
+class KeyFooter:
+    """Collects the record keys of a base file for its footer: their range and, unless `settings` is None, a bloom filter.
+
+    The filter is built only when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the
+    end. If the file is the next version of an older base file, the old file's filter is continued where that is possible.
+
+    Args:
+        settings: type and size of the bloom filter; None for no bloom filter.
+        old: the footer of the old base file; None if there is none.
+        old_rows: the number of rows of the old base file.
+    """
+
+    def __init__(self, settings: BloomSettings | None, old: Mapping[str, str] | None = None, old_rows: int = 0) -> None:
+        self._settings = settings
+        #: Whether the old file's filter is continued. It already holds the keys of the old file.
+        self._resumes = False
+        self._waiting: list[pa.ChunkedArray] = []
+        self._count = 0
+        self._min_key: str | None = None
+        self._max_key: str | None = None
+        self._bloom: BloomFilter | None = None
+        if old is not None and settings is not None:
+            self._resume(settings, old, old_rows)
+
+    def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
+        """Continue the old file's filter, unless the old file has none, or has far more rows than its filter was sized for."""
+        text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
+        if not text:
+            return
+        bloom = read_bloom(text, old.get(FOOTER_BLOOM_TYPE), settings.max_entries)
+        entries = _entries_of(bloom, settings.error_rate)
+        if entries < settings.entries and old_rows > 2 * entries:
+            return
+        self._bloom = bloom
+        self._resumes = True
+
+    def add(self, keys: pa.ChunkedArray) -> None:
+        """Add the keys of rows that the old file does not have."""
+        if len(keys) == 0:
+            return
+        self._widen_range(keys)
+        self._count += len(keys)
+        if self._bloom is not None:
+            self._bloom.add(keys)
+        elif self._settings is not None:
+            self._waiting.append(keys)
+            if self._count >= self._settings.entries:
+                self._bloom = self._build_filter(self._settings, self._settings.entries)
+
+    def keep(self, keys: pa.ChunkedArray) -> None:
+        """Add the keys of rows that the old file has too. If its filter is continued, these keys only widen the range."""
+        if self._resumes and len(keys):
+            self._widen_range(keys)
+        else:
+            self.add(keys)
+
+    def _widen_range(self, keys: pa.ChunkedArray) -> None:
+        low, high = min_max_keys(keys)
+        self._min_key = low if self._min_key is None else min(self._min_key, low, key=java_order)
+        self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
+
+    def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
+        """Return a filter sized for `entries` keys, with the keys that were added so far."""
+        bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
+        for keys in self._waiting:
+            bloom.add(keys)
+        self._waiting = []
+        return bloom
+
+    def metadata(self) -> dict[str, str]:
+        """Return the key-value entries for the footer, under Hudi's names. Call it after all keys were added."""
+        entries = {}
+        if self._settings is not None:
+            if self._bloom is None:
+                self._bloom = self._build_filter(self._settings, choose_entries(self._count, self._settings.entries))
+            entries[FOOTER_BLOOM] = self._bloom.to_text()
+            if self._bloom.type_code != "SIMPLE":  # Hudi reads a filter without a type code as a simple one
+                entries[FOOTER_BLOOM_TYPE] = self._bloom.type_code
+        if self._min_key is not None and self._max_key is not None:
+            entries[FOOTER_MIN_KEY] = self._min_key
+            entries[FOOTER_MAX_KEY] = self._max_key
+        return entries
+
+
+def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
+    """Return the number of keys that a stored filter was sized for; for a simple filter, computed from the number of bits."""
+    if isinstance(bloom, DynamicBloomFilter):
+        return bloom.row_entries
+    return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
+
+
+def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """Return the least and the greatest key in Java's string order."""
+    if any(_has_high_bytes(chunk) for chunk in keys.chunks):
+        texts = keys.to_pylist()  # a loop over keys, but rare: Arrow has no kernel for Java's order
+        return min(texts, key=java_order), max(texts, key=java_order)
+    bounds = pc.min_max(keys)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def java_order(text: str) -> bytes:
+    """Return a sort key that orders strings as Java does, by UTF-16 units.
+
+    Arrow compares UTF-8 bytes. Both orders agree unless there are characters from U+E000 on: characters beyond U+FFFF sort
+    before U+E000 to U+FFFF in UTF-16, because they are surrogate pairs, and after them in UTF-8.
+    """
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def has_java_order(text: str) -> bool:
+    """Whether UTF-8 order and Java's order agree for this string, compared with any other string."""
+    return not text or max(text) < "\ue000"
+
+
+def _has_high_bytes(keys: pa.Array) -> bool:
+    """Whether a key may have a character from U+E000 on. The first byte of such a character is 0xEE or more in UTF-8."""
+    _, offsets, data = keys.buffers()
+    if data is None:
+        return False
+    # The array may be a slice: only its own bytes count.
+    start, end = np.frombuffer(offsets, np.int32)[[keys.offset, keys.offset + len(keys)]]
+    return bool((np.frombuffer(data, np.uint8)[start:end] >= 0xEE).any())
+
+
+def choose_entries(keys: int, configured: int) -> int:
+    """Return the number of keys to size the filter of a file of `keys` keys for: at least twice `keys`, at most `configured`.
+
+    The result is a power of two times a constant, or `configured`. So files of similar size have filters of the same size.
+    """
+    entries = _LEAST_ENTRIES
+    while entries < keys * 2:
+        entries *= 2
+    return min(configured, entries)
