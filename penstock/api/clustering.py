@@ -13,7 +13,7 @@ from penstock.api.report import Column, Commit, Report, number
 from penstock.door.services import make_stages
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
-from penstock.services.planned import run, schedule, schedule_and_run
+from penstock.services.planned import run_plan, schedule, schedule_and_run
 from penstock.table.pending import list_clustering_plans
 from penstock.timeline.clustering_plan import ClusteringPlan
 from penstock.timeline.instant import Instant
@@ -102,7 +102,7 @@ class ClusteringMethods(TableHandle):
         spark = self._reader()
         stages = make_stages(CLUSTERING.title, state, spark)
         if instant is not None:
-            commit = run(spark, state, instant, CLUSTERING, stages)
+            commit = run_plan(spark, state, instant, CLUSTERING, stages)
             done = [] if commit is None else [commit]
         else:
             done = schedule_and_run(spark, state, CLUSTERING, stages, due=True)

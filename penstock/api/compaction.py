@@ -14,7 +14,7 @@ from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.plan_metrics import LOG_BYTES
-from penstock.services.planned import run, schedule, schedule_and_run
+from penstock.services.planned import run_plan, schedule, schedule_and_run
 from penstock.table.pending import list_compaction_plans
 from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Instant
@@ -95,7 +95,7 @@ class CompactionMethods(TableHandle):
         spark = self._reader()
         stages = make_stages(COMPACTION.title, state, spark)
         if instant is not None:
-            commit = run(spark, state, instant, COMPACTION, stages)
+            commit = run_plan(spark, state, instant, COMPACTION, stages)
             done = [] if commit is None else [commit]
         else:
             done = schedule_and_run(spark, state, COMPACTION, stages, due=True)

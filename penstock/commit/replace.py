@@ -28,7 +28,7 @@ def begin_replace(table: TableState) -> AbstractContextManager[Change]:
     return begin(table, Action.REPLACE_COMMIT, write_container("HoodieRequestedReplaceMetadata", no_plan))
 
 
-def list_groups(table: TableState, partitions: Sequence[str] | None) -> ReplacedGroups:
+def list_replaced_groups(table: TableState, partitions: Sequence[str] | None) -> ReplacedGroups:
     """Return the file ids that a snapshot query reads, by partition path.
 
     Args:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
-from penstock.commit.replace import begin_replace, list_groups
+from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -42,7 +42,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         table = reload_timeline(table)
         with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
             partitions = expired_partitions(table)
-        replaced = list_groups(table, partitions)
+        replaced = list_replaced_groups(table, partitions)
         # The inflight file must name the groups before the last check for writes: if a write begins now, either this check
         # finds the write, or the write finds the inflight file.
         change.start(replace(make_workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))

@@ -281,7 +281,7 @@ def schedule_and_run(
     done = run_pending(spark, table, service, stages, every=due)
     instant = schedule(table, service, due=due)
     if instant is not None:
-        published = run(spark, table, instant.time, service, stages)
+        published = run_plan(spark, table, instant.time, service, stages)
         if published is not None:
             done.append(published)
     return done
@@ -300,13 +300,13 @@ def run_pending(
     for instant in service.list_pending(service.refresh(table)):
         if not every and _runs_elsewhere(table, instant):
             continue
-        published = run(spark, table, instant.time, service, stages)
+        published = run_plan(spark, table, instant.time, service, stages)
         if published is not None:
             done.append(published)
     return done
 
 
-def run(
+def run_plan(
     spark: SparkSession, table: TableState, time: str, service: PlannedService[Any, Any], stages: Stages
 ) -> PublishedCommit | None:
     """Run the pending plan at an instant time and publish its commit.

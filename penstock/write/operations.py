@@ -18,7 +18,7 @@ from functools import partial
 
 from penstock import options as o
 from penstock.commit.change import Change, begin
-from penstock.commit.replace import begin_replace, list_groups
+from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.table.state import reload_timeline
@@ -106,7 +106,7 @@ def delete_partition(write: WriteContext) -> PublishedCommit:
             check_no_pending_services(table, partitions)
         change.start(make_workload_profile(Operation.DELETE_PARTITION, {}, []))
         renew_buckets(table, change.time, partitions)
-        return publish(write, change, [], replaced=list_groups(table, partitions))
+        return publish(write, change, [], replaced=list_replaced_groups(table, partitions))
 
 
 OPERATIONS: Mapping[Operation, Callable[[WriteContext], PublishedCommit]] = {
@@ -182,7 +182,7 @@ def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitio
         stats = _store_new_buckets(write, change, staged)
     # The groups to replace are listed after the new files are written: rows that concurrent writes added are replaced too.
     table = reload_timeline(write.table)
-    replaced = list_groups(table, partitions)
+    replaced = list_replaced_groups(table, partitions)
     touched: set[tuple[str, str]] = set()
     for path, file_ids in replaced.items():
         touched.update((path, file_id) for file_id in file_ids)

@@ -426,12 +426,12 @@ def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: pens
     assert plan is not None
     instant, state = plan.instant, open_table(table.path, read_options({}))
     with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-        planned.run(
+        planned.run_plan(
             spark,
             state,
             instant,
             COMPACTION,
-            Interrupted(lambda: planned.run(spark, state, instant, COMPACTION, Stages("", "off"))),
+            Interrupted(lambda: planned.run_plan(spark, state, instant, COMPACTION, Stages("", "off"))),
         )
     assert f"{instant}.compaction.inflight" in timeline(table.path)
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
@@ -447,10 +447,10 @@ def test_a_run_that_was_taken_for_dead_does_not_touch_the_run_of_another(spark: 
 
     def first_run() -> None:
         with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-            planned.run(spark, state, instant, COMPACTION, Interrupted(second_run))
+            planned.run_plan(spark, state, instant, COMPACTION, Interrupted(second_run))
 
     def second_run() -> None:
-        planned.run(
+        planned.run_plan(
             spark, state, instant, COMPACTION, Interrupted(lambda: found.extend(file.name for file in base_files(table.path)))
         )
 
@@ -472,7 +472,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
         ended.wait(60)
 
     def second_run() -> None:
-        planned.run(spark, state, instant, COMPACTION, Interrupted(wait))
+        planned.run_plan(spark, state, instant, COMPACTION, Interrupted(wait))
 
     other = threading.Thread(target=second_run)
 
@@ -481,7 +481,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
         assert began.wait(60)
 
     with pytest.raises(WriteConflict, match="took the run of .* for dead"):
-        planned.run(spark, state, instant, COMPACTION, Interrupted(while_the_first_works))
+        planned.run_plan(spark, state, instant, COMPACTION, Interrupted(while_the_first_works))
     ended.set()
     other.join()
     assert pending(table.path) == []

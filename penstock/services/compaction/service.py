@@ -19,8 +19,9 @@ from penstock.progress import Stages
 from penstock.services.compaction.compact_slice import CompactTask, compact_slice
 from penstock.services.compaction.plan import make_plan
 from penstock.services.compaction.planned_slices import list_folders, remaining_operations, whole_slice
+from penstock.services.compaction.table_type import check_merge_on_read
 from penstock.services.compaction.triggers import is_due
-from penstock.services.compaction.unschedule import check_merge_on_read, finish_unscheduling
+from penstock.services.compaction.unschedule import finish_unscheduling
 from penstock.services.plan_metrics import LOG_BYTES
 from penstock.services.planned import PlannedService, PlanRun, schedule
 from penstock.table.file_settings import merge_file_settings

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.errors import CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
 from penstock.services.compaction.planned_slices import missing_file
+from penstock.services.compaction.table_type import check_merge_on_read
 from penstock.services.planned import find_pending, pending_instants, writes_under_way
 from penstock.storage import join
-from penstock.table.config import MERGE_ON_READ
 from penstock.table.listing import list_groups
 from penstock.table.pending import list_compaction_plans, load_compaction_plan
 from penstock.table.savepoints import read_savepoints
@@ -194,12 +194,3 @@ def _move_logs(
         names[new_name] = replace(name, base_instant=to, version=version)
         moved.append(new_name)
     return moved
-
-
-def check_merge_on_read(table: TableState) -> None:
-    """Raise Unsupported for a copy-on-write table, which has nothing to compact."""
-    if not table.is_merge_on_read:
-        raise Unsupported(
-            f"Can only compact table of type {MERGE_ON_READ} and not {table.config.table_type}: {table.base_path} has no "
-            "log files"
-        )

@@ -18,7 +18,7 @@ from penstock.filegroup.log.scan import committed_times, scan_log_files
 from penstock.options.operation import Operation
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
 from penstock.services.compaction.planned_slices import list_folders, named_slice, remaining_operations, unnamed_logs
-from penstock.services.compaction.unschedule import check_merge_on_read
+from penstock.services.compaction.table_type import check_merge_on_read
 from penstock.services.log_compaction.join_slice import JoinTask, join_slice
 from penstock.services.planned import PlannedService, PlanRun
 from penstock.table.file_settings import log_block_format, merge_file_settings

@@ -197,10 +197,10 @@ def test_a_plan_waits_until_it_is_run(made: HandMade) -> None:
     instant = schedule(table, CLUSTERING, due=True)
     assert instant is not None
     assert plain_rows(made.path) == ROWS
-    done = planned.run(NOTHING, opened(made), instant.time, CLUSTERING, Stages("", "off"))  # the plan knows the columns
+    done = planned.run_plan(NOTHING, opened(made), instant.time, CLUSTERING, Stages("", "off"))  # the plan knows the columns
     assert (done.instant, files(made)["paris"]) == (instant.time, [["f", "e"]])
     with pytest.raises(OptionError, match="no pending clustering at .* pending: none"):
-        planned.run(NOTHING, table, instant.time, CLUSTERING, Stages("", "off"))
+        planned.run_plan(NOTHING, table, instant.time, CLUSTERING, Stages("", "off"))
 
 
 def test_a_plan_can_be_unscheduled(made: HandMade) -> None:
