@@ -1,19 +1,25 @@
-"""The differences between PySpark releases, and between the classic session and Spark Connect."""
+"""The differences between PySpark releases, and between the classic session and Spark Connect.
+
+Connect's modules are never imported here. They need grpc, and without it PySpark 4.3 ends a process whose main module has no file
+(`python -c`, a shell) with status 0. A process that uses Connect has imported them itself.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import pyspark
 
 
 def session_classes() -> list[type]:
-    """Return the session classes whose `read` Penstock replaces."""
+    """Return the session classes whose `read` Penstock replaces: the classic one, and Connect's if the process uses Connect."""
     from pyspark.sql import SparkSession
 
-    return [SparkSession, *_connect("pyspark.sql.connect.session", "SparkSession")]
+    return [SparkSession, *_loaded_class("pyspark.sql.connect.session", "SparkSession")]
 
 
 def frame_classes() -> list[type]:
-    """Return the DataFrame classes whose `write` Penstock replaces.
+    """Return the DataFrame classes whose `write` Penstock replaces: the classic ones, and Connect's if the process uses Connect.
 
     In PySpark 4 the class for a classic session is a subclass of `pyspark.sql.DataFrame`.
     """
@@ -21,8 +27,10 @@ def frame_classes() -> list[type]:
 
     found: list[type] = [DataFrame]
     if spark_version() >= (4, 0):
-        found += _connect("pyspark.sql.classic.dataframe", "DataFrame")
-    return found + _connect("pyspark.sql.connect.dataframe", "DataFrame")
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        found.append(ClassicDataFrame)
+    return found + _loaded_class("pyspark.sql.connect.dataframe", "DataFrame")
 
 
 def spark_version() -> tuple[int, int]:
@@ -31,15 +39,7 @@ def spark_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _connect(module: str, name: str) -> list[type]:
-    """Return a list with a class from a PySpark module; empty if the module cannot be imported (Connect needs grpc)."""
-    import importlib
-
-    try:
-        return [getattr(importlib.import_module(module), name)]
-    except ImportError:
-        return []
-    except Exception as e:  # PySpark raises its own errors if grpc or pandas is missing
-        if "required" in str(e).lower() or "must be installed" in str(e).lower():
-            return []
-        raise
+def _loaded_class(module: str, name: str) -> list[type]:
+    """Return a list with a class of a module that the process has imported; empty if it has not imported the module."""
+    loaded = sys.modules.get(module)
+    return [getattr(loaded, name)] if loaded is not None and hasattr(loaded, name) else []

@@ -183,7 +183,6 @@ def test_no_module_imports_or_runs_a_name_from_data() -> None:
         "index/__init__.py",  # the classes that INDEXES names, a constant of the package
         "merge/payloads.py",  # functions that HUDI_PAYLOADS and PENSTOCK_PAYLOADS name, constants of the package
         "keys/generator_table.py",  # modules that GENERATORS names, a constant of the package
-        "spark/compat.py",
         "registry.py",
         "cli/commands/explain_merge.py",
     }  # the last: an argument
