@@ -8,7 +8,7 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-interop docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop docs pins clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test-spark35: setup ## run unit and table tests on PySpark 3.5 with the oldest l
 
 test-services: $(READY) ## run the tests of table services, of crashes, and of the counts that guard speed
 	@$(TESTS) services
+
+test-schedules: $(READY) ## run two writers in every order of their storage calls; an hour
+	@PENSTOCK_TEST_SCHEDULES=1 $(RUN) -m pytest -q tests/crash/test_two_writers.py
 
 test-interop: setup ## run the tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop

@@ -12,6 +12,7 @@ There is a class for each way in which a caller can react::
     ├── TableNotFound        fix the path, or create the table
     ├── TableExists          choose another path or save mode
     ├── WriteConflict        run the whole write, or the query, again: a concurrent commit changed the same file groups
+    │   └── TableChanged     the same, found before anything was written
     ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
     ├── CorruptFile          stop: a file of the table is damaged
     └── StorageError         repair the storage, then try again: disk full, network, permissions
@@ -79,6 +80,13 @@ class WriteConflict(PenstockError):
     """Raised if a concurrent commit changed the same file groups, or removed files that a query was planned with.
 
     Run the whole write, or the query, again.
+    """
+
+
+class TableChanged(WriteConflict):
+    """Raised if another write began or completed between the moment when a write loaded the table and its own beginning.
+
+    Nothing was written. `df.write` and `Table` load the table again by themselves and raise this only after several attempts.
     """
 
 

@@ -50,6 +50,7 @@ PARTS = {
     "error_text": "errors as text",
     "errors": "the typed errors",
     "clock": "time, ids",
+    "process": "who is alive",
 }
 COLOURS = ("#e3f8ff", "#d3f9d8", "#fff3bf", "#ffe8cc", "#f3f0ff", "#f1f3f5")
 

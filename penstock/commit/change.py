@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import clock
@@ -23,7 +24,7 @@ from penstock.commit.conflicts import check_conflicts
 from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import is_written_aside
-from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit
@@ -32,8 +33,9 @@ from penstock.options.operation import Operation
 from penstock.storage import join
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
-from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, require_pending, transition
+from penstock.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,12 +93,30 @@ class Change:
             style = MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
             markers.open_write(storage, base_path, self.time, style)
             yield
-        except Exception:
+        except Exception as e:
+            conflict = self._find_rollback(e)
             with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write or run
                 self.abandon()
+            if conflict is not None:
+                raise conflict from e
             raise
         finally:
             self._heartbeat.stop()
+
+    def _find_rollback(self, error: Exception) -> WriteConflict | None:
+        """Return the conflict to raise in place of an error, if another writer rolled this change back while it ran.
+
+        Then tasks fail because their files are gone, and their errors do not say why.
+        """
+        if isinstance(error, WriteConflict | CommitUnknown) or self._is_publishing:
+            return None
+        try:
+            require_pending(self.table.storage, self.table.base_path, self.instant)
+        except WriteConflict as conflict:
+            return conflict
+        except StorageError:
+            return None
+        return None
 
     def complete(
         self,
@@ -281,17 +301,37 @@ class Change:
 def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
     """Create a requested instant and yield its `Change`, to write inside the `with` block.
 
+    Two writers that begin at the same moment cannot both go on. The timeline is listed again after the requested file was
+    created, and the writer with the later instant always finds the file of the earlier one.
+
     Args:
+        table: the table with the timeline that the write is based on.
         content: the content of the requested file.
 
     Raises:
+        TableChanged: another write began or completed since the timeline was loaded.
         WriteConflict: the table is being restored.
     """
-    _check_not_restoring(table)
+    _check_not_restoring(table, table.timeline)
     heartbeat = Heartbeat(table)
-    utc = table.config.timeline_utc
-    # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
-    instant = request_instant(table.storage, table.base_path, action, utc=utc, content=content, announce=heartbeat.announce)
+    try:
+        # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
+        instant = request_instant(
+            table.storage,
+            table.base_path,
+            action,
+            utc=table.config.timeline_utc,
+            content=content,
+            announce=heartbeat.announce,
+            check=partial(_check_unchanged, table),
+        )
+    except Exception:
+        with suppress(StorageError):
+            heartbeat.end()
+        raise
+    except BaseException:
+        heartbeat.stop()
+        raise
     change = Change(table, instant, heartbeat)
     with change.at_work():
         yield change
@@ -307,8 +347,22 @@ def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
     return {key: str(age) for key, age in ages.items() if age is not None}
 
 
-def _check_not_restoring(table: TableState) -> None:
-    restore = table.timeline.pending_restore
+def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) -> None:
+    """Raise TableChanged if a write began or completed since the table's timeline was loaded.
+
+    Args:
+        instant: the instant of this write.
+        timeline: the timeline as it is now, with the instant.
+    """
+    _check_not_restoring(table, timeline)
+    known = {*table.timeline.instants, instant}
+    for other in timeline.instants:
+        if other.action in WRITE_ACTIONS and other not in known:
+            raise TableChanged(f"write {other.file_name} of {table.base_path} came between. Run the write again")
+
+
+def _check_not_restoring(table: TableState, timeline: Timeline) -> None:
+    restore = timeline.pending_restore
     if restore is not None:
         raise WriteConflict(
             f"Found pending restore in active timeline of {table.base_path}: {restore.file_name}. Finish the restore "

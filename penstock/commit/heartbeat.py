@@ -1,24 +1,34 @@
 """Heartbeats: how other processes know that a writer is alive.
 
-A heartbeat is the empty file `.hoodie/.heartbeat/<instant>`. The writer replaces the file at regular intervals; its modification
-time is the last beat. If the last beat is too old, other processes consider the write dead. Writes have heartbeats only under the
-lazy policy for failed writes; the new table of save mode `overwrite` always has one.
+A heartbeat is the file `.hoodie/.heartbeat/<instant>`. The writer replaces the file at regular intervals; its modification time
+is the last beat. If the last beat is too old, other processes consider the write dead. Hudi's heartbeats are empty files.
+Penstock's name the writing process, so that a process of the same machine knows at once that the writer has ended.
 
 The heartbeat file is created before the instant, so no process ever sees the instant of a living writer without a heartbeat.
+Writers of real Hudi have heartbeats only under the lazy policy for failed writes.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from penstock import clock
 from penstock import options as o
 from penstock.errors import StorageError, WriteConflict
+from penstock.process import Process, has_ended, this_process
 from penstock.storage import FileInfo, Storage, join
 from penstock.table.state import TableState
+from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER
+
+_HEARTBEATS = ".heartbeat"
+#: The ids of the heartbeats of this process that are beating. A process may hold several: one for each write under way.
+_BEATING: set[str] = set()
 
 
 def is_lazy(table: TableState) -> bool:
@@ -28,20 +38,50 @@ def is_lazy(table: TableState) -> bool:
 
 def heartbeat_path(base_path: str, instant: str) -> str:
     """Return the path of a writer's heartbeat."""
-    return join(base_path, FOLDER, ".heartbeat", instant)
+    return join(base_path, FOLDER, _HEARTBEATS, instant)
+
+
+def list_heartbeats(table: TableState) -> list[FileInfo]:
+    """Return the heartbeat files of the table, those of dead writers too."""
+    return table.storage.list(join(table.base_path, FOLDER, _HEARTBEATS))
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The writer that a heartbeat belongs to, as the heartbeat file names it."""
+
+    process: Process
+    #: The id of the heartbeat, different for each write.
+    heartbeat_id: str
+
+    def encode(self) -> bytes:
+        """Return the content of the heartbeat file."""
+        return json.dumps({"process": asdict(self.process), "id": self.heartbeat_id}).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> Owner | None:
+        """Return the owner that a heartbeat file names; None for an empty file, which Hudi writes, or one of another layout."""
+        try:
+            values: dict[str, Any] = json.loads(content)
+            return cls(Process(**values["process"]), values["id"])
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the writer is known to have ended: its process has ended, or this process has stopped the heartbeat."""
+        if self.process == this_process():
+            return self.heartbeat_id not in _BEATING
+        return has_ended(self.process)
 
 
 class Heartbeat:
-    """The heartbeat of one write. It does nothing unless the policy for failed writes is lazy.
+    """The heartbeat of one write, of one run of a plan, or of the new table of save mode `overwrite`."""
 
-    Args:
-        always: whether it beats under any policy.
-    """
-
-    def __init__(self, table: TableState, *, always: bool = False) -> None:
+    def __init__(self, table: TableState) -> None:
         self._table = table
         self._time = ""
-        self._is_off = not always and not is_lazy(table)
+        self._owner = Owner(this_process(), clock.new_uuid())
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -50,8 +90,7 @@ class Heartbeat:
 
         May be called again with another instant time if the first was already in use. The first heartbeat is then deleted.
         """
-        if self._is_off:
-            return
+        _BEATING.add(self._owner.heartbeat_id)
         if self._time:
             delete_heartbeat(self._table.storage, self._table.base_path, self._time)
         self._time = time
@@ -69,13 +108,14 @@ class Heartbeat:
                 self._beat()
 
     def _beat(self) -> None:
-        self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), b"")
+        self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
 
     def stop(self) -> None:
         """Stop beating. The heartbeat file stays and expires."""
         self._done.set()
         if self._thread:
             self._thread.join()
+        _BEATING.discard(self._owner.heartbeat_id)
 
     def end(self) -> None:
         """Stop beating and delete the heartbeat file, because the write is over."""
@@ -87,20 +127,49 @@ class Heartbeat:
 
 @contextmanager
 def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
-    """Beat while the `with` block runs, under every policy. Afterwards the heartbeat file stays and expires."""
-    heartbeat = Heartbeat(table, always=True)
-    heartbeat.announce(name)
-    heartbeat.start()
+    """Beat while the `with` block runs. Afterwards the heartbeat file stays and expires."""
+    heartbeat = Heartbeat(table)
     try:
+        heartbeat.announce(name)
+        heartbeat.start()
         yield
     finally:
         heartbeat.stop()
 
 
 def is_alive(table: TableState, instant: str) -> bool:
-    """Whether the last beat of an instant is recent. False if the instant has no heartbeat file."""
-    file = table.storage.stat(heartbeat_path(table.base_path, instant))
+    """Whether the writer of an instant is alive: its last beat is recent, and it is not known to have ended.
+
+    False if the instant has no heartbeat file.
+    """
+    if not has_recent_heartbeat(table, instant):
+        return False
+    owner = _read_owner(table.storage, heartbeat_path(table.base_path, instant))
+    return owner is None or not owner.is_gone
+
+
+def has_recent_heartbeat(table: TableState, name: str) -> bool:
+    """Whether the last beat of a heartbeat is recent. False if there is no heartbeat file of this name."""
+    file = table.storage.stat(heartbeat_path(table.base_path, name))
     return file is not None and is_recent(table, file)
+
+
+def describe_writer(table: TableState, instant: Instant) -> str:
+    """Return a few words about a living writer, for messages: its instant, process, host and last beat."""
+    path = heartbeat_path(table.base_path, instant.time)
+    owner = _read_owner(table.storage, path)
+    file = table.storage.stat(path)
+    process = f"process {owner.process.pid} on {owner.process.host}" if owner else "a writer that does not name itself"
+    beat = f", last heartbeat {max(0, clock.now_ms() - file.modified_ms) // 1000} s ago" if file else ""
+    return f"{process} has been writing to it since {instant.time} ({instant.file_name}{beat})"
+
+
+def _read_owner(storage: Storage, path: str) -> Owner | None:
+    """Return the owner that a heartbeat file names; None if it names none, or is gone because the write has just ended."""
+    try:
+        return Owner.decode(storage.read(path))
+    except FileNotFoundError:
+        return None
 
 
 def is_recent(table: TableState, file: FileInfo) -> bool:

@@ -21,7 +21,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.run_hooks import run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
-from penstock.errors import CommitUnknown, OptionError, StorageError, TableExists, TableNotFound
+from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
 from penstock.options import Options, read_options
@@ -55,6 +55,10 @@ class SaveMode(str, Enum):
 _MODE_ALIASES = {"errorifexists": SaveMode.ERROR, "default": SaveMode.ERROR}
 
 
+#: How many times a write loads the table, if another write comes between each time.
+_ATTEMPTS = 5
+
+
 @dataclass(frozen=True)
 class _Request:
     """The arguments of one call of `write`."""
@@ -84,21 +88,39 @@ def write(
     """
     storage, base_path = open_storage(path)
     request = _Request(spark, incoming, storage, base_path, read_options(raw_options))
-    finish_overwrite(storage, base_path)
-    exists = table_exists(storage, base_path)
     save_mode = _parse_mode(mode)
-    if exists and save_mode is SaveMode.IGNORE:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            written = _write_once(request, path, save_mode)
+            break
+        except TableChanged:
+            # Another write came between before anything was written. What the table looks like now decides what to do.
+            if attempt == _ATTEMPTS:
+                raise
+    if written is None:
         return None
-    if exists and save_mode is SaveMode.ERROR:
-        raise TableExists(f"hoodie table at {base_path} already exists.; use mode('append') to add to it")
-    _check_delete(request, save_mode, exists)
-    if not exists:
-        commit, table = _create(request)
-    elif save_mode is SaveMode.OVERWRITE and request.options[o.OPERATION] is not Operation.INSERT_OVERWRITE_TABLE:
-        commit, table = _overwrite(request)
-    else:
-        commit, table = _append(request, path)
+    commit, table = written
     return replace(commit, failed_services=follow_up(spark, table))
+
+
+def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
+    """Write to the table as it is now. Return the commit, and the table for the services that follow; None if nothing is written.
+
+    Raises:
+        TableChanged: another write came between, before anything was written.
+    """
+    finish_overwrite(request.storage, request.base_path)
+    exists = table_exists(request.storage, request.base_path)
+    if exists and mode is SaveMode.IGNORE:
+        return None
+    if exists and mode is SaveMode.ERROR:
+        raise TableExists(f"hoodie table at {request.base_path} already exists.; use mode('append') to add to it")
+    _check_delete(request, mode, exists)
+    if not exists:
+        return _create(request)
+    if mode is SaveMode.OVERWRITE and request.options[o.OPERATION] is not Operation.INSERT_OVERWRITE_TABLE:
+        return _overwrite(request)
+    return _append(request, path)
 
 
 def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
@@ -112,18 +134,25 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Create the table and write its first commit. If the write fails, delete the table again."""
+    """Create the table and write its first commit. If the write fails, delete the table again.
+
+    Raises:
+        TableChanged: another process created the table first, or began to write to the new table.
+    """
     storage = request.storage
     base_path = request.base_path
     settings = resolve_settings(request.options, None, request.columns)
     prepared = prepare_rows(request.rows, settings, None)
     folder_existed = storage.stat(base_path) is not None
-    table = create_table(storage, base_path, settings)
+    try:
+        table = create_table(storage, base_path, settings)
+    except AlreadyExists as e:
+        raise TableChanged(f"another process has just created {base_path}. Run the write again") from e
     try:
         make_index(settings.options).check(replace(table, options=settings.options))
         return _run_operation(request.spark, table, settings, prepared)
-    except CommitUnknown:
-        raise  # the commit may be published, and then its files are needed
+    except (CommitUnknown, TableChanged):
+        raise  # the commit may be published, or another process writes to the new table: its files are needed
     except Exception:
         with suppress(StorageError):
             # Another process may have begun to write to the new table. Then the table stays.

@@ -65,7 +65,7 @@ HEARTBEAT_INTERVAL_MS: Final = Option(
     "hoodie.client.heartbeat.interval_in_ms",
     heartbeat_ms,
     60_000,
-    "Milliseconds between heartbeats of a writer, if failed writes are rolled back lazily.",
+    "Milliseconds between heartbeats of a writer.",
 )
 HEARTBEAT_TOLERABLE_MISSES: Final = Option(
     "hoodie.client.heartbeat.tolerable.misses",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock import clock
 from penstock.commit.change import Change
-from penstock.commit.heartbeat import Heartbeat, is_alive, is_lazy
+from penstock.commit.heartbeat import Heartbeat, is_alive
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, OptionError, WriteConflict
@@ -387,7 +387,11 @@ def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
     # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
     run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
     change = Change(table, instant, heartbeat, run_file=run_file)
-    change.start()  # raises if another process has made the plan inflight first
+    try:
+        change.start()  # raises if another process has made the plan inflight first
+    except BaseException:
+        heartbeat.stop()  # its file stays: it is that of the other process
+        raise
     with change.at_work():
         yield change
 
@@ -463,11 +467,8 @@ def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) ->
 
 
 def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
-    """Whether another process is running a plan.
-
-    Under the EAGER policy for failed writes there are no heartbeats, and this process is the only writer. The answer is False.
-    """
-    return instant.state is not State.REQUESTED and is_lazy(table) and is_alive(table, instant.time)
+    """Whether another process is running a plan."""
+    return instant.state is not State.REQUESTED and is_alive(table, instant.time)
 
 
 def pending_instants(table: TableState, action: Action) -> list[Instant]:

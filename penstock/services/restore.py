@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import delete_heartbeat, is_alive, is_lazy
+from penstock.commit.heartbeat import delete_heartbeat, is_alive
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
@@ -159,12 +159,7 @@ def _check_not_archived(table: TableState, to: str) -> None:
 
 
 def _check_alone(table: TableState) -> None:
-    """Raise WriteConflict if another write has a recent heartbeat.
-
-    Under the eager policy nothing is checked: no heartbeats exist.
-    """
-    if not is_lazy(table):
-        return
+    """Raise WriteConflict if another writer is alive."""
     pending = [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     alive = [instant for instant in pending if is_alive(table, instant.time)]
     if alive:

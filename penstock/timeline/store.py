@@ -7,6 +7,7 @@ one succeeds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
@@ -39,7 +40,9 @@ def request_instant(
     content: bytes = b"",
     after: str | None = None,
     announce: Callable[[str], None] | None = None,
+    check: Callable[[Instant, Timeline], None] | None = None,
     is_plan: bool = False,
+    is_latest: bool = True,
 ) -> Instant:
     """Create the requested file of a new instant, later than all other instants; return the instant. No other process owns it.
 
@@ -52,8 +55,11 @@ def request_instant(
         content: the content of the requested file.
         after: a time that the new instant must be later than, besides all times on the timeline.
         announce: is called with the instant time of each attempt, before the requested file is created.
+        check: is called with the new instant and the timeline that was listed after its file was created. If it raises an error,
+            the file is deleted again.
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
             created by this call: the storage may have repeated the request to create it because the first answer was lost.
+        is_latest: whether the instant must be the latest one. If false, its time must only be its own.
 
     Raises:
         CorruptFile: no attempt succeeded.
@@ -72,12 +78,24 @@ def request_instant(
         except AlreadyExists:
             if not (is_plan and _holds(storage, path, content)):
                 continue
-        others = [i for i in load_timeline(storage, base_path).instants if i != instant]
-        if all(i.time < instant.time for i in others):
+        timeline = load_timeline(storage, base_path)
+        others = {other.time for other in timeline.instants if other != instant}
+        if instant.time not in others and (not is_latest or max(others, default="") < instant.time):
+            _check_or_delete(storage, path, check and partial(check, instant, timeline))
             return instant
         storage.delete(path)
         clock.sleep_s(0.001)
     raise CorruptFile(f"no free instant was found in {_ATTEMPTS} attempts; is the clock far behind {last}?")
+
+
+def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | None) -> None:
+    """Call the check of a new instant, if there is one. If it raises an error, delete the instant's requested file."""
+    try:
+        if check is not None:
+            check()
+    except Exception:
+        storage.delete(path)
+        raise
 
 
 def _holds(storage: Storage, path: str, content: bytes) -> bool:

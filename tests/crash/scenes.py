@@ -114,6 +114,7 @@ class Runner:
         self._prepared: dict[Any, Any] = {}
         self._batches: dict[int, tuple[Any, list[pa.RecordBatch]]] = {}
         self._prepare = prepare_rows
+        self._is_patched = False
 
     def run(self, step: Step | None, path: str) -> None:
         """Write, or roll back the newest write if `step` is None."""
@@ -123,7 +124,7 @@ class Runner:
             roll_back_to(table, table.timeline.last_write.time)
             return
         options = {**TRIPS, OPERATION: step.operation, **step.options}
-        with nullcontext() if self._in_tasks else self._in_this_process():
+        with nullcontext() if self._in_tasks or self._is_patched else self.in_this_process():
             door.write(self._spark, self._frame(step.rows), path, options, step.mode)
 
     def _frame(self, rows: tuple[Trip, ...]) -> Any:
@@ -132,9 +133,13 @@ class Runner:
         return self._frames[rows]
 
     @contextmanager
-    def _in_this_process(self) -> Iterator[None]:
-        """Run kernels in this process, one after the other, without Spark tasks, so that storage calls come in one order."""
+    def in_this_process(self) -> Iterator[None]:
+        """Run kernels in this process, one after the other, without Spark tasks, so that storage calls come in one order.
+
+        For writers on several threads, enter it once around all of them.
+        """
         with (
+            patch.object(self, "_is_patched", True),
             patch("penstock.door.write.prepare_rows", self._prepare_once),
             patch("penstock.write.rows.input_files.run_over_rows", self._run_over_rows),
             patch("penstock.door.write.name_jobs", lambda spark, name: nullcontext()),  # no jobs to name

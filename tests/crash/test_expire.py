@@ -13,10 +13,15 @@ from penstock.services.file_check import check_files
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.table.state import open_table
 from tests.crash.every_call import CRASHES, ERRORS, Rehearsal, calls_in_one_order
+from tests.crash.scenes import HEARTBEATS_EXPIRED
 from tests.crash.test_clean_and_archive import ROWS, make_table
 from tests.kit.plain import leftovers, pending, plain_rows
 
-OPTIONS = {"hoodie.partition.ttl.strategy.days.retain": 1, "hoodie.partition.ttl.strategy.partition.selected": "berlin"}
+OPTIONS = {
+    **HEARTBEATS_EXPIRED,
+    "hoodie.partition.ttl.strategy.days.retain": 1,
+    "hoodie.partition.ttl.strategy.partition.selected": "berlin",
+}
 LEFT = ROWS[1:]
 
 

@@ -19,12 +19,27 @@ import pytest
 from penstock.commit import markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CommitUnknown, PenstockError, WriteConflict
+from penstock.options import read_options
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import LocalStorage
 from penstock.table.config import read_config, write_config
 from penstock.table.state import open_table
 from tests.crash.every_call import CRASHES
-from tests.crash.scenes import CHANGED, CHANGES, FIRST, NEW, PUBLISHING, SCENES, SPREAD, Runner, Scene, Stage, Step, with_later
+from tests.crash.scenes import (
+    CHANGED,
+    CHANGES,
+    FIRST,
+    HEARTBEATS_EXPIRED,
+    NEW,
+    PUBLISHING,
+    SCENES,
+    SPREAD,
+    Runner,
+    Scene,
+    Stage,
+    Step,
+    with_later,
+)
 from tests.kit.faults import Crash, Fault, FaultPlan, FaultyStorage, calls_to_fail, injected
 from tests.kit.plain import Row, damaged_metafiles, orphans, pending, plain_rows, rows_of_columns
 from tests.kit.readers import hudi_rs_rows
@@ -142,7 +157,7 @@ def test_calls_of_tasks_are_counted_with_those_of_the_driver(in_tasks: Stage) ->
     in_tasks.run(table, plan)
     assert plain_rows(table) == sorted(CHANGED, key=repr)
     assert len(plan.calls) >= in_tasks.scene.calls_min
-    assert {call.split()[0] for call in plan.calls} == {"create", "close", "write_new", "delete", "delete_tree"}
+    assert {call.split()[0] for call in plan.calls} == {"create", "close", "write_new", "replace", "delete", "delete_tree"}
 
 
 @pytest.fixture
@@ -193,7 +208,7 @@ def test_a_write_that_another_writer_rolled_back_is_not_published(upserting: Sta
 
     def while_another_rolls_back(*args: Any) -> list[str]:
         removed = reconcile(*args)
-        roll_back_failed(open_table(str(table)))
+        roll_back_failed(open_table(str(table), read_options(HEARTBEATS_EXPIRED)))
         return removed
 
     with patch("penstock.commit.markers.reconcile", while_another_rolls_back), pytest.raises(WriteConflict, match="for dead"):

@@ -22,8 +22,9 @@ from penstock.services import planned
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.log_compaction.service import LOG_COMPACTION
 from penstock.services.planned import schedule, schedule_and_run
-from penstock.table.state import open_table
+from penstock.table.state import TableState, open_table
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
+from tests.crash.scenes import HEARTBEATS_EXPIRED
 from tests.kit.faults import Crash, Fault, FaultPlan, injected
 from tests.kit.plain import Row, orphans, pending, plain_rows
 from tests.kit.templates import Templates
@@ -397,9 +398,10 @@ def test_a_rollback_of_a_dead_run_that_died_itself_is_finished(spark: Any, table
 
 
 def test_a_run_of_a_live_process_is_not_repeated(spark: Any, table: penstock.Table) -> None:
-    """Under the lazy policy runs have heartbeats."""
     with injected(FaultPlan(f"{table.path}-plan", match=r"^write_new .*\.commit$")), pytest.raises(Crash):
         run(spark, f"crash:{table.path}", **LAZY)
+    (heartbeat,) = Path(table.path, ".hoodie", ".heartbeat").iterdir()
+    heartbeat.write_bytes(b"")  # as if another machine ran it
     with pytest.raises(WriteConflict, match="is being run by another process"):
         table.compact(options=LAZY)
     upsert(spark, table.path, *LATER, **LAZY, **{INLINE: "true"})  # neither fails nor takes it away
@@ -420,6 +422,11 @@ class Interrupted(Stages):
         return super().to_text()
 
 
+def elsewhere(table: penstock.Table) -> TableState:
+    """Return the table as a process sees it that takes every other one for dead."""
+    return open_table(table.path, read_options(HEARTBEATS_EXPIRED))
+
+
 def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: penstock.Table) -> None:
     """Another process runs the plan to its end while the run works."""
     plan = table.schedule_compaction()
@@ -431,7 +438,7 @@ def test_a_run_that_was_taken_for_dead_publishes_nothing(spark: Any, table: pens
             state,
             instant,
             COMPACTION,
-            Interrupted(lambda: planned.run_plan(spark, state, instant, COMPACTION, Stages("", "off"))),
+            Interrupted(lambda: planned.run_plan(spark, elsewhere(table), instant, COMPACTION, Stages("", "off"))),
         )
     assert f"{instant}.compaction.inflight" in timeline(table.path)
     assert read_optimized(spark, table.path) == rows_of(*CHANGED)
@@ -450,9 +457,8 @@ def test_a_run_that_was_taken_for_dead_does_not_touch_the_run_of_another(spark: 
             planned.run_plan(spark, state, instant, COMPACTION, Interrupted(second_run))
 
     def second_run() -> None:
-        planned.run_plan(
-            spark, state, instant, COMPACTION, Interrupted(lambda: found.extend(file.name for file in base_files(table.path)))
-        )
+        found_then = Interrupted(lambda: found.extend(file.name for file in base_files(table.path)))
+        planned.run_plan(spark, elsewhere(table), instant, COMPACTION, found_then)
 
     first_run()
     assert sum(instant in name for name in found) == 2  # the second's files only
@@ -472,7 +478,7 @@ def test_a_run_is_not_published_over_one_that_began_after_it(spark: Any, table: 
         ended.wait(60)
 
     def second_run() -> None:
-        planned.run_plan(spark, state, instant, COMPACTION, Interrupted(wait))
+        planned.run_plan(spark, elsewhere(table), instant, COMPACTION, Interrupted(wait))
 
     other = threading.Thread(target=second_run)
 

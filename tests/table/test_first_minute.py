@@ -1,4 +1,4 @@
-"""What somebody meets in the first minute: a program without a file, an environment that is not activated, a session of one's own."""
+"""The first minute of a new user: a program without a file, an environment that is not activated, a session of one's own."""
 
 from __future__ import annotations
 

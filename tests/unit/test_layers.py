@@ -23,11 +23,11 @@ LAYERS = [
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
     {"registry", "error_text"},
-    {"errors", "clock"},
+    {"errors", "clock", "process"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}
-#: Modules that look at the machine, not at a table: Java's place is found before there is a session.
-MACHINE = {"spark/java.py"}
+#: Modules that look at the machine, not at a table: Java's place is found before there is a session; processes are in /proc.
+MACHINE = {"spark/java.py", "process.py"}
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob"}
 CLOCK_MODULES = {"time", "uuid", "random", "secrets"}
 OS_FILES = {

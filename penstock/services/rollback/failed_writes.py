@@ -1,19 +1,20 @@
 """Find failed writes and roll them back.
 
 Under the eager policy for failed writes, a new write rolls back every pending write before it begins. Under the lazy policy a
-pending write is rolled back once its heartbeat has expired.
+clean rolls them back. A writer that is alive, by its heartbeat, is never rolled back. A new write is refused while it is at work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import is_alive, is_recent
+from penstock.commit.heartbeat import describe_writer, has_recent_heartbeat, is_alive, is_recent, list_heartbeats
 from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
-from penstock.errors import CorruptFile
+from penstock.errors import CorruptFile, TableChanged, WriteConflict
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.run import roll_back, run_rollback, target_of
@@ -32,20 +33,59 @@ def roll_back_failed(table: TableState) -> TableState:
 
     Returns:
         The table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
+
+    Raises:
+        TableChanged: another process rolls back the same write at the same time.
+        WriteConflict: another writer is at work.
     """
     # Listed before the timeline is loaded. An instant is on the timeline before its temporary folder is made, so a folder that
     # is listed here and whose instant is not pending below belongs to a write that is over.
     temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
+    heartbeats = list_heartbeats(table)
     table = reload_timeline(table)
     if table.timeline.pending_restore is not None:
         return table  # instants that a restore undoes look pending, and only the restore may remove them
+    dead = _find_dead_writes(table)
     if _policy(table) == "EAGER" and table.timeline.pending:
-        resume_rollbacks(table)
-        for instant in reversed(failed_writes(reload_timeline(table))):
-            roll_back(table, instant)
+        with _beside_others(table):
+            resume_rollbacks(table)
+        # Reload after the heartbeats were read: a writer that has just completed has deleted its heartbeat too, and is not dead.
+        pending = set(failed_writes(reload_timeline(table)))
+        for instant in reversed(dead):
+            if instant in pending:
+                with _beside_others(table):
+                    roll_back(table, instant)
         table = reload_timeline(table)
-    _delete_all(table.storage, [entry for entry in temporary_files if _is_leftover(entry, table)])
+        # The returned timeline is the one that the write is based on. No write on it may be under way.
+        if _find_dead_writes(table):
+            raise TableChanged(f"another write to {table.base_path} began and died just now. Run the write again")
+    leftovers = [entry for entry in temporary_files if _is_leftover(entry, table)]
+    # A heartbeat is older than its instant, so one whose instant is not pending may be that of a writer that is about to begin.
+    leftovers += [file for file in heartbeats if file.name not in table.timeline.pending_times and not is_alive(table, file.name)]
+    _delete_all(table.storage, leftovers)
     return table
+
+
+@contextmanager
+def _beside_others(table: TableState) -> Iterator[None]:
+    """Raise TableChanged if a rollback in the `with` block fails because another process rolls back the same write."""
+    try:
+        yield
+    except (FileNotFoundError, WriteConflict) as e:
+        raise TableChanged(f"another process rolls back the same failed write of {table.base_path}. Run the write again") from e
+
+
+def _find_dead_writes(table: TableState) -> list[Instant]:
+    """Return the instants of pending writes whose writers are dead, oldest first. Raise WriteConflict if a writer is alive."""
+    pending = failed_writes(table)
+    for instant in pending:
+        if is_alive(table, instant.time):
+            raise WriteConflict(
+                f"{table.base_path} has another writer: {describe_writer(table, instant)}. Only one writer may work at a time. "
+                "Run this write when the other one is finished; if it died, run it when its heartbeat has expired "
+                f"({o.HEARTBEAT_INTERVAL_MS.key} times {o.HEARTBEAT_TOLERABLE_MISSES.key})"
+            )
+    return pending
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
@@ -58,7 +98,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
     if entry.name.lstrip(".").startswith(OVERWRITE):
         # A folder is the new table of an overwrite, which has a heartbeat. A file is the note that names the new table.
         new_table = replace(table, base_path=entry.path)
-        return not (is_alive(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
+        return not (has_recent_heartbeat(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
     return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
 
 
@@ -110,7 +150,12 @@ def resume_rollbacks(table: TableState) -> None:
         try:
             plan = read_container(table.storage.read(path))
             failed = target_of(plan)
-        except (CorruptFile, FileNotFoundError) as e:
+        except FileNotFoundError:
+            # The process that made the plan took it back, because its time was in use, when another had begun to run it. The
+            # failed write is still pending, or gone.
+            table.storage.delete(instant_path(table.base_path, rollback.in_state(State.INFLIGHT)))
+            continue
+        except CorruptFile as e:
             if rollback.state is not State.REQUESTED:
                 raise CorruptFile(f"rollback {rollback.file_name} was begun, but its plan {path} cannot be read: {e}") from e
             table.storage.delete(path)

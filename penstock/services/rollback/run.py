@@ -49,7 +49,11 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     plan = plan_rollback(table, instant)
     content = write_container("HoodieRollbackPlan", plan)
     utc = table.config.timeline_utc
-    rollback = request_instant(table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True)
+    # It need not be the latest instant. Its requested file is not deleted for the sake of the order, because another process may
+    # have begun to run the plan.
+    rollback = request_instant(
+        table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True, is_latest=False
+    )
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
