@@ -19,7 +19,10 @@ _PROPERTIES = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partit
 
 
 def turn_off_metadata_table(table: TableState) -> TableState:
-    """Delete the metadata table and remove it from the table's properties; return the table. Readers then list files."""
+    """Delete the metadata table and remove it from `hoodie.properties`, so that readers list files instead.
+
+    Return the table with the new configuration.
+    """
     config = table.config
     folder = join(table.base_path, FOLDER, METADATA)
     # The properties go first: a reader that trusted the metadata table while its folder is deleted would miss files.
