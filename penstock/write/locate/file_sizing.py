@@ -1,7 +1,7 @@
 """File sizing: which small file slices take more rows, how many rows still fit, and how many rows a new file group gets.
 
-The driver assigns new rows by these rules (`locate/assign.py`). A task that writes a whole partition applies them itself
-(`tasks/run.py`), because only the task finds out which rows are new.
+The driver assigns new rows by these rules (`assign.py`). A task that writes a whole partition applies them itself
+(`tasks/upsert_kernel.py`), because only the task finds out which rows are new.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMITS_BACK = 100
 
 @dataclass(frozen=True)
 class Sizing:
-    """The limits that decide how large files become. Pickled to the workers."""
+    """The limits that decide how many rows a write puts into a file group. Pickled to the workers."""
 
     small_file_limit: int
     max_file_bytes: int
@@ -41,19 +41,22 @@ class Sizing:
 
     @property
     def rows_per_group(self) -> int:
-        """The most rows that a new file group gets."""
+        """The most rows that a write puts into a new file group."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
-        """Return how many rows a file slice of `find_small_slices` still takes."""
+        """Return how many new rows fit in a small file slice (one of `find_small_slices`) before it has `max_file_bytes`."""
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:
-        """Return the size of the slice's base file, plus the estimated size of its logs after a compaction if rows go to logs."""
+        """Return the size of the slice's base file.
+
+        If new rows go to logs, add the size that its logs will have after a compaction.
+        """
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return the file slices that take more rows. A slice with a pending compaction or clustering takes none.
+        """Return those of the file slices to which a write may add rows. A pending compaction or clustering excludes a slice.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
@@ -77,14 +80,14 @@ class Sizing:
 
 
 def _is_being_compacted(file_slice: FileSlice) -> bool:
-    """Whether a compaction of the slice is pending. Then the slice has the compaction's instant, and its files an older one."""
+    """Whether a compaction of the file slice is pending. Then the base instant of the slice is later than that of its files."""
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
     return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
 
 
 def read_sizing(table: TableState, options: Options) -> Sizing:
-    """Return the sizing limits of the options, with the average record size taken from the latest commits."""
+    """Return the sizing limits from the options, with the average record size measured from the latest commits."""
     sizing = Sizing(
         small_file_limit=options[o.SMALL_FILE_LIMIT],
         max_file_bytes=options[o.MAX_FILE_SIZE],
@@ -101,15 +104,18 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files."""
+    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files, not to logs.
+
+    The value is `hoodie.logfile.to.parquet.compression.ratio`.
+    """
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
 
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
-    """Return the average bytes per record of the first commit that wrote more than `least_bytes`; `estimate` if there is none.
+    """Return the average bytes per record of the newest commit that wrote more than `least_bytes`; `estimate` if there is none.
 
     Args:
-        commits: the commits, newest first.
+        commits: the action and the metadata of each commit, newest first.
     """
     for action, commit in commits:
         stats = commit.stats

@@ -20,7 +20,7 @@ from penstock.write.rows.staging import Piece
 
 @dataclass(frozen=True)
 class NewRowsTask:
-    """Task description: list the new rows of one set of incoming rows."""
+    """Task description: list the new rows of one set of incoming rows, once the hits of all file slices are known."""
 
     storage: Storage
     pieces: tuple[Piece, ...]
@@ -34,7 +34,7 @@ class NewRowsTask:
 
 @dataclass(frozen=True)
 class NewRowsResult:
-    """The Arrow file that lists the numbers of the new rows, ordered by partition path."""
+    """The result of `find_new_rows`: the Arrow file that lists the numbers of the new rows, ordered by partition path."""
 
     file: str
     #: (partition path, number of new rows), in the order of the file.
@@ -44,7 +44,7 @@ class NewRowsResult:
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Write the numbers of the new rows to a file. Kernel."""
+    """Read the hit files of a set of incoming rows, and write the numbers of the rows that are new to a file. Kernel."""
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)
     is_met = np.zeros(total, np.bool_)

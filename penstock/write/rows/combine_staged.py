@@ -3,7 +3,7 @@
 Other mergers pick one of the rows of a key, by its number, in the task that merges. A merger that folds computes new values,
 which no staged row has. So the staged rows of each partition (with a global index, of the whole batch) are folded once and staged
 again, one per key. Later stages need not know about it. If no key of a partition occurs twice, its rows stay in their staged
-files. For batches of up to a million rows the driver checks that first.
+files. For batches of up to a million rows the driver looks for duplicate keys before it starts a fold task.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FoldResult:
 
 
 def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> StagedRows:
-    """Stage the incoming rows of an insert. Combine them to one per key if the options ask for it."""
+    """Stage the incoming rows of an insert, combined to one per key if the options ask for it (`wants_one_row_per_key`)."""
     if merger.folds and wants_one_row_per_key(write.prepared, write.settings):
         staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
         return fold_staged_rows(write, staged, merger)
@@ -68,9 +68,9 @@ def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> 
 
 
 def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
-    """Fold the staged rows of each key into one, and return the staged rows with one row per key.
+    """Fold the staged rows of each key into one row, stage the folded rows, and return them.
 
-    A key is unique in its partition; with a global index in the whole table.
+    A key is unique in its partition; with a global index, in the whole table.
     """
     with write.stages.run("combine", "making one row of several of a key"):
         runner = make_runner(write, staged.pieces)
@@ -88,7 +88,10 @@ def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) ->
 
 
 def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list[FoldTask]:
-    """Return one task per partition path, or per bucket if the index has buckets. With a global index, one task in all."""
+    """Return one fold task per partition path, or per bucket if the index has buckets.
+
+    With a global index, return a single task.
+    """
     ordering = write.settings.ordering_field
     if write.index.is_global:
         return [FoldTask(staged.staging, staged.pieces, merger, ordering, write.partition_columns)] if staged.pieces else []
@@ -99,7 +102,7 @@ def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list
 
 
 def has_duplicate_keys(task: FoldTask) -> bool:
-    """Whether a key occurs more than once in the task's pieces. Kernel.
+    """Whether a record key occurs more than once in the pieces of a fold task. Kernel.
 
     Raises:
         SchemaError: an ordering value is null.
@@ -114,7 +117,10 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 
 
 def fold_rows(task: FoldTask) -> FoldResult:
-    """Fold the rows of the task and stage them again, in record batches of one partition path each. Kernel."""
+    """Fold the staged rows of a task to one per key and write them to a new staged file. Kernel.
+
+    Returns a result with `pieces=None`, and writes nothing, if each key has one row already.
+    """
     tables = list(read_pieces(task.staging, task.pieces))
     staged = pa.concat_tables(tables)
     ordering = _read_ordering(task, tables)
@@ -128,7 +134,11 @@ def fold_rows(task: FoldTask) -> FoldResult:
 
 
 def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
-    """Return the ordering values of all tables; None if the task has no ordering column. Raise SchemaError if one is null."""
+    """Return the ordering values of all tables; None if the task has no ordering column.
+
+    Raises:
+        SchemaError: an ordering value is null.
+    """
     if task.ordering is None:
         return None
     values = ordering_values(tables, task.ordering)
@@ -137,7 +147,12 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write the folded rows to a new staged file and return its pieces. Memory holds at most a row group of rows at a time."""
+    """Write the folded rows to a new staged file and return its pieces. Only the rows of one row group are in memory at a time.
+
+    Args:
+        rows: the staged rows before they were folded, without record keys.
+        keys: the record key of each of these rows.
+    """
     places = RowPartitions(task.pieces)
     path_of = places.path_numbers_of(batch.rows)
     file_name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
@@ -164,10 +179,12 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the columns `FRESH` and `GONE`: for each, a mask over all rows that is true where a folded row has the mark.
+    """Return the mark columns that the folded batch has (`FRESH`, `GONE`), by name. Each is a mask over the rows before folding.
+
+    The mask is true at the number of a folded row that has the mark.
 
     Args:
-        rows: the number of staged rows before they were folded.
+        rows: the number of rows before folding.
     """
     columns: dict[str, Flags] = {}
     for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):
