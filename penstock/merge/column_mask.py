@@ -32,7 +32,10 @@ MASK = "_changed_columns"
 
 @dataclass(frozen=True)
 class MaskedUpdate(OrderedMerger):
-    """The columns that a row supplies replace the stored ones. A row that is older than the stored one changes nothing."""
+    """A merger of rows that supply only some columns: these replace the stored values, and the other columns keep theirs.
+
+    An incoming row with a lower ordering value than the stored row changes nothing.
+    """
 
     ordering: str | None
     mask: str = MASK
@@ -108,7 +111,7 @@ class MaskedUpdate(OrderedMerger):
         return Folded(self._take_last_supplied(left, supplied, is_whole))
 
     def _take_last_supplied(self, runs: Runs, supplied: Flags, is_whole: Flags) -> pa.Table:
-        """Return one row per run: the last supplied value of each column, and a mask of the columns that any row supplied.
+        """Return one row per run: in each column the last supplied value, in the mask all columns that any row supplied.
 
         Args:
             supplied: true where a row (first axis) supplies a column (second axis).

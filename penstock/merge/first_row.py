@@ -18,7 +18,7 @@ from penstock.merge.row_choice import Choice, Choices
 
 @dataclass(frozen=True)
 class FirstRow(OrderedMerger):
-    """The first row of a key stays until it is deleted."""
+    """A merger that keeps the first row of a key, until the key is deleted. Later rows of the key are ignored."""
 
     ordering: str | None = None
 
@@ -39,7 +39,7 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Fold each run of log rows to the first row after its last delete, or to that delete if no row follows it.
+    """Return one log row per run: the first row after the last delete of the run, or that delete if no row follows it.
 
     A delete with a lower ordering value than the current row is ignored. The loop takes one step per place in a run, over all
     runs at once.
