@@ -20,7 +20,7 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class WriteContext:
-    """One write: its Spark session, table, incoming rows and settings."""
+    """Everything that the stages of one write share: its Spark session, table, incoming rows, settings and progress report."""
 
     spark: SparkSession
     table: TableState
@@ -32,7 +32,7 @@ class WriteContext:
 
     @property
     def options(self) -> Options:
-        """The options of the write."""
+        """The options of the write, completed by the properties of the table."""
         return self.settings.options
 
     @property
@@ -42,14 +42,14 @@ class WriteContext:
 
     @property
     def action(self) -> Action:
-        """The action of a write that replaces no file groups."""
+        """The timeline action of a write that replaces no file groups: `deltacommit` for merge-on-read, otherwise `commit`."""
         return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
 
     def with_current_timeline(self) -> WriteContext:
-        """Return the write with a freshly loaded timeline.
+        """Return the context with a freshly loaded timeline of the table.
 
         Called after the write has taken its instant. A table service that is planned after that has a later instant, so the
-        loaded timeline holds all plans that the write must respect.
+        loaded timeline has all plans that the write must respect.
         """
         return replace(self, table=reload_timeline(self.table))
 
