@@ -215,7 +215,7 @@ def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
 
 
 def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
-    """Decode the delete entries that begin at `starts`. Raises CorruptFile if one does not end exactly at its offset of `ends`."""
+    """Decode the delete entries that begin at `starts`. Raises CorruptFile if one does not end exactly where `ends` says."""
     decoder = ColumnDecoder(data, allow_uneven=True)
     keys, at = decoder.decode_values(_TEXT, starts, ends)
     partitions, at = decoder.decode_values(_TEXT, at, ends)
