@@ -6,14 +6,14 @@ import pyspark
 
 
 def session_classes() -> list[type]:
-    """Return the session classes whose `read` Penstock replaces."""
+    """Return the classes of Spark sessions, classic and Connect, whose `read` Penstock replaces."""
     from pyspark.sql import SparkSession
 
     return [SparkSession, *_connect("pyspark.sql.connect.session", "SparkSession")]
 
 
 def frame_classes() -> list[type]:
-    """Return the DataFrame classes whose `write` Penstock replaces.
+    """Return the DataFrame classes, classic and Connect, whose `write` Penstock replaces.
 
     In PySpark 4 the class for a classic session is a subclass of `pyspark.sql.DataFrame`.
     """
@@ -26,13 +26,16 @@ def frame_classes() -> list[type]:
 
 
 def spark_version() -> tuple[int, int]:
-    """Return the major and minor version of PySpark."""
+    """Return (major, minor) version of the installed PySpark."""
     major, minor = pyspark.__version__.split(".")[:2]
     return int(major), int(minor)
 
 
 def _connect(module: str, name: str) -> list[type]:
-    """Return a list with a class from a PySpark module; empty if the module cannot be imported (Connect needs grpc)."""
+    """Return the class `name` of a PySpark module, as a list of one; an empty list if the module cannot be imported.
+
+    Spark Connect cannot be imported if grpc or pandas is missing.
+    """
     import importlib
 
     try:
