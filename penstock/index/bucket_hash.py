@@ -1,4 +1,4 @@
-"""Buckets: the hash of a key determines the file group of its row within the partition. Kernels.
+"""Kernels of the bucket index: the hash of a record key determines the bucket, and so the file group, that holds its row.
 
 `Buckets` is the base class of all kinds of buckets. There is one kind for each value of `hoodie.index.bucket.engine`:
 `FixedBuckets` below, and `HashRings` in `consistent_hashing.py`. Both are frozen values that are pickled to the workers.
@@ -49,7 +49,11 @@ class Buckets:
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return a file id for a bucket that has no file group yet."""
+        """Return the file id for the first file group of a bucket.
+
+        Args:
+            number: the number of the bucket in the partition.
+        """
         raise NotImplementedError
 
     def number_of(self, file_slice: FileSlice) -> int:
@@ -57,15 +61,15 @@ class Buckets:
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number."""
+        """Return the file slices of one partition, bucket number → file slice."""
         raise NotImplementedError
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of the bucket with this number."""
+        """Whether a file slice may hold rows of the bucket with this number. Queries skip the other slices."""
         return self.number_of(file_slice) == number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if one of `keys`, which are stored in a file slice, hashes to another bucket."""
+        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket."""
 
     # Hash rings, which are stored in the table. A fixed number of buckets stores nothing.
 
@@ -91,7 +95,7 @@ class Buckets:
         """
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if an operation that replaces file groups is not possible with these buckets."""
+        """Raise Unsupported if the operation, such as insert_overwrite, cannot replace the file groups of these buckets."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class FixedBuckets(Buckets):
         return number
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number.
+        """Return the file slices of one partition, bucket number → file slice.
 
         Raises:
             CorruptFile: two file groups have the same bucket number.
@@ -152,7 +156,10 @@ class FixedBuckets(Buckets):
         return slice_by_number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if a stored key hashes to another bucket: the table was written with other bucket options."""
+        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket.
+
+        Then the table was written with other bucket options.
+        """
         number = self.number_of(file_slice)
         if len(keys) and (self.numbers(pa.array(keys, pa.string())) != number).any():
             raise OptionError(
@@ -176,5 +183,5 @@ def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
 
 
 def have_bucket_ids(file_ids: Iterable[str]) -> bool:
-    """Whether all file ids begin with a bucket number. Then the bucket index wrote them."""
+    """Whether all file ids begin with a bucket number. Then the bucket index with fixed buckets wrote the file groups."""
     return all(_SMALL_BUCKET_ID.match(file_id) for file_id in file_ids)

@@ -43,7 +43,7 @@ _GREATEST_HASH = 2**31 - 1
 
 
 class Tag(str, Enum):
-    """What a clustering does to a part of a ring, in Hudi's words."""
+    """Hudi's names for what a clustering does to a part of a hash ring."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"
@@ -52,7 +52,7 @@ class Tag(str, Enum):
 
 @dataclass(frozen=True)
 class Node:
-    """A change of a ring: the part that ends at hash `value` gets this file id, or is deleted."""
+    """A change of one part of a hash ring: the part that ends at hash `value` gets this file id, or is deleted."""
 
     value: int
     #: The file id without its last `-<number>`; None for a part that is deleted.
@@ -62,9 +62,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Ring:
-    """The buckets of one partition. Bucket i holds the hash values above `values[i - 1]` up to `values[i]`.
+    """The hash ring of one partition. Bucket i holds the keys with hash values above `values[i - 1]` up to `values[i]`.
 
-    Hash values above the last one belong to bucket 0.
+    Keys with hash values above the last one belong to bucket 0.
     """
 
     values: tuple[int, ...]
@@ -98,7 +98,11 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the nodes that join consecutive buckets into one bucket with a new file group."""
+        """Return the nodes that join consecutive buckets into one bucket with a new file group.
+
+        Args:
+            numbers: the numbers of the buckets, in the order of the ring.
+        """
         *deleted, last = (self.values[number] for number in numbers)
         return (*(Node(value, None, Tag.DELETE) for value in deleted), Node(last, clock.new_uuid()))
 
@@ -129,7 +133,10 @@ def default_ring(partition_path: str, count: int) -> Ring:
 
 
 def _default_prefix(partition_path: str, start: int, end: int) -> str:
-    """Return a UUID computed from a part of the ring and the partition path, as Java's `nameUUIDFromBytes` does."""
+    """Return the file id of a part of a default ring: a UUID of its hash range and partition path, as in Hudi.
+
+    The UUID is that of Java's `nameUUIDFromBytes`.
+    """
     data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
     digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
     digest[6] = digest[6] & 0x0F | 0x30  # version 3
@@ -151,7 +158,7 @@ class HashRings(Buckets):
     is_kept_in_table = True
 
     def ring(self, partition_path: str) -> Ring:
-        """Return the stored ring of a partition, or the default ring if none is stored."""
+        """Return the ring of a partition: the stored one, or the default ring if none is stored."""
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
@@ -202,7 +209,7 @@ class HashRings(Buckets):
         return number_of_slice is None or number_of_slice == number
 
     def load(self, table: TableState) -> HashRings:
-        """Return the hash rings with `stored` read from .hoodie/.bucket_index: of each partition the ring in effect."""
+        """Return the hash rings of a table, read from .hoodie/.bucket_index: for each partition the ring in effect."""
         return replace(self, stored=_load_rings(table, join(table.base_path, _RING_FOLDER), ""))
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
@@ -213,15 +220,18 @@ class HashRings(Buckets):
                 table.storage.write_new(_make_ring_path(table, partition_path, _FIRST_INSTANT), text.encode())
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
-        """Store rings with new file ids for partitions that a replace commit replaces.
+        """Store rings with new file ids for partitions whose file groups a replace commit replaces.
 
         With the old file ids, later rows would be written to file groups that readers ignore.
+
+        Args:
+            instant: the instant time of the replace commit.
         """
         renewed = {path: self.ring(path).renew() for path in partitions if path in self.stored}
         save_changed_rings(table, instant, renewed)
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the ring of one of the partitions differs in `now`."""
+        """Raise WriteConflict if the ring of one of the partitions differs in `now`, the rings as loaded again."""
         if not isinstance(now, HashRings):
             return
         for partition_path in sorted(partitions):
@@ -231,7 +241,10 @@ class HashRings(Buckets):
                 )
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported: the ring would send new rows to the same file groups that the operation replaces."""
+        """Raise Unsupported: with hash rings no operation can overwrite.
+
+        The ring would send new rows to the replaced file groups.
+        """
         raise Unsupported(
             f"{o.BUCKET_ENGINE.key}={self.engine} binds a bucket to one file group, so {operation} cannot put another in its "
             "place; delete the rows and insert the new ones"
@@ -244,10 +257,10 @@ def has_rings(table: TableState) -> bool:
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
-    """Return the rings in effect of a partition path and of all paths below it.
+    """Return the ring in effect of a partition and of each partition below it, by partition path.
 
     Args:
-        folder: the folder of the partition's ring files.
+        folder: the folder that holds the partition's ring files.
     """
     if not table.storage.stat(folder):
         return {}
@@ -267,12 +280,13 @@ def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str
 
 
 def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
-    """Return the ring of an instant if it is in effect, otherwise None.
+    """Return the ring that the ring file of an instant holds, if it is in effect; otherwise None.
 
-    The first ring of a partition is in effect, and a ring whose clustering or replacing write is completed.
+    The first ring of a partition is in effect, and every ring whose clustering or replacing write is completed.
 
     Args:
-        names: names of all files in `folder`, the partition's folder of ring files.
+        folder: the folder that holds the partition's ring files.
+        names: the names of all files in `folder`.
     """
     path = join(folder, instant + _RING_SUFFIX)
     clustering = next((i for i in table.timeline.filter(Action.REPLACE_COMMIT) if i.time == instant), None)
@@ -294,6 +308,7 @@ def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant
 
 
 def _read_ring(storage: Storage, path: str) -> Ring:
+    """Read a ring file. Raise CorruptFile if its content is not a hash ring."""
     try:
         content = json.loads(storage.read(path))
         nodes = sorted(content["nodes"], key=lambda node: node["value"])
@@ -308,9 +323,12 @@ def _read_ring(storage: Storage, path: str) -> Ring:
 
 
 def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring]) -> None:
-    """Store the new rings of a clustering or replacing write. They take effect when its instant completes.
+    """Store the new rings of a clustering or replacing write, by partition path. They take effect when the write completes.
 
-    A crashed run may have left ring files of the same instant; they are replaced.
+    Ring files that a crashed run of the same instant left are replaced.
+
+    Args:
+        instant: the instant time of the clustering or replacing write.
     """
     for partition_path, ring in rings.items():
         text = ring_text(partition_path, ring, instant)

@@ -28,7 +28,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Entry:
-    """The location of a key: its file group, and the commit that put the entry."""
+    """The location of a record key: the partition and file group that hold its row, and the commit that put the entry."""
 
     commit: str
     file_id: str
@@ -44,7 +44,7 @@ class Entries(Protocol):
         """Raise OptionError if the store does not exist or cannot hold entries."""
 
     def is_empty(self) -> bool:
-        """Whether the store has no entries."""
+        """Whether the store has no entry at all."""
 
     def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
         """Return the entry of each key; None for a key without entry.
@@ -83,7 +83,10 @@ class EntryStore(Protocol):
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced; None if neither is valid."""
+    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced if that one's commit is.
+
+    None if neither is valid, or if `entry` is None.
+    """
     while entry is not None and not timeline.is_visible(entry.commit):
         entry = entry.before
     return entry
@@ -91,7 +94,7 @@ def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
 
 @dataclass(frozen=True)
 class EntryTask:
-    """The keys that a write added to one data file, or removed from it, and whose entries are to be put or removed."""
+    """The input of `put_entries` and `remove_entries`: the keys that a write added to one data file, or removed from it."""
 
     store: EntryStore
     storage: Storage
@@ -113,9 +116,11 @@ def list_entry_tasks(
     change: KeyChange,
     timeline: Timeline | None = None,
 ) -> list[EntryTask]:
-    """Return a task for each data file of a commit that has a list of added or removed keys.
+    """Return a task for each data file of a commit for which the write listed added or removed keys.
 
     Args:
+        commit: the instant time of the commit.
+        stats: the write stats of the commit.
         change: whether to return tasks for added or for removed keys.
         timeline: see `EntryTask`.
     """
@@ -129,7 +134,7 @@ def list_entry_tasks(
 
 
 def put_entries(task: EntryTask) -> int:
-    """Kernel: put an entry for each key of a task; return how many."""
+    """Put an entry for each key of a task; return the number of keys. Runs in the workers."""
     entry = Entry(task.commit, task.file_id, task.partition_path)
     count = 0
     with task.store.open() as entries:
@@ -141,7 +146,7 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return a new entry for each key. If `timeline` is given, each contains the valid stored entry that it replaces."""
+    """Return a new entry for each key: `entry`, which also holds the valid stored entry of the key if `timeline` is given."""
     if timeline is None:
         return [entry] * len(keys)
     new_entries = []
@@ -152,7 +157,7 @@ def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timel
 
 
 def remove_entries(task: EntryTask) -> int:
-    """Kernel: remove the entry of each key of a task; return how many."""
+    """Remove the entry of each key of a task; return the number of keys. Runs in the workers."""
     count = 0
     with task.store.open() as entries:
         for part in read_changed_keys(task.storage, task.key_file):
@@ -162,12 +167,13 @@ def remove_entries(task: EntryTask) -> int:
 
 
 def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeline) -> int:
-    """Undo the entries that a commit has put: restore the entry that each key had before, or remove it. Return how many.
+    """Undo the entries that a commit has put: restore the previous entry of each key, or remove the entry if there was none.
 
-    Penstock stores the previous entry inside the new one (`Entry.before`). Hudi does not; for its entries the previous one is
-    read from an older version of the row, if the store keeps older versions.
+    Return the number of keys. Penstock stores the previous entry inside the new one (`Entry.before`). Hudi does not; for its
+    entries the previous one is read from an older version of the row, if the store keeps older versions.
 
     Args:
+        commit: the instant time of the commit.
         began_ms: when the commit began, in milliseconds since 1970.
     """
     count = 0
@@ -200,7 +206,11 @@ def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[
 
 
 def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timeline: Timeline) -> int:
-    """Put `entry` for each key that has no valid entry; return for how many keys."""
+    """Put `entry` for each key that has no valid entry; return the number of these keys.
+
+    Args:
+        keys: arrays of record keys.
+    """
     count = 0
     with store.open() as entries:
         for part in keys:

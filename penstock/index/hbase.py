@@ -44,7 +44,7 @@ class HBaseIndex(EntryIndex):
 
     @classmethod
     def from_options(cls, options: Options) -> HBaseIndex:
-        """Return the index with the settings of the `hoodie.index.hbase.*` options.
+        """Return the index with the settings of the options.
 
         Raises:
             OptionError: the options name no HBase table or no gateway.
