@@ -120,7 +120,7 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
 def _is_dead(table: TableState, instant: Instant) -> bool:
     """Whether the writer of a pending instant counts as dead: its heartbeat is missing or too old.
 
-    Always false for a completed instant, and unless the policy for failed writes is lazy.
+    False if the instant is completed, or if the policy for failed writes is not lazy.
     """
     return not instant.is_completed and is_lazy(table) and not is_alive(table, instant.time)
 

@@ -1,8 +1,8 @@
-"""Hudi's metadata table, for a writer that does not maintain it.
+"""Turns off Hudi's metadata table, because Penstock does not maintain it.
 
-Readers trust `.hoodie/metadata` while the table's properties name its partitions, and do not notice that commits are missing
-from it. So before the first change of a table its metadata table is turned off. Hudi builds it again from a listing when Hudi
-next writes.
+Readers trust `.hoodie/metadata` while `hoodie.properties` names its partitions, and do not notice that commits are missing from
+it. So the metadata table is turned off before the first change of a table. Hudi builds it again from a listing at Hudi's next
+write.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) 
         finish_overwrite(storage, base_path)
         storage.replace(note, name.encode())
         _move(storage, base_path, old_table)
-        # Checked after the rename, which takes the new table out of reach of other writers: one of them may have deleted files
-        # of it as leftovers, but none can from here on. The second look is for `finish_overwrite` of another process, which may
-        # have put the new table in its place by now.
+        # Check after the rename, which takes the new table out of reach of other writers: before, one of them may have deleted
+        # its files as leftovers; from here on, none can. The second check is at `base_path`, because `finish_overwrite` of
+        # another process may already have moved the new table there.
         if not _is_whole(storage, moved, instant) and not _is_whole(storage, base_path, instant):
             raise WriteConflict(
                 f"another writer took the overwrite of {base_path} for dead and deleted what it had written; the old table is as "
@@ -113,7 +113,7 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
         try:
             _move(storage, _next_table(storage, old_table) or old_table, base_path)
         except StorageError:
-            if not table_exists(storage, base_path):  # or another process was faster
+            if not table_exists(storage, base_path):  # otherwise another process has moved it
                 raise
     _delete_old_table(storage, base_path, old_table)
 
@@ -129,8 +129,8 @@ def _delete_old_table(storage: Storage, base_path: str, old_table: str) -> None:
     leftover = join(base_path, FOLDER, TEMP, f"{clock.new_uuid()}{REPLACED_SUFFIX}")
     with suppress(StorageError):
         delete_heartbeat(storage, base_path, OVERWRITE)
-        # Moved into the new table before it is deleted, in one step. The next swap may just have renamed the new table to the
-        # old table's name: then there is no folder to move to, this step fails, and nothing is deleted under that name.
+        # Move the old table into the new one in one step, then delete it. Another swap may just have renamed the new table to
+        # `old_table`: then `base_path` does not exist, the move fails, and nothing at `old_table` is deleted.
         storage.move_tree(old_table, leftover)
         storage.delete_tree(leftover)
 

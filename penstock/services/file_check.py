@@ -41,7 +41,7 @@ class FileProblem:
 
 
 def check_files(table: TableState) -> list[FileProblem]:
-    """Return the problems of a table's files, at most one per file and sorted by path; an empty list if all files are in order.
+    """Check that a table's files and its timeline agree. Return the problems, at most one per file, sorted by path.
 
     Args:
         table: the table; its timeline must have been loaded right before.
@@ -67,7 +67,7 @@ class _FileCheck:
 
     @cached_property
     def named(self) -> dict[FilePlace, str]:
-        """Files that commits on the timeline name, each with the instant time of the first commit that names it."""
+        """All files that commits on the timeline name, each with the instant time of the first commit that names it."""
         named: dict[FilePlace, str] = {}
         for write in self.table.timeline.writes:
             for stat in read_metadata(self.table.storage, self.table.base_path, write).stats:

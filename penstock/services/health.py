@@ -83,9 +83,9 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the mean number of rows per current base file, read from commit files.
+    """Return the finding on the mean number of rows in a current base file, read from commit files.
 
-    Base files whose commit is archived are left out.
+    Base files whose commit is archived are not counted.
     """
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     times = {base_file.instant for base_file in base_files}
@@ -103,7 +103,7 @@ def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the bytes of current log files in proportion to those of base files."""
+    """Return the finding on the bytes of current log files, compared with the bytes of current base files."""
     if not table.is_merge_on_read:
         return Finding("log to base size", "no logs: a copy-on-write table")
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)

@@ -257,7 +257,7 @@ def waits_for_writes(table: TableState, noun: str, own: str | None = None, since
     """Whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
 
     Args:
-        noun: the kind of plan, for the warning: "compaction".
+        noun: the kind of plan, for the warning, for example "compaction".
         own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
         since: the table as loaded earlier. If given, writes that completed after it was loaded count too, not only those that are
             under way.
@@ -279,7 +279,7 @@ def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
     """Warn that no plan is made now.
 
     Args:
-        noun: the kind of plan: "compaction".
+        noun: the kind of plan, for example "compaction".
     """
     warnings.warn(f"no {noun} of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
 
@@ -448,7 +448,7 @@ def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
     That write may add files which the plan does not name.
 
     Args:
-        noun: the kind of plan, for the message: "compaction".
+        noun: the kind of plan, for the message, for example "compaction".
     """
     for instant in writes_under_way(table):
         if instant.time < time:
@@ -528,7 +528,7 @@ def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun:
     """Return the instant in `pending` that has the instant time `time`.
 
     Args:
-        noun: the kind of plan, for the message: "compaction".
+        noun: the kind of plan, for the message, for example "compaction".
 
     Raises:
         OptionError: there is no such instant. The message lists the times of all of `pending`.

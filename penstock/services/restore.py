@@ -135,7 +135,7 @@ def _check(table: TableState, to: str) -> None:
 
 
 def _check_not_archived(table: TableState, to: str) -> None:
-    """Raise OptionError if a commit later than `to` is archived.
+    """Raise OptionError if a commit later than the one at `to` is archived, because a restore could not undo it.
 
     Commits are archived oldest first, except those with a savepoint. So if a commit that is older than `to` and has no savepoint
     is still on the timeline, no later commit is archived, and the archive is not read.

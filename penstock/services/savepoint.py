@@ -3,8 +3,8 @@
     <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that a query as of the commit reads
 
 Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. A savepoint is refused if a clean
-has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore the
-clean and the savepoint each read the timeline again once they are on it, and whichever finds the other there is withdrawn.
+has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore both read
+the timeline again after they are stored on it. The one that finds the other is withdrawn.
 """
 
 from __future__ import annotations
@@ -165,19 +165,19 @@ def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
 
 
 def find_lost_file(table: TableState, time: str) -> str | None:
-    """Return a text that names a file which a query as of the commit at `time` needs and a clean deleted, and that clean.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
 
-    Return None if no clean deleted such a file.
+    Return None if no clean deleted a needed file.
     """
     return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.filter(Action.CLEAN))
 
 
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
-    """Return a text that names a file which a query as of the commit at `time` needs, and the clean that deleted it.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
 
-    Return None if there is no such file. A file group of which no file is left is not needed: it was replaced, perhaps by a
-    commit that is archived, and no query as of a commit on the timeline reads it. Files that a restore deleted are not needed
-    either.
+    Return None if no clean deleted a needed file. A file group of which no file is left is not needed: it was replaced, perhaps
+    by a commit that is archived, and no query as of a commit on the timeline reads it. Files that a restore deleted are not
+    needed either.
 
     Args:
         files: the files on storage that a query as of the commit reads.
@@ -221,10 +221,10 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 
 
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (partition path, file id, file name) of each deleted file that a query as of a commit would read if it existed.
+    """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    These are deleted files that are newer than the slice of their file group that is left for the query, and files that a pending
-    clean will delete and the query still reads.
+    That is a deleted file whose slice is newer than the one that the query finds in its file group, or a file that the query
+    still finds but a pending clean will delete.
 
     Args:
         deleted: the files that a clean has deleted or will delete.

@@ -123,7 +123,7 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
 
     Raises:
         TableNotFound: there is no table at the path.
-        CorruptFile: both files are missing or damaged, but there is a damaged file or a timeline.
+        CorruptFile: one file is damaged, and the other is damaged or missing; or both are missing, but there is a timeline.
         Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     problem: CorruptFile | None = None

@@ -1,4 +1,4 @@
-"""Which instants may be archived. Kernels: a timeline and options in, instants out.
+"""Chooses the instants that may be archived. Kernels: a timeline and options in, instants out.
 
 An instant stays on the timeline:
 
@@ -41,7 +41,7 @@ class ArchiveLimits:
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return the limits that the options set, raised if cleaning needs more commits on the timeline.
+    """Return the limits on the number of instants that the options set, raised if cleaning needs more commits on the timeline.
 
     Args:
         now: the current time in the timeline's time zone.

@@ -77,7 +77,10 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 
 def choose_instants(table: TableState) -> list[Instant]:
-    """Return the instants that may be archived now, oldest first. Raise WriteConflict if the table is being restored."""
+    """Return the instants to archive now, oldest first. Raise WriteConflict if the table is being restored.
+
+    Replace commits whose replaced file groups still have files stay, and so do later commits.
+    """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
@@ -118,7 +121,9 @@ def _list_file_ids(table: TableState, path: str) -> frozenset[str]:
 
 
 def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequence[Instant]) -> Archived:
-    """Write the entries of `instants` to the archive and remove their timeline files.
+    """Write the archive entries of `instants` to a new archive file and remove their files from the timeline.
+
+    Instants with an unreadable timeline file stay on the timeline.
 
     Args:
         files: all files in the timeline folder, by name.

@@ -78,7 +78,7 @@ def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPl
 
 
 def last_clean(table: TableState) -> CleanResult | None:
-    """Read the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
+    """Return the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
@@ -90,7 +90,7 @@ def last_clean(table: TableState) -> CleanResult | None:
 
 
 def is_due(table: TableState, last: CleanResult | None) -> bool:
-    """Whether at least `hoodie.clean.max.commits` commits were completed since the last clean.
+    """Whether a clean is due: at least `hoodie.clean.max.commits` commits were completed since the last clean.
 
     Args:
         last: the result of the last clean; None if there is none.

@@ -49,7 +49,7 @@ def order_words(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_integers(column: pa.ChunkedArray) -> Words:
-    """Return a word per value of a column of integers, booleans, dates, times or timestamps, in the order of the values."""
+    """Return an unsigned 64-bit number per integer, boolean, date, time or timestamp, in the same order as the values."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         column = pc.cast(column, pa.int32() if kind.bit_width == 32 else pa.int64())  # dates, times and timestamps
@@ -59,7 +59,7 @@ def _words_of_integers(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_floats(values: Floats) -> Words:
-    """Return a word per floating point number, in the order of the numbers."""
+    """Return an unsigned 64-bit number per floating point value, in the same order as the values."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     # IEEE 754: the bits of positive numbers are in order, those of negative ones in reverse order. Negative numbers are inverted,
     # and positive ones get the upper bit, so that they come behind.
@@ -67,7 +67,7 @@ def _words_of_floats(values: Floats) -> Words:
 
 
 def _words_of_texts(column: pa.ChunkedArray) -> Words:
-    """Return a word per string or binary value: its first eight bytes."""
+    """Return an unsigned 64-bit number per string or binary value, made of its first eight bytes."""
     parts = [_leading_bytes(chunk) for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.uint64), *parts])  # the empty one is for a column without chunks
 
@@ -91,7 +91,7 @@ def _leading_bytes(texts: pa.Array) -> Words:
 
 
 def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return a word per value, scaled so that the range between the least and greatest value of `sample` uses all bits.
+    """Return an unsigned 64-bit number per value, scaled so that the range of values in `sample` uses all bits.
 
     Values outside the range count as its nearest end. Nulls become 0, so they come first. A curve compares the upper bits of all
     columns first. Small whole numbers would differ in their last bits only, and floating point numbers spend most of their bits
@@ -121,7 +121,9 @@ def _to_floats(column: pa.ChunkedArray) -> Floats:
 
 
 def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_]) -> Words:
-    """Return a word per float, scaled to the range of the finite values in `known`. Nulls become 0, NaN the greatest word.
+    """Return an unsigned 64-bit number per float, scaled to the range of the finite values in `known`.
+
+    Nulls become 0, NaN counts as the greatest value.
 
     Args:
         known: sampled values.
@@ -154,9 +156,9 @@ def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return a word per value of `column`: one plus the number of sampled values that are less or equal, in the upper bits.
+    """Return the rank of each value of `column` in `sample`, as an unsigned 64-bit number that uses the upper bits.
 
-    Nulls become 0, so they come first.
+    The rank is one plus the number of sampled values that are less or equal. Nulls have rank 0, so they come first.
 
     Args:
         sample: sampled values of the column.
@@ -186,7 +188,7 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
     them. One byte of all columns takes 8 bits per column, and as many bytes as fit are packed into one word.
 
     Args:
-        columns: the words of each sort column.
+        columns: for each sort column, an unsigned 64-bit number per row.
     """
     count = len(columns)
     spread = _spread_bits(count)
@@ -206,7 +208,11 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
 
 def _spread_bits(count: int) -> Words:
-    """Return a table that maps each byte to a word with the byte's bits, and `count - 1` zero bits between each two of them."""
+    """Return a table that maps each byte to a 64-bit number: the byte's bits with `count - 1` zero bits between neighbours.
+
+    Args:
+        count: the number of columns whose bits are interleaved.
+    """
     numbers = np.arange(256, dtype=np.uint64)
     spread = np.zeros(256, np.uint64)
     for bit in range(8):
@@ -221,7 +227,7 @@ def hilbert(columns: Sequence[Words]) -> list[Words]:
     Interleaving the bits of the result (`z_order`) yields the position.
 
     Args:
-        columns: the words of each sort column.
+        columns: for each sort column, an unsigned 64-bit number per row.
     """
     axes = [column.copy() for column in columns]
     for level in range(_WORD_BITS - 1, 0, -1):
@@ -241,6 +247,10 @@ def _undo_turn(axes: list[Words], bit: np.uint64) -> None:
     """Undo, on the level of `bit`, how the hilbert curve mirrors and turns its cells. Changes `axes` in place.
 
     For each axis: where `bit` is set, invert the lower bits of the first axis; elsewhere swap the lower bits of both axes.
+
+    Args:
+        axes: for each sort column, an unsigned 64-bit number per row.
+        bit: a number with one bit set, that of the level.
     """
     lower_bits = bit - np.uint64(1)
     first = axes[0]

@@ -170,7 +170,7 @@ def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_remov
 
     Args:
         buckets: the candidates, in the order of the ring.
-        most_removed: the most buckets by which joining may reduce the number of buckets.
+        most_removed: how many buckets all joins together may remove, at most.
     """
     run: list[FilledBucket] = []
     for bucket in buckets:

@@ -42,7 +42,7 @@ class RewriteSettings:
 
     @property
     def keeps_meta_columns(self) -> bool:
-        """Whether to copy the meta columns of the old files instead of writing new ones.
+        """Whether rows keep the meta columns of the old files; otherwise they get new ones of this commit.
 
         True if the plan preserves them, or if the table does not populate meta columns.
         """
@@ -153,9 +153,10 @@ def write_groups(
 
 
 def open_output(settings: RewriteSettings, number: int) -> TaskOutput:
-    """Open the output of a task, through which it creates files. `number` is the first part of the write token.
+    """Open the output through which a task creates files.
 
-    The other parts are the stage and attempt of the Spark task.
+    Args:
+        number: the number of the task, the first part of its write token. The other parts are stage and attempt in Spark.
     """
     attempt = this_task().write_token.partition("-")[2]
     return TaskOutput(settings.file_settings, number, f"{number}-{attempt}")

@@ -205,9 +205,9 @@ def write_ranges(task: RangesTask) -> list[WriteStat]:
 
 
 def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
-    """Yield the rows of the task's ranges, sorted.
+    """Yield the rows of the task's ranges in sort order.
 
-    The ranges are in order, so only the rows within each range are sorted: those of several slices.
+    The ranges are already in order. The rows of one range come from several slices and are sorted together.
     """
     storage = task.settings.file_settings.storage
     sample = _from_ipc(task.sample)

@@ -149,7 +149,7 @@ def _not_a_data_file(file_name: str) -> CorruptFile:
 
 
 def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
-    """Return the bytes of a file in a partition. Raise CorruptFile if it is not in `sizes`, so it is missing."""
+    """Return the bytes of a file in a partition. Raise CorruptFile if the file is not in `sizes`: then it is missing."""
     if file_name not in sizes:
         raise missing_file(join(folder, file_name))
     return sizes[file_name]

@@ -68,7 +68,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
             schedule(table, self)
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported for a copy-on-write table."""
+        """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""
         check_merge_on_read(table)
 
     def refresh(self, table: TableState) -> TableState:

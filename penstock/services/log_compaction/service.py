@@ -49,7 +49,10 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     runs_alone = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the table is merge-on-read, and its options ask for log compaction and allow table services after a write."""
+        """Whether log compaction runs after each write to the table.
+
+        True if the table is merge-on-read, and its options ask for log compaction and allow table services.
+        """
         return self.may_be_due(table) and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
@@ -57,7 +60,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported for a copy-on-write table."""
+        """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""
         check_merge_on_read(table)
 
     def is_due(self, table: TableState) -> bool:
