@@ -68,7 +68,7 @@ class BaseFileWriter:
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Return new rows with commit time, sequence number and record key in front: a body that `keep` accepts.
+        """Return new rows with commit time, sequence number and record key in front, as `keep` accepts them.
 
         Args:
             rows: the data columns of the rows.

@@ -35,17 +35,21 @@ def record_keys(rows: pa.Table, column: str) -> pa.ChunkedArray:
 
 
 def schema_with_meta(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of data columns with the five meta columns in front."""
+    """Return a schema of data columns with the five meta columns in front."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
 
 
 def body_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a body: commit time, sequence number and record key, then the data columns of `schema`."""
+    """Return the schema of rows without file columns: commit time, sequence number, record key, then the data columns.
+
+    Args:
+        schema: the data columns.
+    """
     return pa.schema([field for field in schema_with_meta(schema) if field.name not in _FILE_COLUMNS])
 
 
 def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Table:
-    """Return new rows with commit time, sequence number and record key in front: a body.
+    """Return new rows with commit time, sequence number and record key in front. Partition path and file name are added later.
 
     Args:
         rows: the data columns of the rows.
@@ -65,7 +69,11 @@ def add_null_meta_columns(rows: pa.Table) -> pa.Table:
 
 
 def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.Table:
-    """Return the rows of a body with partition path and file name added, so that they have all five meta columns."""
+    """Return the rows with partition path and file name added, so that they have all five meta columns.
+
+    Args:
+        body: rows with commit time, sequence number and record key, then the data columns.
+    """
     for position, text in ((3, partition_path), (4, file_name)):
         body = body.add_column(position, META_COLUMNS[position], repeat_text(text, body.num_rows))
     return body
@@ -77,6 +85,6 @@ def repeat_text(text: str, count: int) -> pa.Array:
 
 
 def sequence_numbers(instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the sequence number of each row, `<instant>_<task>_<number>`, for its row `numbers` within the task."""
+    """Return the sequence number of each row: `<instant>_<task>_<number>`. `numbers` holds the row numbers within the task."""
     texts = pc.cast(pa.array(numbers), pa.string())
     return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}_"), texts, pa.scalar(""))

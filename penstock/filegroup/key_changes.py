@@ -26,10 +26,10 @@ class KeyChange(str, Enum):
 
 
 class KeyChangeWriter:
-    """Writes the key changes of one task to files: one for each data file and kind of change.
+    """Writes key changes of one task: the record keys that it adds to or removes from each data file, for the index.
 
     Args:
-        folder: the folder to write the files to; None: no index asks for key changes, and nothing is written.
+        folder: the folder to write the key change files to; None: no index asks for key changes, and nothing is written.
     """
 
     def __init__(self, storage: Storage, folder: str | None) -> None:
@@ -41,6 +41,7 @@ class KeyChangeWriter:
         """Record that the task adds these keys to a data file, or removes them from it.
 
         Args:
+            change: whether the keys are added or removed.
             file_name: the name of the data file.
         """
         if self._folder is None or len(keys) == 0:
@@ -52,7 +53,7 @@ class KeyChangeWriter:
         writer.write_table(pa.table([keys.cast(pa.string())], schema=_SCHEMA))
 
     def close(self) -> None:
-        """Close all open files of key changes."""
+        """Close all open key change files."""
         for sink, writer in self._open.values():
             writer.close()
             sink.close()
@@ -60,16 +61,18 @@ class KeyChangeWriter:
 
 
 def key_changes_folder(base_path: str, instant: str) -> str:
-    """Return the path of the folder for the key changes of the write at `instant`."""
+    """Return the path of the folder for the key change files of the write at `instant`."""
     return join(work_folder(base_path, instant), "keys")
 
 
 def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_names: Sequence[str]) -> dict[str, str]:
-    """Return data file name → path of its file of key changes, for those of `file_names` that have one.
+    """Find the key change files of data files. Returns data file name → path of its key change file.
+
+    Data files without key changes are left out.
 
     Args:
         folder: the folder of the write's key changes.
-        change: the kind of change: added or removed keys.
+        change: whether to find added or removed keys.
         file_names: names of data files.
     """
     listed = {info.name for info in storage.list(folder)}
@@ -77,17 +80,17 @@ def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_name
 
 
 def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
-    """Yield the record keys in one file of key changes, one array per record batch."""
+    """Yield the record keys in one key change file, one array per record batch."""
     reader = pa.ipc.open_file(storage.map(path))
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
-    """Return the path of the file with the key changes of one kind for a data file."""
+    """Return the path of the key change file for one data file and kind of change."""
     return join(folder, _name(change, file_name))
 
 
 def _name(change: KeyChange, file_name: str) -> str:
-    """Return the name of the file with the key changes of one kind for a data file."""
+    """Return the name of the key change file for one data file and kind of change."""
     return f"{file_name}.{change.value}"

@@ -57,7 +57,12 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Continue the old file's bloom filter, unless there is none or the old file has far more rows than it was sized for."""
+        """Continue the bloom filter of the old base file, unless there is none or it is too small for the old file's rows.
+
+        Args:
+            old: the footer of the old base file.
+            old_rows: the number of rows of the old base file.
+        """
         text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
         if not text:
             return
@@ -143,7 +148,7 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether UTF-8 order and Java's order agree for this string, compared with any other string."""
+    """Whether this string sorts the same in UTF-8 order and in Java's order, compared with any other string."""
     return not text or max(text) < "\ue000"
 
 

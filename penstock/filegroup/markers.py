@@ -56,7 +56,7 @@ class MarkerStyle(str, Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """The announcement of one data file: its path below the table's base path, and what the write is about to do with it."""
+    """The announcement of a data file before it is created: its path below the base path, and what the write will do with it."""
 
     file_path: str
     kind: MarkerType
@@ -90,7 +90,7 @@ def work_folder(base_path: str, instant: str) -> str:
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raise StorageError if the write at `instant` is sealed: the calling task is too late, and must not leave files behind."""
+    """Raise StorageError if the write at `instant` is sealed: its tasks may create no more data files."""
     if storage.stat(open_file(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"

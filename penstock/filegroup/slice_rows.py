@@ -201,7 +201,7 @@ def fold_slice_log(
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
-    """Return the columns that a merge must read to return the `wanted` ones: also keys, ordering and what the merger needs.
+    """Return the columns that a merge must read to return the `wanted` ones: with record key, ordering and the merger's columns.
 
     These are all columns if the merger builds or folds rows.
     """
@@ -220,6 +220,7 @@ def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: F
 
     Args:
         old: the rows of the row group.
+        log: the log, folded to one record per key.
         is_met: a mask over the keys of the log, true where a base row has the key. Updated here.
         counts: updates and deletes are added here.
     """
@@ -278,9 +279,10 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the log's rows with these numbers, as the merger inserts them, in parts that are small next to the memory limit.
+    """Yield the log's rows with these numbers as inserts, in parts that are small next to the memory limit.
 
     Args:
+        log: the log, folded to one record per key.
         numbers: the numbers of keys in the log to insert; none of them is deleted.
         counts: the inserted rows are added here.
     """

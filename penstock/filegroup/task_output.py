@@ -128,7 +128,7 @@ class TaskOutput:
         return file
 
     def _remove_if_sealed(self) -> None:
-        """Raise StorageError if the write is sealed, after deleting the files that this task created.
+        """Raise StorageError if the write is sealed, so that its tasks may create no more files; first delete this task's files.
 
         The file is created first and the seal is checked second. So either this check finds the seal, or the driver sealed after
         the file was there and deletes it by its marker.

@@ -108,10 +108,10 @@ class BloomFilter:
                 cells[rounds.next_positions(bits)] = 1
 
     def _look_up(self, block: Block) -> Bools:
-        """Return a mask over the keys of the block: True where all bits of the key are set in at least one row.
+        """Return a mask over the keys of the block: True where the key may have been added.
 
-        Most keys that were not added are recognized after a few hashes. As soon as they are more than half of the keys, further
-        hashes are computed for the other keys only.
+        That is, all bits of the key are set in at least one row. Most keys that were not added are recognized after a few hashes.
+        As soon as they are more than half of the keys, further hashes are computed for the other keys only.
         """
         answer = np.zeros(len(block), np.bool_)
         key_numbers = np.arange(len(block)) if block.order is None else block.order
@@ -135,7 +135,7 @@ class BloomFilter:
         return answer
 
     def _unpack_row(self, row: int) -> Bytes:
-        """Return row number `row` unpacked, with one byte per bit. Changes to the array change the filter."""
+        """Return row number `row` of the filter with one byte per bit. Changes to the array change the filter."""
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
                 self._pack_rows()

@@ -38,7 +38,10 @@ _COMPRESSION_CODEC = 12
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of an HFile, keys and values, in order, as byte offsets in `data`: the uncompressed data blocks."""
+    """The cells of an HFile, each a key and a value, in order. Their place is given as byte offsets in `data`.
+
+    `data` holds the uncompressed data blocks.
+    """
 
     data: pa.Buffer
     key_starts: Offsets
@@ -73,7 +76,10 @@ def read_hfile(content: Any) -> Cells:
 
 
 def _read_trailer(view: memoryview) -> dict[int, int]:
-    """Return field number → value of the integers in the trailer's protobuf message. Other fields are skipped."""
+    """Read the integers in the trailer of an HFile, a protobuf message; return field number → integer.
+
+    Other fields are skipped.
+    """
     tail = bytes(view[-_TRAILER_SIZE:])
     if len(tail) < _TRAILER_SIZE or not tail.startswith(_TRAILER_MAGIC):
         raise CorruptFile("not an HFile: it has no trailer")

@@ -77,7 +77,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """Keys prepared for hashing, the longest first.
+    """Keys prepared for hashing many times with different seeds, the longest first.
 
     Attributes:
         count: the number of keys.
@@ -236,7 +236,7 @@ def _prepare_mixed_lengths(keys: Span) -> Block:
 
 
 def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
-    """Scramble each group in place, as MurmurHash2 does before it mixes the group into the hash; return the groups."""
+    """Scramble each group of four key bytes in place, as MurmurHash2 does before it mixes it into the hash; return the groups."""
     scratch = np.empty(len(groups[0]) if groups else 0, np.uint32)
     for group in groups:
         np.multiply(group, _M, group)
@@ -252,7 +252,7 @@ def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
 
 
 def _read_tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
-    """Return, for each offset in `ends`, the `size` bytes before it as one number.
+    """Return the last `size` bytes of each key as one number. `ends` holds the offset in `data` at which each key ends.
 
     Keeps two quirks of Hadoop's hash: the last byte is the lowest, and bytes are signed, as in Java.
     """

@@ -43,7 +43,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 @dataclass(frozen=True)
 class TableScan:
-    """The session, plan, schema and column rules that all DataFrames of one query share."""
+    """What all DataFrames of one query share: session, plan, columns, and how partition columns and older types are read."""
 
     spark: SparkSession
     plan: QueryPlan
@@ -55,7 +55,7 @@ class TableScan:
 
 
 class _Branch(NamedTuple):
-    """What base files must have in common to be read as one DataFrame: the key by which they are grouped."""
+    """What base files must have in common to be read as one DataFrame, a branch of the query."""
 
     #: Partition columns that are null or empty in these files.
     nulls: frozenset[str]
@@ -66,7 +66,9 @@ class _Branch(NamedTuple):
 def read_base_files(
     scan: TableScan, slices: Iterable[FileSlice], touched: Mapping[FileSlice, Positions] | None = None
 ) -> list[DataFrame]:
-    """Return the rows of the slices' base files with the columns of `scan.schema`, as one DataFrame per branch.
+    """Return the rows of the slices' base files with the columns of `scan.schema`.
+
+    There is one DataFrame per branch: base files with the same older column types and the same null partition columns.
 
     Args:
         touched: slice → positions of the rows to leave out of its base file, because the slice's log changes or deletes them.
@@ -83,10 +85,11 @@ def read_base_files(
 def _read_branch(
     scan: TableScan, branch: _Branch, slices: Sequence[FileSlice], touched: Mapping[FileSlice, Positions]
 ) -> DataFrame:
-    """Return a DataFrame over the base files of one branch, with the columns of `scan.schema`.
+    """Return one DataFrame over base files with the same older column types and the same null partition columns.
 
     Args:
-        slices: the slices of the branch.
+        branch: what the base files have in common.
+        slices: the slices of the base files.
         touched: slice → positions of the rows to leave out of its base file.
     """
     columns = scan.partition_columns
@@ -103,14 +106,14 @@ def _read_branch(
 
 
 def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:
-    """Return the expression that selects one column of the query from a branch's files.
+    """Return the expression that selects one column of the query from base files that are read as one DataFrame.
 
     It is the plain column name where the files hold the column in the wanted type, because Spark analyses a name fastest.
 
     Args:
         wanted: the name and type of the column in the query.
-        nulls: the partition columns that are null or empty in the branch.
-        older: the older type in which the branch's files hold the column; None: they hold it in the wanted type.
+        nulls: the partition columns that are null or empty in these files.
+        older: the older type in which these files hold the column; None: they hold it in the wanted type.
     """
     if not columns.is_stored(wanted.name, nulls):
         return columns.column(wanted, nulls).alias(wanted.name)

@@ -125,7 +125,7 @@ def _plain_type(avro_type: object) -> object:
 
 
 def _key_text(value: object, avro_type: object) -> str | None:
-    """Return a value as the string that it is in record keys; None if writers spell values of this Avro type differently."""
+    """Return a value as record keys spell it; None if not all writers spell values of this Avro type alike."""
     if avro_type == "string" and isinstance(value, str):
         return value
     if avro_type == "boolean" and isinstance(value, bool):

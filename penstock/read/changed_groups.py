@@ -31,7 +31,7 @@ class MissingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files that the writes of an incremental query's range added to one file group, of its newest slice only."""
+    """The files of one file group's newest slice that the writes in an incremental query's range added."""
 
     #: The base instant of that slice.
     base_instant: str
@@ -165,7 +165,7 @@ class FilePattern:
 
 
 def keep_matching(changed: Mapping[GroupKey, ChangedFiles], base_path: str, pattern: FilePattern) -> dict[GroupKey, ChangedFiles]:
-    """Return those changed file groups of `changed` that have a changed file whose full path matches the pattern."""
+    """Return those file groups of `changed` that have a changed file whose full path matches the pattern."""
     matching: dict[GroupKey, ChangedFiles] = {}
     for group, files in changed.items():
         names = (*files.files, *files.renamed)

@@ -88,10 +88,11 @@ def _check(query: Query, table: TableState) -> None:
 
 
 def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
-    """Return the end of the query's range: earlier than asked if the range has a hole, a pending write before a completed one.
+    """Return the end of the query's range: `asked.end`, or an earlier time if the range has a hole.
 
-    If the range included the write after the hole, a reader that continues from there would never see the rows of the pending
-    write. So the range ends with the last completed write before the hole. A pending clustering is no hole: it adds no rows.
+    A hole is a pending write with a completed write after it. If the range included the later write, a reader that continues from
+    there would never see the rows of the pending write. So the range ends with the last completed write before the hole. A
+    pending clustering is no hole: it adds no rows.
 
     Args:
         asked: the range that the query asks for.
@@ -188,7 +189,7 @@ def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileS
 
 
 def _check_writers_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
-    """Raise ChangesLost if a file's write is neither on the active timeline nor in the archive: it may be a change of the range.
+    """Raise ChangesLost if a slice may hold changes of a write that is neither on the active timeline nor in the archive.
 
     Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it; so
     if one of these slices has log files, the table must have an archive.

@@ -39,7 +39,7 @@ _SLICES_AT_ONCE = 8
 
 
 class _Headers(NamedTuple):
-    """What the block headers of one slice's log say."""
+    """The result of reading the block headers of one slice's log."""
 
     scan: LogScan
     #: Positions of the base file's rows that the log touches; None: not asked for, or the headers do not name them.

@@ -126,7 +126,7 @@ def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRul
 
 
 def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
-    """Whether Spark reads a base file itself and skips the rows at `positions`: if logs always win or touch few of its rows."""
+    """Whether Spark should read a base file itself and skip the rows at `positions`, as logs always win or touch few rows."""
     # The bound comes first: a position from a file may be any number, and the share allocates up to the greatest.
     if positions.max(initial=0) > _MOST_SKIPPABLE_ROWS:
         return False
@@ -143,9 +143,10 @@ def _touched_share(positions: Positions) -> float:
 
 
 def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
-    """Return the rows that workers read from the slices: one DataFrame, or one per partition if these are few and large.
+    """Return the rows that workers read from the slices: one DataFrame, or one per partition if partitions are few and large.
 
     Args:
+        rules: how workers merge base files and logs.
         read_rows: the function that yields the rows of one slice in a worker.
     """
     if not slices:

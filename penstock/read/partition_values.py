@@ -90,21 +90,21 @@ class PartitionColumns:
         return folder.removeprefix(f"{name}=") if self.hive_style else folder
 
     def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
-        """Whether Spark's scan of a branch has the column by its name: files store it, or it is Spark's own partition column.
+        """Whether Spark's Parquet scan has the column by its name: files store it, or it is Spark's own partition column.
 
         Args:
-            nulls: the partition columns that are null or empty in the branch.
+            nulls: the partition columns that are null or empty in the scanned files.
         """
         if name in self.places:
             return self.native_base is not None and not nulls
         return name not in self.not_stored
 
     def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
-        """Return the expression for a column that Spark's scan of a branch does not have by its name (`is_stored` is false).
+        """Return the expression for a column that Spark's Parquet scan does not have by its name (`is_stored` is false).
 
         Args:
             wanted: the name and type of the column in the query.
-            nulls: the partition columns that are null or empty in the branch.
+            nulls: the partition columns that are null or empty in the scanned files.
         """
         if wanted.name not in self.places:
             return F.lit(None).cast(wanted.dataType)

@@ -24,10 +24,10 @@ _WORDS = "__penstock_words"
 
 
 def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping[FileSlice, Positions]) -> DataFrame:
-    """Return `columns` of `scan` without the rows at the touched positions.
+    """Return `columns` of a scan of base files without the rows that the slices' logs touch.
 
     Args:
-        scan: a DataFrame in which Spark reads the base files of one branch.
+        scan: a DataFrame in which Spark reads base files.
         columns: the names or expressions to select.
         touched: slice → the positions of the rows to leave out of its base file.
     """

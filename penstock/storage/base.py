@@ -69,7 +69,7 @@ class Storage(Protocol):
         """
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Make files durable, so that they survive a power failure. `create` created them, and their streams are closed."""
+        """Make closed files that `create` created durable: they survive a power failure."""
 
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with this content, atomically and durably. Missing parent folders are created.

@@ -66,7 +66,7 @@ def next_archive_name(files: Sequence[FileInfo]) -> str:
 
 
 def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
-    """Encode entries as the content of an archive file.
+    """Encode archived entries, each one state of one instant, as the content of an archive file.
 
     Args:
         batch: the greatest number of entries in a block.
@@ -75,7 +75,7 @@ def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
 
 
 def _encode_entries(entries: Sequence[Entry]) -> bytes:
-    """Encode entries as one Avro log block."""
+    """Encode archived entries as one Avro log block."""
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
@@ -83,9 +83,10 @@ def _encode_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
-    """Yield the entries in the content of an archive file, in the order in which they were written.
+    """Yield the archived entries, each one state of one instant, in an archive file, in the order in which they were written.
 
     Args:
+        content: the content of the archive file.
         file_name: the name of the file, for errors.
 
     Raises:
@@ -105,7 +106,7 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
 def load_archive(
     storage: Storage, base_path: str, folder: str = "archived", keep: Callable[[Entry], bool] = lambda _: True
 ) -> list[dict[str, Any]]:
-    """Read the entries of all archive files, oldest first.
+    """Read the entries of all archive files, oldest first. An entry is one state of one instant.
 
     While another process merges archive files, two files may hold the same entry. The entry is returned once.
 
@@ -146,5 +147,5 @@ def entry_key(entry: Entry) -> tuple[str, str, str]:
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """Return the set of the entries' keys: (time, action, state)."""
+    """Return the set of the keys of archived entries: (time, action, state)."""
     return set(map(entry_key, entries))

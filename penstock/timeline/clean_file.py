@@ -24,7 +24,7 @@ _SAVEPOINTS = "savepointed_timestamps"
 
 @dataclass(frozen=True)
 class CleanPlan:
-    """The plan of a clean: the files and partitions to delete."""
+    """The plan of a clean: the files to delete by partition path, and the partitions that will have no files left."""
 
     policy: str
     #: Names of the files to delete, by partition path.
@@ -194,7 +194,7 @@ def read_clean_result(content: bytes, file_name: str) -> CleanResult:
 
 
 def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
-    """Return what a clean did in one partition, from its Avro record."""
+    """Return the files that a clean deleted from one partition, and those that it could not delete, from an Avro record."""
     return CleanedPartition(
         deleted=tuple(record["successDeleteFiles"]),
         failed=tuple(record["failedDeleteFiles"]),

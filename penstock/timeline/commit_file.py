@@ -174,7 +174,7 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """Return path of each partition that a commit changed → whether the commit left an older file to clean there.
+    """Return partition path → whether a commit left an older file to clean there, for each partition that it changed.
 
     A commit leaves an older file if it wrote the next version of a base file, compacted, or replaced file groups. The write
     stats, which may be many, are not converted to `WriteStat`s.

@@ -71,7 +71,7 @@ class Instant:
         return self.state is State.COMPLETED
 
     def in_state(self, state: State) -> Instant:
-        """Return the same instant in another state."""
+        """Return the same instant in the state `state`."""
         return Instant(self.time, self.action, state)
 
 
@@ -130,13 +130,13 @@ def _is_time(text: str) -> bool:
 
 
 def parse_query_time(text: str, option: str = "as.of.instant") -> str:
-    """Return the instant time that a user wrote as an instant time, or as a date with or without a time of day.
+    """Parse the time of a time travel query, written as an instant time or as a date with or without a time of day.
 
-    An instant time is returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. A date
-    without a time of day becomes its midnight. For time travel queries.
+    Returns an instant time. An instant time is returned unchanged. A time of day without milliseconds becomes the last
+    millisecond of its second. A date without a time of day becomes its midnight.
 
     Args:
-        text: the user's string.
+        text: the time as the user wrote it.
         option: the name of the option that `text` is the value of, for the error.
 
     Raises:
@@ -147,13 +147,14 @@ def parse_query_time(text: str, option: str = "as.of.instant") -> str:
 
 
 def parse_bound_time(text: str, option: str) -> str:
-    """Return the instant time for the begin or end of a range that a user wrote as digits, or as a date with or without a time.
+    """Parse the begin or end of a range of instants, written as digits or as a date with or without a time of day.
 
-    Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. Begin and end
-    are treated alike: if one range ends and the next range begins at the same string, every instant is in exactly one of them.
+    Returns an instant time. Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its
+    second. Begin and end are treated alike: if one range ends and the next range begins at the same string, every instant is in
+    exactly one of them.
 
     Args:
-        text: the user's string.
+        text: the time as the user wrote it.
         option: the name of the option that `text` is the value of, for the error.
 
     Raises:

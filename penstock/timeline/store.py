@@ -89,7 +89,11 @@ def _holds(storage: Storage, path: str, content: bytes) -> bool:
 
 
 def transition(storage: Storage, base_path: str, instant: Instant, to: State, content: bytes = b"") -> Instant:
-    """Create the file of a pending instant in the state `to`; return the instant in that state.
+    """Create the file of an instant in its next state `to`, inflight or completed; return the instant in that state.
+
+    Args:
+        instant: the instant in its current state.
+        content: the content of the new file.
 
     Raises:
         AlreadyExists: the file exists: another process created it.

@@ -70,10 +70,10 @@ class Timeline:
 
     @cached_property
     def start(self) -> str | None:
-        """The time of the first write of the active timeline: all earlier writes are archived. None if there is no write.
+        """The time of the first write of the active timeline; None if there is no write. All earlier writes are archived.
 
-        Archival keeps a commit with a savepoint, but archives later commits. So the start is the first write without a
-        savepoint, or the first write if all have one.
+        Archival keeps a commit with a savepoint, but archives later commits. So the start is the first write without a savepoint,
+        or the first write if all have one.
         """
         if not self.writes:
             return None

@@ -40,7 +40,7 @@ _BUCKETS = 64
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """How to fold the records of a log: with which merger, within how much memory, and where to put spill files."""
+    """How to fold the records of a log to one per key: with which merger, how much memory, and in which spill folder."""
 
     merger: Merger
     memory_bytes: int
@@ -69,9 +69,9 @@ class FoldedLog:
         return 1 + sum(table.nbytes for table in self._tables) // max(1, len(self.keys))
 
     def take(self, numbers: Positions) -> pa.Table:
-        """Return the rows with these numbers. The row of a deleted key is all null.
+        """Return the rows with these numbers in the folded log. The row of a deleted key is all null.
 
-        If any row of the log is fresh, a column `FRESH` is added, true for rows that take no value from the base row.
+        If a delete preceded any row in the log, a column `FRESH` is added: true for rows that take no value from the base row.
         """
         rows = take_from_tables(self._tables, numbers)
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
@@ -150,7 +150,7 @@ def _fold(parts: list[LogRecords], settings: FoldSettings) -> LogRecords:
 
 
 def _concat_records(parts: list[LogRecords]) -> LogRecords:
-    """Concatenate parts of a log, in their order, to one."""
+    """Concatenate parts of a log's records, in their order."""
     if len(parts) == 1:
         return parts[0]
     fresh = None
@@ -169,7 +169,7 @@ def _concat_records(parts: list[LogRecords]) -> LogRecords:
 
 
 def _fresh_flags(records: LogRecords) -> Flags:
-    """Return a mask over the records, true where the row takes no value from the base row; all false if `records` has no mask."""
+    """Return a mask over the records, true where the row must take no value from the base row; all false if none is set."""
     return np.zeros(len(records.keys), np.bool_) if records.fresh is None else records.fresh
 
 

@@ -49,7 +49,7 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """The instants whose log blocks a query sees. Pickled to the workers in place of the whole timeline."""
+    """The instants whose log blocks a query reads. Pickled to the workers in place of the whole timeline."""
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
@@ -58,14 +58,14 @@ class CommittedTimes:
     as_of: str | None = None
 
     def sees(self, instant: str) -> bool:
-        """Whether log blocks of this instant count: it completed, and is not later than `as_of`."""
+        """Whether a query reads log blocks of this instant: it completed, and is not later than `as_of`."""
         if instant in self.pending or (self.as_of is not None and instant > self.as_of):
             return False
         return instant in self.completed or (self.start is not None and instant < self.start)
 
 
 def committed_times(timeline: Timeline, as_of: str | None = None) -> CommittedTimes:
-    """Return the instants whose log blocks a query as of `as_of` sees; `as_of` None: a query of the current table."""
+    """Return the instants whose log blocks a query as of `as_of` reads; `as_of` None: a query of the current table."""
     return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of)
 
 
@@ -111,7 +111,7 @@ class ScanCounts:
 
 @dataclass(frozen=True)
 class LogScan:
-    """The blocks of a slice's log that count, found from block headers. Pickled to workers, which then read no headers."""
+    """The blocks of a slice's log to read, found from block headers. Pickled to workers, which then read no headers."""
 
     #: The blocks of rows and deletes that count, oldest first.
     blocks: tuple[BlockInFile, ...] = ()
@@ -121,10 +121,10 @@ class LogScan:
 
 
 def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -> LogScan:
-    """Read the block headers of a slice's log files, and return the blocks that count.
+    """Read the block headers of a slice's log files, and decide which blocks a query reads.
 
     Args:
-        times: the instants whose blocks count.
+        times: the instants whose blocks are read.
 
     Raises:
         CorruptFile: a file is missing or is no log file, a block of a completed write is damaged, or the slice's base file is
@@ -143,11 +143,11 @@ def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -
 
 
 def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedTimes) -> LogScan:
-    """Read the block headers of log files, and return the blocks that count. The content of blocks is not read.
+    """Read the block headers of log files, and decide which blocks a query reads. The content of blocks is not read.
 
     Args:
         files: the log files in reading order.
-        times: the instants whose blocks count.
+        times: the instants whose blocks are read.
 
     Raises:
         CorruptFile: a file is missing or is no log file, or a block of a completed write is damaged.
@@ -170,7 +170,7 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
 
 
 class _BlockQueue:
-    """Collects the blocks that count while block headers are read in order. `committed` holds them, oldest first."""
+    """Collects the blocks to read while block headers are read in order. `committed` holds these blocks, oldest first."""
 
     def __init__(self, times: CommittedTimes) -> None:
         self._times = times

@@ -29,7 +29,7 @@ _HFILE_KEY = "key"
 
 
 def open_log(log: Any) -> Any:
-    """Return a log as an open file: `log` itself if it is one, otherwise a reader over its bytes."""
+    """Return an open file for a log: `log` itself if it is an open file, otherwise a reader over the bytes `log`."""
     return log if isinstance(log, pa.NativeFile) else pa.BufferReader(log)
 
 
