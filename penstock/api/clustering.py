@@ -115,11 +115,11 @@ class ClusteringMethods(TableHandle):
         """Make a clustering plan and store it on the timeline. `cluster` runs it later, in this process or in another.
 
         Args:
-            if_due: whether to make a plan only if the options' number of commits was made since the last clustering.
+            if_due: whether to make a plan only if enough commits were made since the last clustering, by the options.
             options: options by their keys.
 
         Returns:
-            The plan; None if no file group is eligible, if it is not due, or if a write is in progress.
+            The plan; None if no file group is eligible, if no plan is due, or if a write is in progress.
 
         Raises:
             Unsupported: the table has a fixed number of buckets.

@@ -133,11 +133,11 @@ class CompactionMethods(TableHandle):
         """Make a compaction plan and store it on the timeline. `compact` runs it later, in this process or in another.
 
         Args:
-            if_due: whether to make a plan only if the compaction trigger of the options is reached.
+            if_due: whether to make a plan only if enough commits or time passed since the last compaction, by the options.
             options: options by their keys.
 
         Returns:
-            The plan; None if there are no log files to compact, if it is not due, or if a write is in progress.
+            The plan; None if there are no log files to compact, if no plan is due, or if a write is in progress.
 
         Raises:
             Unsupported: the table is copy-on-write.
@@ -151,7 +151,7 @@ class CompactionMethods(TableHandle):
         return next((plan for plan in self.pending_compactions() if planned and plan.instant == planned.time), None)
 
     def unschedule_compaction(self, instant: str) -> None:
-        """Take a compaction plan whose run has not started off the timeline. No other process may write to the table.
+        """Take a compaction plan off the timeline. Its run must not have started, and no other process may write to the table.
 
         Args:
             instant: the instant of the plan.
@@ -170,7 +170,7 @@ class CompactionMethods(TableHandle):
         unschedule(self._state({}), instant)
 
     def repair_compaction(self, instant: str) -> list[str]:
-        """Rename log files back that another engine renamed when it died while unscheduling a compaction.
+        """Undo the renaming of log files by another engine that died while it unscheduled a compaction.
 
         No other process may write.
 

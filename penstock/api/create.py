@@ -23,7 +23,7 @@ Columns: TypeAlias = "StructType | DataFrame | str | pa.Schema"
 
 
 def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, object]) -> tuple[WriteSettings, str]:
-    """Return the settings and the Avro schema (as JSON) of a new table, after checking that they fit together.
+    """Return the settings and the Avro schema (as JSON) of a new table, after checking that the columns fit the settings.
 
     Args:
         schema: the columns, in one of the forms that `Table.create` takes.

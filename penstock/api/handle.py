@@ -32,7 +32,8 @@ class TableHandle:
         """Open the table and return its current state.
 
         Args:
-            options: the options of the call, which override those of this object. None: open the table with neither.
+            options: the options of the call, which override the options of this object. None: the table is opened without
+                options.
         """
         if options is None:
             return open_table(self.path)

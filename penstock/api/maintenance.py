@@ -118,8 +118,7 @@ class MaintenanceMethods(TableHandle):
         """Check that every file which commits, savepoints and plans need exists, and that the timeline explains every data file.
 
         Old file versions and replaced file groups are no problem: a clean deletes them. No rows are read. Call it while no
-        process
-        writes or cleans; a write in progress may look like a problem.
+        process writes or cleans; a write in progress may look like a problem.
 
         Returns:
             The problems; an empty report if there are none.

@@ -111,7 +111,7 @@ class ReadMethods(TableHandle):
         """Open a query with the arguments of `read` or `read_changes`, and return its DataFrame.
 
         Args:
-            moments: the options with a time (as of, begin, end), by their keys.
+            moments: the times of the query, by the keys of their options (as of, begin, end).
         """
         state = self._state()
         times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}

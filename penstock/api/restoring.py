@@ -172,16 +172,14 @@ class RestoreMethods(TableHandle):
 
         Args:
             instant: the commit of the newest write, or its instant. To undo an older write, undo the later ones first, or restore
-                a
-                savepoint.
+                a savepoint.
 
         Returns:
             The instant of the rollback itself.
 
         Raises:
             OptionError: there is no such write, a later write exists, the write has a savepoint, a pending clustering or
-                compaction
-                will read its files, or the file versions before it were cleaned.
+                compaction will read its files, or the file versions before it were cleaned.
 
         Example:
             >>> commit = table.delete(trips)

@@ -93,8 +93,7 @@ class Table(
             table_type: `COPY_ON_WRITE` or `MERGE_ON_READ`.
             spark: the session to use; None: the active one.
             options: more options, by their keys. The table stores those that are its properties (hive-style folders, key
-                generator
-                and so on). All of them apply to every write through the returned object.
+                generator and so on). All of them apply to every write through the returned object.
             more: further options, as `**{key: value}`. They override `options`.
 
         Raises:
@@ -138,8 +137,7 @@ class Table(
             path: the folder of the table.
             spark: the session to use; None: the active one, if there is one.
             options: options of every write and table service that is called on the returned object, by their keys. The options of
-                a
-                call override them.
+                a call override them.
 
         Raises:
             TableNotFound: there is no table at the path.

@@ -111,8 +111,7 @@ class WriteMethods(TableHandle):
 
         Args:
             rows: the incoming rows. Of several rows of one key the one with the greatest ordering value counts; the last one if
-                the
-                table has no ordering column.
+                the table has no ordering column.
             options: write options for this call, by their keys.
 
         Returns:
@@ -136,8 +135,7 @@ class WriteMethods(TableHandle):
 
         Args:
             keys: rows with the columns of the record key and, unless the index is global, of the partition path. Other columns
-                are
-                ignored.
+                are ignored.
             options: write options for this call, by their keys.
 
         Returns:

@@ -45,10 +45,9 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
 
 
 def _raises(options: Options, *, default: bool = False) -> bool:
-    """Whether a table service that fails after a commit raises an error instead of a warning.
+    """Whether a table service that fails after a commit raises an error. If not, the failure is a warning.
 
-    This is `hoodie.fail.writes.on.inline.table.service.exception` if set. If the option is not set, its default (true) counts for
-    services with `default=True`; the others do not raise.
+    The option `hoodie.fail.writes.on.inline.table.service.exception` decides if it is set, otherwise `default`.
 
     Args:
         default: whether the service raises if the option is not set (`TableService.raises_after_write`).

@@ -56,10 +56,10 @@ def needs_spark(table: TableState) -> bool:
 
 
 def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:
-    """Return the progress report of one run of a table service. Progress lines and Spark jobs are named after service and table.
+    """Return the object that reports the progress of a table service. Its lines, and the Spark jobs, are named after the service.
 
     Args:
-        title: the first words of these names, for example `clean`.
+        title: the first words of these names, for example `clean`. The name of the table follows.
         spark: the session whose jobs are named; None if the service starts no Spark job.
     """
     around = partial(name_jobs, spark) if spark else None

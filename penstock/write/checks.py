@@ -45,10 +45,10 @@ def check_ordering_column(write: WriteContext) -> None:
 
 
 def check_payload_of_logs(table: TableState, payload: str) -> None:
-    """Raise OptionError if a merge-on-read table's logs are merged by a payload that must not be mixed with the write's payload.
+    """Raise OptionError if the write's payload must not be mixed with the payload by which readers merge the table's logs.
 
     Two of Hudi's own payloads may be mixed. A payload of Penstock, a registered function or an unknown payload must be the
-    table's own (`hoodie.compaction.payload.class`).
+    table's own (`hoodie.compaction.payload.class`). A copy-on-write table passes.
 
     Args:
         payload: the payload class of the write.

@@ -44,7 +44,7 @@ from penstock.write.tasks.upsert_kernel import run_task
 
 
 def upsert(write: WriteContext) -> PublishedCommit:
-    """Insert the incoming rows with new keys, and merge the others with the stored rows of their keys."""
+    """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys."""
     return _write_by_key(write)
 
 
@@ -177,7 +177,7 @@ def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
 
 
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
-    """Write staged rows to new file groups, and publish a replacecommit that replaces the file groups of the partitions.
+    """Write staged rows to new file groups, and publish a replacecommit that replaces the old file groups of some partitions.
 
     Args:
         partitions: the partition paths whose file groups are replaced; None: all partitions.

@@ -32,15 +32,15 @@ def publish(
 ) -> PublishedCommit:
     """Publish a write: put entries of new keys into the index if it keeps entries, then complete the commit.
 
-    A write that wrote no file and takes no file group out is abandoned, unless `hoodie.allow.empty.commit` is true.
+    A write that wrote no data file and replaces no file group is abandoned, unless `hoodie.allow.empty.commit` is true.
 
     Args:
         stats: the write stats of all data files.
         index_figures: `TaskPlan.figures`, which the commit stores for reports; None: the commit stores the name of the index.
-        replaced: the file ids that the write takes out of the table, by partition path; None: it takes out none.
+        replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
 
     Returns:
-        The commit. Of an abandoned write it has no write stats.
+        The commit; without write stats if the write was abandoned.
     """
     operation = write.settings.operation
     takes_groups_out = any((replaced or {}).values())
@@ -69,7 +69,7 @@ def publish(
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
-    """Return the files of the write for the index, with a runner for the tasks in which the index reads their keys.
+    """Return the files that the write has written, for the index, which reads their keys in tasks of the runner.
 
     Args:
         instant: the instant time of the write.

@@ -346,7 +346,7 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a key and the reason in words, without regard to partitions.
+    """Return the outcome of a key and the reason in words, whatever the partitions of the stored and incoming row.
 
     Args:
         is_delete: whether the incoming row is a delete.

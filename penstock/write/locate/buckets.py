@@ -30,7 +30,9 @@ def plan_bucket_tasks(
     """Plan one task for each bucket that has incoming rows.
 
     Args:
-        pieces: the staged rows, each piece of one bucket.
+        rules: the settings that all tasks share.
+        buckets: assigns file groups to buckets, and names new file groups.
+        pieces: the staged rows. Each piece has rows of one bucket.
         slices: the file slices of each partition path. Rows of a bucket without a slice go to a new file group.
         checks_keys: whether tasks check that the keys of a stored base file belong to the file's bucket. Needed if the table's
             properties do not say how many buckets it has.

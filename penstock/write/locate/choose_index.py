@@ -47,7 +47,7 @@ class ChosenIndex:
 def choose_index(
     storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
 ) -> ChosenIndex:
-    """Choose the simple or the bloom index to locate the keys of a batch, whichever is expected to read less.
+    """Choose the simple or the bloom index to locate the keys of a batch, and say why.
 
     Args:
         index: the index in the options. The chosen index is global, and moves rows, if this one does.
@@ -75,7 +75,7 @@ def choose_index(
 
 
 def _list_base_files(slices: Sequence[FileSlice]) -> list[BaseFile]:
-    """Return the base files of the slices. A slice may have only logs."""
+    """Return the base files of these file slices. Slices with only logs are left out."""
     return [file_slice.base_file for file_slice in slices if file_slice.base_file]
 
 
@@ -105,19 +105,27 @@ def _format_partitions(count: int) -> str:
 
 
 def _simple(index: Index, why: str) -> ChosenIndex:
-    """Return the simple index as the choice. It is global, and moves rows, if `index` does."""
+    """Return the simple index as the choice. It is global, and moves rows between partitions, if `index` does.
+
+    Args:
+        why: the reason for the choice, in words.
+    """
     return ChosenIndex(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _bloom(index: Index, why: str) -> ChosenIndex:
-    """Return the bloom index as the choice. It is global, and moves rows, if `index` does."""
+    """Return the bloom index as the choice. It is global, and moves rows between partitions, if `index` does.
+
+    Args:
+        why: the reason for the choice, in words.
+    """
     return ChosenIndex(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Sample the key ranges of a few files. Return the share of pairs of files whose ranges overlap.
+    """Read the key ranges in the footers of a few base files. Return which share of the pairs of ranges overlap, from 0 to 1.
 
-    Return None if fewer than two of the sampled files have a key range in their footers.
+    Return None if fewer than two of these files have a key range.
     """
     if not files:
         return None

@@ -95,16 +95,16 @@ class EntryAnswers:
 
     @property
     def groups(self) -> set[Group]:
-        """(partition path, file id) of all file groups that the entries of incoming keys name."""
+        """The file groups that the index entries of incoming keys name, as (partition path, file id)."""
         return set(chain.from_iterable(self.groups_of_files))
 
     @property
     def partitions(self) -> set[str]:
-        """The partition paths of the file groups that the entries of incoming keys name."""
+        """The partition paths of the file groups that the index entries of incoming keys name."""
         return {path for path, _ in self.groups}
 
     def select_slices(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
-        """Return those of the slices whose file group is named by the entry of an incoming key, by partition path.
+        """Return the slices whose file groups the index entries of incoming keys name, by partition path.
 
         Args:
             slices: the file slices of the table, by partition path.
@@ -194,7 +194,10 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Look up the entries of one part of the incoming keys, and write the answers to a file. Kernel."""
+    """Look up the index entries of one part of the incoming keys, and write the answers to a file. Kernel.
+
+    An answer is the file group that the entry of the key names; none for a new key.
+    """
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
     positions = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
@@ -245,7 +248,7 @@ def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: 
 
 
 def sort_answers(task: SortTask) -> TagResult:
-    """Write the answers of all lookup tasks to a hit file, sorted by file slice. The result has the form of `tag_slices`. Kernel.
+    """Write the answers of all lookup tasks to one hit file, sorted by file slice, as `tag_slices` writes hits. Kernel.
 
     A row whose entry names a file group that is not in the table any more gets no hit: it counts as new.
     """
@@ -265,10 +268,11 @@ def sort_answers(task: SortTask) -> TagResult:
 
 
 def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
-    """Read the files of answers. Return three arrays with one element per incoming row.
+    """Read the answers of all lookup tasks. Return three arrays with one element per incoming row.
 
-    They are the row's number, the position in `task.slices` of the slice that its entry names (-1 if there is none), and its
-    fate.
+    1. The number of the row.
+    2. The position in `task.slices` of the slice that the row's entry names; -1 if there is none.
+    3. The row's fate.
     """
     slice_numbers: dict[Group, int] = {}
     for number, file_slice in enumerate(task.slices):
@@ -292,11 +296,11 @@ def make_sort_task(
     pieces: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> SortTask:
-    """Return the task that sorts the answers. Its slices are those whose file groups the answers name.
+    """Return the task that sorts the answers of all lookup tasks by file slice.
 
     Args:
         pieces: the staged rows.
-        slices: the file slices of the table, by partition path.
+        slices: the file slices of the table, by partition path. The task gets those whose file groups the answers name.
     """
     selected = chain.from_iterable(answers.select_slices(slices).values())
     hit_file_prefix = join(loading.staging.folder, "sorted")
@@ -304,5 +308,5 @@ def make_sort_task(
 
 
 def sorts_on_driver(answers: EntryAnswers) -> bool:
-    """Whether the driver sorts the answers itself, because there are too few rows to start a Spark job."""
+    """Whether the driver sorts the answers itself, because there are so few rows that a Spark job would take longer."""
     return answers.rows <= _ROWS_SORTED_ON_DRIVER

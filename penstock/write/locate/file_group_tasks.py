@@ -36,18 +36,22 @@ class _Profile:
     updates: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def add_new_rows(self, partition_path: str, rows: int) -> None:
-        """Count new rows of a partition path."""
+        """Add this many new rows to the count of a partition path."""
         self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
 
     def add_update(self, file_slice: FileSlice, rows: int) -> None:
-        """Count updated rows of an existing file group."""
+        """Add an existing file group that changes.
+
+        Args:
+            rows: how many of its rows are updated.
+        """
         base_file = file_slice.base_file
         instant = base_file.instant if base_file else file_slice.base_instant
         self.updates.append((file_slice.partition_path, file_slice.file_id, instant, rows))
         self.new_rows.setdefault(file_slice.partition_path, 0)  # the profile lists every partition with rows
 
     def to_metadata(self, operation: Operation) -> CommitMetadata:
-        """Return the counts in the form of commit metadata, as the inflight file stores them."""
+        """Return the workload profile in the form of commit metadata, as the inflight file stores it."""
         return make_workload_profile(operation, self.new_rows, self.updates)
 
 
@@ -121,9 +125,10 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
 
 
 def _add_partition(profile: _Profile, task: PartitionTask) -> None:
-    """Add the rows of a partition task to the profile: as updates if there is a base file, as new rows if there is no file slice.
+    """Add the incoming rows of a partition task to the profile.
 
-    Which rows are new is not known until the task runs.
+    They count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
+    only logs are not counted. Only the task itself finds out which rows are new.
     """
     if task.file_slice is None:
         profile.add_new_rows(task.partition_path, task.incoming_rows)
@@ -134,9 +139,10 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
-    """Add located rows to the profile: the hits of each file group as updates, and the new rows of each partition.
+    """Add located rows to the profile: the pairs of stored and incoming rows (hits) as updates, and the new rows.
 
     Args:
+        located: the located keys of each set of pieces.
         drops_known: whether the write drops rows whose keys are stored. Then there are no updates.
     """
     if not drops_known:

@@ -45,23 +45,25 @@ class Sizing:
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
-        """Return how many new rows fit in a small file slice (one of `find_small_slices`) before it has `max_file_bytes`."""
+        """Return how many rows can be added to a small file slice (see `find_small_slices`) until it has `max_file_bytes`."""
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:
-        """Return the size of the slice's base file.
+        """Return the size of the file slice, by which it counts as small or full.
 
-        If new rows go to logs, add the size that its logs will have after a compaction.
+        This is the size of the base file and, if new rows go to logs, the estimated size of its logs after a compaction.
         """
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return those of the file slices to which a write may add rows. A pending compaction or clustering excludes a slice.
+        """Return the file slices, of those given, to which a write adds new rows.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
           rewrites the base file, and readers would then ignore the logs of the old one.
         - Merge-on-read, new rows go to logs: all slices with room.
+
+        A slice with a pending compaction or clustering is left out.
         """
         if self.small_file_limit <= 0:
             return []
@@ -80,7 +82,10 @@ class Sizing:
 
 
 def _is_being_compacted(file_slice: FileSlice) -> bool:
-    """Whether a compaction of the file slice is pending. Then the base instant of the slice is later than that of its files."""
+    """Whether a compaction of the file slice is pending.
+
+    Then the slice has the compaction's base instant, and its files an older one.
+    """
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
     return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
@@ -104,9 +109,9 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files, not to logs.
+    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files.
 
-    The value is `hoodie.logfile.to.parquet.compression.ratio`.
+    One byte of a log counts as this many bytes of a base file.
     """
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
@@ -116,6 +121,7 @@ def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], leas
 
     Args:
         commits: the action and the metadata of each commit, newest first.
+        least_bytes: how much a commit must have written to count.
     """
     for action, commit in commits:
         stats = commit.stats

@@ -26,7 +26,7 @@ _ROWS_ON_DRIVER = 2_000_000
 
 @dataclass(frozen=True)
 class SliceHits:
-    """A file slice that holds keys of incoming rows, and where its hits are stored."""
+    """A file slice that holds keys of incoming rows, and where its hits (pairs of a stored and an incoming row) are stored."""
 
     file_slice: FileSlice
     #: The number of hits: pairs of a stored and an incoming row with the same key.
@@ -117,7 +117,9 @@ def _sort_answers(
 def _find_new_rows(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
 ) -> list[NewRowsResult]:
-    """List the new rows of each set of pieces. Return one result per set.
+    """Find the incoming rows of each set of pieces that are new to the table.
+
+    Return one result per set, which names a file of them.
 
     Args:
         results: the results of the locating tasks of each set. They name the hit files.
@@ -137,9 +139,11 @@ def _find_new_rows(
 
 
 def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]) -> list[SliceHits]:
-    """Return the slices with at least one hit, of one set of pieces.
+    """Return the file slices of one set of pieces that have at least one hit, and where their hits are stored.
 
-    A hit file has one record batch for each slice of its task.
+    Args:
+        tasks: the locating tasks of the set.
+        results: the result of each task. Its hit file has one record batch for each slice of the task.
     """
     found = []
     for task, result in zip(tasks, results, strict=True):
@@ -150,7 +154,12 @@ def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]
 
 
 def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Sequence[TagResult]]) -> dict[str, int]:
-    """Return how many files, keys and rows the locating tasks handled, under the names that the commit stores."""
+    """Add up how many files, keys and rows the locating tasks handled. Return the counts by the names that the commit stores.
+
+    Args:
+        tasks: the tasks of each set of pieces.
+        results: the results of these tasks.
+    """
     counts = {"files": 0, "holding": 0, "opened": 0, "candidates": 0, "rows": 0}
     for tasks_of_set in tasks:
         counts["files"] += sum(len(task.slices) for task in tasks_of_set)

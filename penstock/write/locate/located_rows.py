@@ -54,7 +54,7 @@ NO_HITS = Hits(NO_ROWS, NO_ROWS, np.empty(0, np.int8))
 
 
 def make_merge_hits(old: Positions, new: Positions) -> Hits:
-    """Return hits that all have `Fate.MERGE`.
+    """Return hits (pairs of a stored and an incoming row) that all have `Fate.MERGE`.
 
     Args:
         old: the row numbers of the stored rows in the base file; -1 where unknown.
@@ -89,37 +89,43 @@ def name_of_attempt(prefix: str) -> str:
 
 
 class HitFile:
-    """A hit file, open for writing. The hits of each file slice are written first, then the numbers of the rows that count."""
+    """A hit file, open for writing: an Arrow file of pairs of stored and incoming rows.
+
+    The hits of each file slice are written first, then the numbers of the newest incoming rows, one per key.
+    """
 
     def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
         self._writer = writer
 
     def write_hits(self, hits: Hits) -> None:
-        """Write the hits of the next file slice."""
+        """Write the hits of the next file slice as one record batch. Called once per slice of the task, in their order."""
         self._write(hits.old, hits.new, hits.fates)
 
     def write_rows(self, rows: Positions) -> None:
-        """Write the numbers of the incoming rows that count (one per key), after all hits."""
+        """Write the numbers of the incoming rows that count, the newest of each key. Called after all hits are written."""
         unused = np.zeros(len(rows), np.int64)
         self._write(unused, rows, unused.astype(np.int8))
 
     def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
-        """Append one record batch to the file."""
+        """Append one record batch with these three columns to the file."""
         self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
 
 
 @contextmanager
 def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
-    """Create a hit file and yield it, open for writing. It is closed when the block ends."""
+    """Create a hit file (an Arrow file of pairs of stored and incoming rows), and yield it.
+
+    The file is closed when the block ends.
+    """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _HITS) as writer:
         yield HitFile(writer)
 
 
 def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
-    """Read a whole hit file. Return the hits of each file slice, and the numbers of the incoming rows that count (one per key).
+    """Read a whole hit file. Return the hits of each file slice, and the numbers of the incoming rows that count, one per key.
 
     Args:
-        lists_rows: whether the file lists the rows that count; if not, the second result is empty.
+        lists_rows: whether the file ends with the rows that count. If not, the second result is empty.
     """
     reader = pa.ipc.open_file(storage.map(path))
     batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
@@ -129,11 +135,13 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
 
 
 def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
-    """Return the hits of one file slice, for the task that writes the slice.
+    """Return the hits of one file slice, as the task that writes the slice applies them.
 
-    A hit with `Fate.DEAD` is left out if its incoming row is written elsewhere. Otherwise its fate becomes `Fate.MERGE`.
+    A stored row that a log has deleted (`Fate.DEAD`) becomes `Fate.MERGE`. Its hit is left out if the incoming row is written
+    elsewhere.
 
     Args:
+        hits: where the hits are stored.
         new_rows_file: the file of new rows that lists the rows written elsewhere; None if there are none.
     """
     found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
@@ -149,7 +157,7 @@ def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None
 
 
 def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewhere: Positions) -> None:
-    """Write a file of new rows, with these two lists.
+    """Write the Arrow file that lists the new rows of a set of incoming rows.
 
     Args:
         new_rows: the numbers of the new rows, ordered by partition path.
@@ -161,12 +169,16 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of the new rows to which a range refers."""
+    """Return the numbers of the new rows in a range of a file of new rows."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 
 def _read_rows(storage: Storage, path: str, batch: int) -> Positions:
-    """Return the row numbers of one record batch of a file of new rows."""
+    """Return the row numbers in one record batch of a file of new rows.
+
+    Args:
+        batch: the number of the record batch: `_NEW_BATCH` or `_ELSEWHERE_BATCH`.
+    """
     return np.asarray(pa.ipc.open_file(storage.map(path)).get_batch(batch).column("new"))
 
 

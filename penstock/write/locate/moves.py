@@ -53,7 +53,7 @@ _STORED_PATH = "_penstock_stored_path"
 
 @dataclass(frozen=True)
 class MoveTask:
-    """Task description: find stored rows in file slices of other partitions than their incoming rows, and merge the two."""
+    """Task description: find incoming rows whose stored row is in a file slice of another partition, and merge the two rows."""
 
     #: The file slices and the incoming rows.
     tag: TagTask
@@ -67,7 +67,7 @@ class MoveTask:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Task description: stage all incoming rows again, with the merged rows of the files of moves in place of some of them."""
+    """Task description: stage all incoming rows again. Rows that `find_moves` merged replace the incoming ones."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -84,11 +84,13 @@ def relocate_rows(
     partition_columns: Sequence[str],
     runner: Runner,
 ) -> list[Piece]:
-    """Merge incoming rows with stored rows of other partitions, where the merger needs both. Return the pieces to write.
+    """Merge incoming rows with stored rows of other partitions, where the merger needs both. Return the pieces of the batch.
 
-    The pieces are staged again if a row was merged or changes its partition; otherwise `pieces` are returned.
+    These are new pieces if a row was merged or assigned to another partition, because then all rows are staged again. Otherwise
+    they are `pieces`.
 
     Args:
+        pieces: the staged rows.
         slices: the file slices that may hold the keys, by partition path.
         partition_columns: the columns that the partition path is made of.
     """
@@ -116,7 +118,10 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
-    """Whether locating keys does not call the merger, so that `find_moves` must find rows that the merger keeps or deletes."""
+    """Whether the jobs that locate keys leave out the merger.
+
+    Then `find_moves` finds the rows that the merger keeps or deletes.
+    """
     return rules.index.store is not None or not rules.merger.needs
 
 
@@ -145,9 +150,9 @@ def find_moves(task: MoveTask) -> str:
 
 
 def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
-    """Return one result per slice of the task: the incoming keys that the slice may hold.
+    """Return, for each slice of the task, which incoming keys it may hold.
 
-    These are the keys found in the slice's base file. If keys may be in its logs alone, they are all incoming keys.
+    These are the keys found in the slice's base file; all incoming keys if the slice has logs that may hold further keys.
     """
     keys = len(incoming.keys)
     all_keys = KeyMatches(np.full(keys, -1), np.arange(keys), keys, True)
@@ -164,7 +169,7 @@ def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
 def _merge_moving(
     task: MoveTask, file_slice: FileSlice, found: KeyMatches, incoming: TaskRows, partitions: RowPartitions
 ) -> pa.Table | None:
-    """Merge the stored rows of one slice with incoming rows of other partitions that have the same keys.
+    """Merge the stored rows of one file slice with the incoming rows of other partitions that have the same keys.
 
     Args:
         found: the incoming keys that the slice may hold.
@@ -229,7 +234,7 @@ def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored:
 def _read_stored(
     tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, away: Positions
 ) -> tuple[Positions, pa.Table]:
-    """Read the stored rows of a slice whose keys incoming rows of other partitions have.
+    """Read the stored rows of a file slice that have the same keys as incoming rows of other partitions.
 
     Args:
         found: the incoming keys that the slice may hold.
@@ -280,10 +285,7 @@ def stage_moves(task: StageTask) -> list[Piece]:
 
 
 def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return `rows` with the columns of `values` in place of their own.
-
-    Columns that `values` does not have stay (key, arrival).
-    """
+    """Return `rows` with those columns replaced that `values` has too. The record key and arrival number of `rows` stay."""
     columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 

@@ -44,7 +44,10 @@ class NewRowsResult:
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Read the hit files of a set of incoming rows, and write the numbers of the rows that are new to a file. Kernel."""
+    """Find the incoming rows that are new to the table, and write their numbers to a file. Kernel.
+
+    A row is new if no hit file of its set has a living stored row with its key.
+    """
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)
     is_met = np.zeros(total, np.bool_)

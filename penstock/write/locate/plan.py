@@ -43,7 +43,8 @@ def plan_upsert(
         rules: the settings that all tasks share.
         pieces: the staged rows.
         runner: runs the jobs that locate keys.
-        locates_all: whether to locate all keys before any task runs and to leave out `moves.py`. `explain_write` sets it.
+        locates_all: whether to locate all keys before any task runs, and not to merge rows that move (`moves.py`).
+            `explain_write` sets it.
     """
     planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
@@ -113,7 +114,7 @@ class Planner:
         )
 
     def _hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
-        """Plan one task for each bucket that has incoming rows."""
+        """Hash the keys into buckets, and plan one task for each bucket that has incoming rows."""
         # The properties of a table that Hudi wrote may lack the number of buckets. Then tasks check the number in the options
         # against keys of a stored file.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw

@@ -58,7 +58,7 @@ class TagTask:
 
 @dataclass(frozen=True)
 class TagResult:
-    """The result of one locating task: its hit file, and how many rows and files it handled."""
+    """The result of one locating task: its hit file, and how many rows, files and keys it handled."""
 
     hit_file: str
     #: The number of hits of each slice of the task.
@@ -78,11 +78,12 @@ def plan_tag_tasks(
     *,
     with_logs_alone: bool = False,
 ) -> list[TagTask]:
-    """Plan the tasks that look for the keys of one set of pieces in base files, with several base files per task.
+    """Plan the tasks that look for incoming keys in base files, with several base files per task.
 
-    Returns at least one task, because the first task also lists the rows that count.
+    Returns at least one task: the first also lists the newest incoming row of each key, even if there is no base file.
 
     Args:
+        pieces: one set of staged rows.
         slices: the file slices that may hold the keys, by partition path.
         number: the number of this set of pieces. Part of the names of the hit files.
         with_logs_alone: whether to include slices without a base file.
@@ -109,7 +110,10 @@ def plan_tag_tasks(
 
 
 def tag_slices(task: TagTask) -> TagResult:
-    """Look for the incoming keys in the base file of each slice, and write the hits to a hit file. Kernel."""
+    """Look for the incoming keys in the base file of each slice, and write the pairs of stored and incoming rows to a hit file.
+
+    Kernel.
+    """
     storage = task.loading.staging.storage
     hit_file = name_of_attempt(task.hit_file_prefix)
     incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
@@ -134,7 +138,7 @@ def tag_slices(task: TagTask) -> TagResult:
 
 
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
-    """Return the hits of one file slice: its stored rows that have an incoming key, each with a fate.
+    """Return the hits of one file slice: pairs of a stored and an incoming row with the same key, each with a fate.
 
     Args:
         found: the incoming keys that are in the slice's base file.
@@ -161,9 +165,9 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
 
 
 def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
-    """Return two arrays: each found key once, and its row number in the base file (-1 if the file has the key several times).
+    """Return each found key once (as its position among the incoming keys), and its row number in the base file.
 
-    A key is its position in the array of incoming keys.
+    The row number is -1 if the base file has the key several times.
     """
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)
@@ -177,7 +181,7 @@ def _decide_fates(
     partitions: RowPartitions,
     read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """Return the fate of each hit of one file slice.
+    """Return the fate of each hit (pair of a stored and an incoming row) of one file slice.
 
     MERGE if rows do not move, if the incoming row is of the slice's partition, or if the row is deleted. Otherwise TOUCH if the
     merger keeps the stored row, and MOVE if it does not.

@@ -138,7 +138,7 @@ def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
 
 @dataclass(frozen=True)
 class _CrossingFold:
-    """The settings with which a worker folds the rows of a bulk_insert. Pickled to the workers."""
+    """The settings with which a worker combines the rows of a bulk_insert to one per key. Pickled to the workers."""
 
     crossing: CrossingColumns
     merger: Merger
@@ -150,9 +150,9 @@ class _CrossingFold:
 
 
 def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """Shuffle the rows of a bulk_insert by key and fold those of each key into one, in Python workers. Return the folded rows.
+    """Let Python workers build one row out of all rows of each key, for a bulk_insert. Return the built rows.
 
-    Costs one shuffle, and one more transfer of the rows from the JVM to Python workers.
+    Costs one shuffle by key, and one more transfer of the rows from the JVM to Python workers.
 
     Args:
         ordering: the name of the ordering column.
@@ -166,7 +166,7 @@ def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger
 
 
 def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one Spark partition folded to one per key. Kernel of `mapInArrow`.
+    """Yield one row per key, built by the merger out of the rows of one Spark partition. Kernel of `mapInArrow`.
 
     Args:
         batches: the rows of the Spark partition, which has all incoming rows of its keys.
@@ -182,7 +182,7 @@ def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Ite
 
 
 def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
-    """Fold the rows of each key into one, drop folded rows that are deletes, and return the rest with the incoming columns."""
+    """Build one row out of the rows of each key with the merger. Return them with the columns of `incoming`, without deletes."""
     crossed = incoming.drop_columns([_ARRIVAL])
     data_columns = fold.crossing.schema.names
     rows = cast_to_stored(incoming.select(data_columns), fold.crossing.schema)
@@ -206,7 +206,7 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
 
 
 def _key_numbers(fold: _CrossingFold, incoming: pa.Table) -> pa.Array:
-    """Return one number per incoming row. Rows with the same record key and partition path have the same number.
+    """Return one number per incoming row, which is the same for rows with the same record key and partition path.
 
     With a global index the partition path does not count.
     """

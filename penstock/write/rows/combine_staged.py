@@ -40,7 +40,7 @@ _DRIVER_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Task description: fold staged rows to one per key. The pieces hold all incoming rows of their keys."""
+    """Task description: build one row out of all staged rows of each key. The pieces hold all incoming rows of their keys."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -53,7 +53,7 @@ class FoldTask:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The result of one fold task."""
+    """The result of a `FoldTask`: the newly staged rows, if a key had several rows."""
 
     #: The new pieces with one row per key; None if the task's pieces have one row per key already.
     pieces: list[Piece] | None = None
@@ -68,9 +68,9 @@ def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> 
 
 
 def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
-    """Fold the staged rows of each key into one row, stage the folded rows, and return them.
+    """Let the merger build one row out of all staged rows of each key. Return the staged rows, one per key.
 
-    A key is unique in its partition; with a global index, in the whole table.
+    A key is unique in its partition; with a global index, in the whole table. Rows whose keys occur once may stay in their files.
     """
     with write.stages.run("combine", "making one row of several of a key"):
         runner = make_runner(write, staged.pieces)
@@ -88,9 +88,9 @@ def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) ->
 
 
 def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list[FoldTask]:
-    """Return one fold task per partition path, or per bucket if the index has buckets.
+    """Return the tasks that combine staged rows: one per partition path, or per bucket if the index has buckets.
 
-    With a global index, return a single task.
+    With a global index it is a single task, because rows of one key may be of several partitions.
     """
     ordering = write.settings.ordering_field
     if write.index.is_global:
@@ -117,9 +117,9 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 
 
 def fold_rows(task: FoldTask) -> FoldResult:
-    """Fold the staged rows of a task to one per key and write them to a new staged file. Kernel.
+    """Build one row out of all rows of each key, and write the rows to a new staged file. Kernel.
 
-    Returns a result with `pieces=None`, and writes nothing, if each key has one row already.
+    If each key has one row already, nothing is written, and `pieces` of the result is None.
     """
     tables = list(read_pieces(task.staging, task.pieces))
     staged = pa.concat_tables(tables)
@@ -147,10 +147,11 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write the folded rows to a new staged file and return its pieces. Only the rows of one row group are in memory at a time.
+    """Write the combined rows to a new staged file and return its pieces. Only the rows of one row group are in memory at a time.
 
     Args:
-        rows: the staged rows before they were folded, without record keys.
+        batch: says which rows remain, and the values of the built rows.
+        rows: the staged rows before they were combined, without record keys.
         keys: the record key of each of these rows.
     """
     places = RowPartitions(task.pieces)
@@ -179,12 +180,12 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the mark columns that the folded batch has (`FRESH`, `GONE`), by name. Each is a mask over the rows before folding.
+    """Return the mark columns (`FRESH`, `GONE`) of combined rows by name; only those that `batch` has.
 
-    The mask is true at the number of a folded row that has the mark.
+    Each is a mask with one element per row before combining. It is true at the row that stands for a key with this mark.
 
     Args:
-        rows: the number of rows before folding.
+        rows: the number of rows before combining.
     """
     columns: dict[str, Flags] = {}
     for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):

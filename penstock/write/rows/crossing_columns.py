@@ -44,7 +44,7 @@ class CrossingColumns:
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Incoming rows of one partition path."""
+    """Incoming rows of one partition path, with their record keys."""
 
     path: str
     #: The data columns, without meta columns.

@@ -130,7 +130,7 @@ def _run_over_parts(
     """Run a kernel over the rows of these parts of input files, and return its results.
 
     Args:
-        columns: the columns to read.
+        columns: the names of the columns to read.
     """
     return list(kernel(_read_parts(storage, columns, parts)))
 
@@ -283,7 +283,11 @@ def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) ->
 
 
 def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int]]:
-    """Cut a file into parts of at most `task_bytes`, but of at least one row group. Yield each part with its size on storage."""
+    """Yield the parts of a file for several tasks, each with its size on storage. A part has one or more whole row groups.
+
+    Args:
+        task_bytes: the most bytes of a part with several row groups.
+    """
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     total = max(1, sum(group.total_byte_size for group in groups))
     run: list[int] = []
@@ -302,9 +306,10 @@ def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int
 
 
 def _make_part(path: str, groups: Sequence[Any], run: Sequence[int]) -> FilePart:
-    """Return the file part with these row groups.
+    """Return the part of a file that consists of these row groups.
 
     Args:
+        path: the path of the file.
         groups: the metadata of all row groups of the file.
         run: the numbers of the row groups of the part.
     """

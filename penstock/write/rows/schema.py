@@ -47,7 +47,7 @@ _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """The incoming rows, ready to cross to the workers, and the table's schema after the write."""
+    """The incoming rows, ready to be sent to the workers, and the table's schema after the write."""
 
     #: Builds `rows`. Building a Spark plan takes time, so it is not called if workers read `files`.
     make_rows: Callable[[], DataFrame]
@@ -148,8 +148,7 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
 def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
     """Return the Parquet files of the incoming rows if workers can read the files themselves; otherwise None.
 
-    They can if `penstock.direct.input` is true, record key and partition path are plain columns, and `find_input_files` allows
-    it.
+    `penstock.direct.input` must be true, record key and partition path plain columns, and the files as `find_input_files` asks.
     """
     is_computed = crossing.key == KEY or crossing.path == PATH
     if is_computed or not settings.options[o.DIRECT_INPUT]:
@@ -162,7 +161,7 @@ def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSet
 
 
 def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:
-    """Return the Spark expressions of record key and partition path that are computed, as the columns `KEY` and `PATH`.
+    """Return the Spark expressions of the columns `KEY` and `PATH`: the computed record key and partition path.
 
     A record key or partition path that is a plain column of the rows is left out.
     """
@@ -241,9 +240,9 @@ def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettin
 
 
 def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSettings) -> CrossingColumns:
-    """Return the columns to send to workers.
+    """Return the columns to send to workers, and which of them hold the record key and the partition path.
 
-    `KEY` and `PATH` are named where no plain column is the record key or partition path.
+    The record key is the computed column `KEY`, and the partition path `PATH`, unless a plain column of the rows holds it.
 
     Args:
         columns: the expressions of record key and partition path.

@@ -124,7 +124,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return the rows as the merger stores them, without those that are deletes."""
+    """Return new rows in the form in which the merger stores them, without rows that are deletes."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -140,11 +140,12 @@ def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray
 def _read_with_hits(
     file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema
 ) -> Iterator[tuple[pa.Table, Hits]]:
-    """Yield each row group of the old base file with its hits.
+    """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row).
 
-    Stored row numbers in these hits count from the start of the row group.
+    Stored rows in these hits are numbered from the start of the row group.
 
     Args:
+        file: the old base file.
         schema: the schema of the table's data files.
     """
     hits = merge.hits
@@ -177,11 +178,13 @@ def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
 def _write_row_group(
     writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
 ) -> None:
-    """Write one row group of the new file: stored rows without a hit unchanged, the others as the merger or their fate decides.
+    """Write one row group of the old base file to the new one, with the changes of its hits.
+
+    Stored rows without a hit stay unchanged. The others are kept, replaced or left out, as the merger or their fate decides.
 
     Args:
         stored: the row group of the old base file.
-        hits: the hits of this row group.
+        hits: the pairs of stored and incoming rows of this row group.
         counts: the counts of the whole file, to which those of this row group are added.
     """
     if len(hits.old) == 0:
@@ -218,7 +221,7 @@ def _write_row_group(
 
 
 def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
-    """Return one choice per hit: the merger's choice for `Fate.MERGE`, DELETE for `Fate.MOVE`, otherwise TOUCH.
+    """Return what to do with the stored row of each hit: the merger's choice for `Fate.MERGE`, DELETE for MOVE, otherwise TOUCH.
 
     Args:
         of_merger: the merger's choices, one per hit with `Fate.MERGE`.
@@ -229,7 +232,11 @@ def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
 
 
 def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
-    """Write the incoming rows with these numbers at the end of the file, except those that are deletes. Add them to `counts`."""
+    """Write new rows at the end of the file, except those that are deletes. Add the inserts and deletes to `counts`.
+
+    Args:
+        numbers: the numbers of the incoming rows to write.
+    """
     for part in split_row_numbers(numbers):
         rows = incoming.take(part)
         is_kept, stored = merger.insert(rows.drop_columns([KEY]))

@@ -31,6 +31,7 @@ def bulk_insert_rows(
     """Write the rows of one bulk_insert task to new file groups, with one open file per partition path. Kernel.
 
     Args:
+        columns: which columns the batches have.
         is_sorted_by_path: whether all rows of a partition path come one after another. Then its file is closed when the next
             path begins.
         batches: the rows of the task.
@@ -124,9 +125,12 @@ def insert_pieces(
 def insert_rows(
     writer: RollingWriter | RollingLogWriter, merger: Merger, incoming: TaskRows, numbers: Positions
 ) -> list[WriteStat]:
-    """Write the incoming rows with these numbers with this writer, close it, and return the write stats.
+    """Write incoming rows with this writer, close it, and return the write stats.
 
     Rows that are deletes are counted, not written. If all rows are deletes, no file is created.
+
+    Args:
+        numbers: the numbers of the incoming rows to write.
     """
     deletes = 0
     for part in split_row_numbers(numbers):
@@ -161,9 +165,9 @@ def insert_into_new_groups(
 
 
 def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
-    """Return the write stats with the number of deletes in the first of them.
+    """Return the write stats with all deletes counted in the first of them.
 
-    A delete of a key without a stored row has no file.
+    A delete in an insert has no stored row, and so no file to which it belongs.
     """
     if not stats:
         return []

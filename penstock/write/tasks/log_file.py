@@ -50,14 +50,15 @@ def append_changes(
 ) -> list[WriteStat]:
     """Append the incoming rows of one file slice to its log: updates and deletes of stored rows, and new rows.
 
-    Return the write stats.
-
     A stored row that is kept because the incoming row came too late (`Fate.TOUCH`) is not written again. If the positions of all
     changed rows in the base file are known, the log blocks contain them, and readers need not compare keys.
 
     Args:
         hits: the pairs of stored and incoming rows of the slice.
         new_rows: the numbers of the incoming rows that are new to the slice.
+
+    Returns:
+        The write stats of the log files.
     """
     writer = LogWriter(output, append.target, append.settings)
     deletes = _DeleteEntries(append.ordering)
@@ -78,7 +79,9 @@ def append_changes(
 def _append_updates(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, hits: Hits, deletes: _DeleteEntries, *, has_positions: bool
 ) -> list[pa.Array]:
-    """Append the incoming rows of hits with `Fate.MERGE`. Return the keys that these rows delete.
+    """Append the incoming rows whose keys are stored in the slice (hits with `Fate.MERGE`).
+
+    Return the keys that these rows delete.
 
     Args:
         deletes: collects the deletes. The caller writes them after all rows.
@@ -129,12 +132,12 @@ def _append_new_rows(
 
 
 def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
-    """Return the positions where the flag is true; None if `positions` is None."""
+    """Return the positions at which the flag is true; None if `positions` is None."""
     return None if positions is None else positions[flags]
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if an ordering value is null and readers of the log compare rows with stored rows by it."""
+    """Raise SchemaError if a row of the log has no ordering value, and readers compare rows of the log with stored rows by it."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)

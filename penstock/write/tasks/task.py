@@ -50,9 +50,9 @@ class UpsertRules:
 
 @dataclass(frozen=True)
 class UpsertTask:
-    """Task description: write incoming rows of one partition to at most one existing file slice.
+    """Task description: write incoming rows of one partition, to an existing file slice or to new file groups.
 
-    Base class of the three kinds.
+    Base class of `PartitionTask`, `GroupTask` and `BucketTask`.
     """
 
     rules: UpsertRules

@@ -64,10 +64,10 @@ class TaskRows:
         return self._tables[0].schema
 
     def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows with these numbers, in this order.
+        """Return the incoming rows with these numbers, in this order.
 
         Args:
-            numbers: numbers of incoming rows, not positions in `rows`.
+            numbers: row numbers as in the attribute `rows`.
             columns: the columns to return; None: all, the data columns and the record key (`KEY`).
         """
         tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
@@ -103,9 +103,9 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
 
 
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
-    """Load the incoming rows of a task whose keys were located before. The result has no `keys`.
+    """Load the incoming rows of a task whose keys were located before. `keys` of the result is empty.
 
-    If the pieces have more bytes than fit in memory, only the needed rows are loaded, into a spill file.
+    If the pieces have more bytes than fit in memory, only the needed rows are copied to a spill file.
 
     Args:
         numbers: the numbers of the rows that the task needs.
@@ -195,7 +195,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables in memory if they have at most `settings.memory_bytes`; otherwise as a memory-mapped spill file."""
+    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise copies in a mapped spill file."""
     held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:

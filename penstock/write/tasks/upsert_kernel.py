@@ -29,10 +29,7 @@ from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, load_task
 
 
 def run_task(task: UpsertTask) -> list[WriteStat]:
-    """Write the files of one task description, and return their write stats.
-
-    Kernel of upserts, deletes and writes into buckets.
-    """
+    """Write the files of one task of an upsert, a delete or a write into buckets, and return their write stats. Kernel."""
     output = open_task_output(task.rules.settings)
     if isinstance(task, PartitionTask):
         stats = _write_partition(output, task)
@@ -99,7 +96,7 @@ def _append_to_slice(
 
 
 def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows) -> Hits:
-    """Return the hits of a file slice: the rows of its base file that have an incoming key. All have `Fate.MERGE`."""
+    """Return the hits of a file slice: pairs of a row of its base file and an incoming row with the same key."""
     if file_slice.base_file is None:
         return NO_HITS
     (found,) = look_up(rules.settings.storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
@@ -114,7 +111,7 @@ def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
 
 
 def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
-    """Write the located changes and the assigned new rows of one file group. Return the write stats."""
+    """Write the changed rows and the new rows of one file group, which are known from locating, and return the write stats."""
     rules = task.rules
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
@@ -139,11 +136,12 @@ def _append(
 ) -> list[WriteStat]:
     """Append changes and new rows to the log of a file slice.
 
-    Return the write stats; an empty list if there is nothing to append.
-
     Args:
         hits: the pairs of stored and incoming rows of the slice.
         new_rows: the numbers of the incoming rows that are new to the slice.
+
+    Returns:
+        The write stats; an empty list if there is nothing to append.
     """
     if rules.logs is None or not (len(hits.new) or len(new_rows)):
         return []
@@ -152,7 +150,11 @@ def _append(
 
 
 def _insert(output: TaskOutput, task: UpsertTask, incoming: TaskRows, new_rows: Positions) -> list[WriteStat]:
-    """Write the incoming rows with these numbers to new file groups of the task's partition. Return the write stats."""
+    """Write incoming rows to new file groups of the task's partition, and return the write stats.
+
+    Args:
+        new_rows: the numbers of the incoming rows to write.
+    """
     rules = task.rules
     rows_per_group = rules.sizing.rows_per_group
     return insert_into_new_groups(output, task.partition_path, rules.logs, rules.merger, incoming, new_rows, rows_per_group)
