@@ -32,7 +32,7 @@ def utc_now() -> datetime:
 
 
 def sleep_s(seconds: float) -> None:
-    """Wait for a number of seconds."""
+    """Pause the thread for a number of seconds."""
     time.sleep(seconds)
 
 

@@ -92,7 +92,7 @@ class Stages:
                 self._display.end(doing, seconds, notes)
 
     def to_text(self) -> str:
-        """Return the seconds, rows and bytes of each stage as JSON, which a commit stores in its extra metadata."""
+        """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit."""
         stages = {}
         for stage in self.done:
             stages[stage.name] = {"seconds": stage.seconds, "rows": stage.rows, "bytes": stage.size_bytes}

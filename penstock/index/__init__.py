@@ -1,4 +1,4 @@
-"""Indexes: how a write finds the file group that holds a key.
+"""Indexes: find the file group that holds the row of a record key, for a write.
 
 `Index` (`index.py`) is the base class, one module holds each index, and `INDEXES` (`options/index.py`) names them. The
 module of an index is imported only when a write uses that index.

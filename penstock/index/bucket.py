@@ -28,12 +28,12 @@ class BucketIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> BucketIndex:
-        """Return the index with the number and kind of buckets that the options name."""
+        """Return the index with the number and kind of buckets that the options set."""
         return cls(make_buckets(options))
 
     @property
     def inserts_into_logs(self) -> bool:
-        """Whether new rows of a merge-on-read table go to log files."""
+        """Whether new rows of a merge-on-read table are written to log files, in file groups without a base file."""
         return self.buckets.inserts_into_logs
 
     @property
@@ -43,7 +43,7 @@ class BucketIndex(Index):
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """The options that are stored in the properties of a new table. A later write with other values is refused."""
+        """The bucket options to store in the properties of a new table. A later write with other values is refused."""
         return {
             o.INDEX_TYPE.key: self.name,
             o.BUCKET_ENGINE.key: self.buckets.engine,

@@ -45,7 +45,7 @@ class Buckets:
     fields: tuple[str, ...]
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key in a partition."""
+        """Return for each record key the number of the bucket that holds it in the partition."""
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -74,11 +74,14 @@ class Buckets:
     # Hash rings, which are stored in the table. A fixed number of buckets stores nothing.
 
     def load(self, table: TableState) -> Buckets:
-        """Return the buckets with the hash rings that are stored under .hoodie/.bucket_index. Fixed buckets have none."""
+        """Return the buckets with the hash rings of the table read from .hoodie/.bucket_index.
+
+        Fixed buckets have no hash rings.
+        """
         return self
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
-        """Store the hash rings of partitions that get their first rows."""
+        """Store the hash rings of partitions that get their first rows. Fixed buckets have no hash rings."""
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
         """Store hash rings with new file ids for partitions whose file groups a replace commit replaces.
@@ -91,7 +94,8 @@ class Buckets:
         """Raise WriteConflict if the hash ring of one of the partitions was changed since incoming rows were divided by bucket.
 
         Args:
-            now: the buckets as loaded again.
+            now: the buckets, loaded again after the write took its instant.
+            partitions: the partition paths of the incoming rows.
         """
 
     def check_overwrite(self, operation: str) -> None:
@@ -110,7 +114,7 @@ class FixedBuckets(Buckets):
     engine = "SIMPLE"
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key."""
+        """Return for each record key the number of its bucket, which is the same in every partition."""
         return (hash_keys(keys, self.fields) & 0x7FFFFFFF).astype(np.int64) % self.count
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -171,7 +175,7 @@ class FixedBuckets(Buckets):
 
 
 def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
-    """Return for each record key Java's `List.hashCode` of its values of the columns `fields`, as unsigned 32-bit numbers.
+    """Return a hash of each record key, as unsigned 32-bit numbers: Java's `List.hashCode` of its values of the columns `fields`.
 
     A null or empty value has the hash 0.
     """

@@ -1,10 +1,9 @@
 """Consistent hashing: the buckets of a partition are parts of a ring of hash values. Each bucket has one file group.
 
 The ring of a partition is stored in the file
-`.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
-partition without that file has the default ring: parts of equal size, whose file ids are computed from the partition path.
-Clustering splits and joins buckets by writing another ring file with its own instant. That ring takes effect when the clustering
-completes.
+`.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A partition without that file has the
+default ring: parts of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets by
+writing another ring file with its own instant. That ring takes effect when the clustering completes.
 """
 
 from __future__ import annotations
@@ -76,18 +75,18 @@ class Ring:
     changes: int = 0
 
     def numbers(self, hashes: Int64s) -> Int64s:
-        """Return the bucket number of each hash value."""
+        """Return for each hash value the number of the bucket that holds it."""
         return np.searchsorted(np.array(self.values, np.int64), hashes, side="left").astype(np.int64) % len(self.values)
 
     def number_of(self, file_id: str) -> int | None:
-        """Return the bucket number of a file group; None if the file group is not on the ring."""
+        """Return the number of the bucket with this file id; None if no bucket of the ring has it."""
         prefix = file_id.rpartition("-")[0]
         if prefix not in self.prefixes:
             return None
         return self.prefixes.index(prefix)
 
     def split_bucket(self, number: int) -> tuple[Node, Node] | None:
-        """Return the nodes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
+        """Return the ring changes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
         end = self.values[number]
         start = self.values[number - 1]
         # Bucket 0 begins behind the last value and goes on at 0.
@@ -98,7 +97,7 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the nodes that join consecutive buckets into one bucket with a new file group.
+        """Return the ring changes that join consecutive buckets into one bucket with a new file group.
 
         Args:
             numbers: the numbers of the buckets, in the order of the ring.
@@ -111,7 +110,7 @@ class Ring:
         return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
     def apply(self, nodes: Iterable[Node]) -> Ring:
-        """Return the ring after the changes of `nodes`: parts are added, get another file id, or are deleted."""
+        """Return the ring after these changes: each node adds a part, replaces the file id of a part, or deletes a part."""
         prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
@@ -124,7 +123,7 @@ class Ring:
 
 
 def default_ring(partition_path: str, count: int) -> Ring:
-    """Return the ring of a new partition: `count` parts of equal size."""
+    """Return the default ring of a partition: `count` buckets of equal size, with file ids computed from the partition path."""
     step = -(-_GREATEST_HASH // count)
     ends = [min(step * number, _GREATEST_HASH) for number in range(1, count + 1)]
     starts = [0, *ends[:-1]]
@@ -162,7 +161,7 @@ class HashRings(Buckets):
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key on the ring of a partition."""
+        """Return for each record key the number of the bucket that holds it on the ring of the partition."""
         return self.ring(partition_path).numbers(self.hashes(keys))
 
     def hashes(self, keys: RecordKeys) -> Int64s:
@@ -170,7 +169,10 @@ class HashRings(Buckets):
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
-        """Return the string to hash for each key: the values of `fields`, concatenated. A null becomes "null", as in Java."""
+        """Return the string to hash for each record key: the values of the key columns `fields`, concatenated.
+
+        A null becomes "null", as in Java.
+        """
         if not is_compound(keys):
             return keys
         values, offsets = values_of_keys(keys, self.fields)
@@ -178,11 +180,11 @@ class HashRings(Buckets):
         return pc.binary_join(lists, "")
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return the file id that the ring assigns to a bucket."""
+        """Return the file id that the partition's ring assigns to the bucket with this number."""
         return f"{self.ring(partition_path).prefixes[number]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket number of a file slice.
+        """Return the number of the bucket that a file slice belongs to.
 
         Raises:
             OptionError: its file group is not on the ring of its partition.
@@ -197,7 +199,7 @@ class HashRings(Buckets):
         )
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number."""
+        """Return the file slices of one partition, bucket number → file slice."""
         return {self.number_of(file_slice): file_slice for file_slice in slices}
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
@@ -252,7 +254,7 @@ class HashRings(Buckets):
 
 
 def has_rings(table: TableState) -> bool:
-    """Whether the table stores hash rings. Then it was written with consistent hashing."""
+    """Whether the table stores hash rings under .hoodie/.bucket_index. Then it was written with consistent hashing."""
     return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
@@ -338,7 +340,10 @@ def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring
 def drop_changed_rings(table: TableState, instant: str) -> None:
     """Delete the ring files of a clustering or replacing write that was unscheduled or rolled back.
 
-    Hudi would consider them valid once the instant is older than the active timeline.
+    Hudi would consider these files valid once the instant is older than the active timeline.
+
+    Args:
+        instant: the instant time of the clustering or replacing write.
     """
     for entry in walk(table.storage, join(table.base_path, _RING_FOLDER)):
         if entry.name == instant + _RING_SUFFIX:
@@ -346,7 +351,7 @@ def drop_changed_rings(table: TableState, instant: str) -> None:
 
 
 def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str:
-    """Create the folder of a partition's ring files; return the path of the ring file of an instant."""
+    """Return the path of a partition's ring file for an instant, and create the folder that holds it."""
     folder = join(table.base_path, _RING_FOLDER, partition_path)
     table.storage.make_dirs(folder)
     return join(folder, instant + _RING_SUFFIX)

@@ -51,7 +51,7 @@ class EntryIndex(Index):
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the file settings with a folder in which tasks list the keys that they add to and remove from files."""
+        """Return the settings of new data files, with a folder in which tasks list the keys that they add and remove."""
         return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
     def check(self, table: TableState) -> None:
@@ -82,7 +82,10 @@ class EntryIndex(Index):
             )
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Put entries for the added keys; return how many. They are valid as soon as the commit is on the timeline."""
+        """Put an entry for each key that the write added; return the number of keys.
+
+        Lookups ignore these entries until the commit is on the timeline.
+        """
         # A key that is new to the table has no old entry, so old entries are read only if rows may have moved.
         timeline = files.table.timeline if self.moves_rows or files.is_clustering else None
         tasks = self._tasks(self.store, files, KeyChange.ADDED, timeline)
@@ -92,7 +95,7 @@ class EntryIndex(Index):
         return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remove the entries of deleted keys.
+        """Remove the entries of the keys that the write deleted.
 
         An error becomes a warning: the commit is published, and stale entries do no harm.
         """

@@ -1,12 +1,12 @@
-"""Entries of an index that keeps one entry per record key in a key-value store: put, remove and undo them. Kernels.
+"""Kernels that put, remove and undo the entries of an index that keeps one entry per record key in a key-value store.
 
     data files written → entries of new keys put → commit published → entries of deleted keys removed
 
 An entry names the commit that put it, and is ignored unless that commit is on the timeline. So if a write crashes after it has
 put entries, lookups return the same as before. An entry that replaces an older one, because its row moved, contains that older
-entry,
-which is used if the new commit is never published. Entries of deleted keys are removed last: an entry that is removed too late
-points to a file group without the row, which does no harm; an entry that is removed too early would let the row be written twice.
+entry, which is used if the new commit is never published. Entries of deleted keys are removed last: an entry that is removed too
+late points to a file group without the row, which does no harm; an entry that is removed too early would let the row be written
+twice.
 
 Keys are converted to Python strings, batch by batch on the workers, because clients of key-value stores take them one by one.
 """
@@ -58,7 +58,7 @@ class Entries(Protocol):
         """Write one entry for each key, replacing an existing one."""
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Delete the entries of keys."""
+        """Delete the entry of each key. A key without entry is ignored."""
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
         """Yield all entries that a commit has put, in batches of (key, entry)."""
@@ -73,13 +73,13 @@ class EntryStore(Protocol):
 
     @property
     def option(self) -> str:
-        """The option that names the store, for messages."""
+        """The key of the option that names the store, for error messages."""
 
     def open(self) -> AbstractContextManager[Entries]:
         """Open a connection for one thread. Raise StorageError if the store does not answer."""
 
     def share_rate(self, tasks: int) -> EntryStore:
-        """Return the store with its rate of requests divided among `tasks` concurrent tasks."""
+        """Return the store with its limit of requests per second divided among `tasks` concurrent tasks."""
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
@@ -191,7 +191,7 @@ def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeli
 
 
 def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[Entry | None]) -> None:
-    """Put the old entry of each key; remove the entry of a key whose old entry is None."""
+    """Restore the old entry of each key. If the old entry is None, remove the entry of the key."""
     added_keys = []
     changed_keys = []
     restored = []

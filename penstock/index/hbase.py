@@ -223,7 +223,7 @@ class HBaseEntries:
                     sent.put(key.encode(), entry_cells(entry))
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Delete the entries of keys."""
+        """Delete the entry of each key. A key without entry is ignored."""
         for batch in _batches(keys, self._store.put_batch):
             self._put_rate.take(len(batch))
             with _typed_errors(self._store), self._table.batch() as sent:

@@ -1,4 +1,4 @@
-"""The in-memory index: knows the file groups that this process wrote, and no others. For tests.
+"""The in-memory index, for tests: knows the file groups that this process wrote, and no others.
 
 Hudi keeps a map of keys in the JVM. After a restart, or with a concurrent writer, every key is new to that map and rows are
 written twice. Penstock remembers the file groups that this process wrote with this index instead. Keys are looked for in
@@ -44,7 +44,7 @@ class InMemoryIndex(Index):
         check_remembered(table.base_path, slices)
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remember the file groups that the commit wrote."""
+        """Record the file groups of the commit as written by this process."""
         remember(files.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in files.stats))
 
 

@@ -49,7 +49,7 @@ class WrittenFiles:
 
 
 class Index:
-    """The base class of indexes: locates the keys of incoming rows.
+    """The base class of indexes, which locate the keys of incoming rows.
 
     A subclass is a frozen dataclass with `name` and `from_options`, and overrides what differs from the defaults below.
     """
@@ -82,7 +82,10 @@ class Index:
 
     @property
     def inserts_into_logs(self) -> bool:
-        """Whether new rows of a merge-on-read table go to log files, with no base file below. Needs `finds_rows_in_logs`."""
+        """Whether new rows of a merge-on-read table are written to log files, in file groups without a base file.
+
+        If true, `finds_rows_in_logs` must be true.
+        """
         return False
 
     @property
@@ -92,7 +95,7 @@ class Index:
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """Index options that are stored in the properties of a new table, because later writes must not change them."""
+        """The index options to store in the properties of a new table, because later writes must not change them."""
         return {}
 
     @classmethod
@@ -101,7 +104,10 @@ class Index:
         raise NotImplementedError
 
     def load(self, table: TableState) -> Index:
-        """Return the index with its state in the table loaded, for example hash rings. Most indexes have none."""
+        """Return the index with its state read from the table, for example hash rings.
+
+        Most indexes have no state in the table.
+        """
         return self
 
     # Before a write

@@ -64,12 +64,12 @@ def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int6
 
 
 def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
-    """Return a mask over the parts of keys: true for empty parts after the last non-empty part of their key.
+    """Return a mask over the parts of record keys, true for empty parts after the last non-empty part of a key.
 
     Java's `split` drops these parts.
 
     Args:
-        is_empty: mask over the parts: true where the part is empty.
+        is_empty: a mask over the parts, true where the part is empty.
         key_numbers: for each part the number of the key that it belongs to.
     """
     filled = np.flatnonzero(~is_empty)

@@ -72,7 +72,7 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 
 
 def _newest_file_ids(table: TableState) -> list[str]:
-    """Return the file ids in the newest commit that wrote any file group."""
+    """Return the file ids in the newest commit that wrote any file; empty if there is none."""
     for instant in reversed(table.timeline.writes):
         stats = read_metadata(table.storage, table.base_path, instant).stats
         file_ids = [stat.file_id for stat in stats if stat.file_id]

@@ -38,7 +38,7 @@ class Field:
 
     @property
     def column(self) -> Column:
-        """The field as a Spark expression."""
+        """A Spark expression for the value of the field."""
         return F.col(".".join(f"`{part.replace('`', '``')}`" for part in self.path))
 
 
@@ -62,7 +62,7 @@ def find_field(schema: StructType, name: str, *, option: str) -> Field:
 
 
 def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Yield every field path that the name may mean, with its type. A top-level column whose name has dots comes first."""
+    """Yield (path, type) of every field that the name may mean. A top-level column whose name has dots comes first."""
     for field in struct.fields:
         if field.name == name:
             yield (field.name,), field.dataType

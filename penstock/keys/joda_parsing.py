@@ -151,7 +151,10 @@ class Parts(Protocol):
         ...
 
     def text(self, letters: str) -> Column:
-        """Return the part of the date string that belongs to `token(letters)`. The pattern must have that token."""
+        """Return an expression for the part of the date string that `token(letters)` matched.
+
+        The pattern must have that token.
+        """
         ...
 
 
@@ -172,7 +175,7 @@ class _Groups:
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """The parts of a date string, cut out at the positions of a pattern of fixed width."""
+    """The parts of a date string, cut out by position, for a pattern in which every part has a fixed width."""
 
     reading: Reading
     whole_text: Column
@@ -194,7 +197,11 @@ class _Cut:
 
 
 def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
-    """Return an expression for the value of the first case whose condition is true; `otherwise` if none is."""
+    """Return an expression for the value of the first case whose condition is true; `otherwise` if none is.
+
+    Args:
+        cases: (condition, value) pairs.
+    """
     value = otherwise
     for condition, result in reversed(cases):
         value = F.when(condition, result).otherwise(value)

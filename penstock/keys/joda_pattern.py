@@ -65,7 +65,7 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        """Whether the token is printed in digits."""
+        """Whether the token is printed in digits, for example `yyyy` or `MM`, but not `MMM`."""
         if self.letter == "M":
             return self.width <= 2
         return self.letter != "" and self.letter in "CyYxweDdHkKhmsS"

@@ -27,7 +27,7 @@ class DeleteMarker:
     value: str
 
     def marks(self, rows: pa.Table) -> Flags:
-        """Return a mask over the rows, true where the row is a delete; all false if the rows do not have the column."""
+        """Return a mask over the rows, true where `column` has the text `value`; all false if the rows lack the column."""
         if self.column not in rows.column_names:
             return np.zeros(rows.num_rows, np.bool_)
         return has_text(rows[self.column], self.value)

@@ -1,4 +1,4 @@
-"""`penstock.first_row`: the first row of a key stays until it is deleted."""
+"""`penstock.first_row`: a payload that keeps the first row of a key until the key is deleted."""
 
 from __future__ import annotations
 

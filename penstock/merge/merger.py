@@ -24,7 +24,7 @@ from penstock.merge.row_choice import Choice, Choices
 
 
 class Merger:
-    """Decides how rows of one key become one row. By default the incoming row replaces the stored row, or deletes it.
+    """Decides how rows of one key become one row. By default the incoming row replaces the stored row, or deletes the key.
 
     A merger that chooses one of two rows overrides `resolve` and names the columns that it compares in `needs`. A merger that
     builds a row out of both returns `Choice.BUILD` for some pairs and overrides `build`. A merger that must build the row before
@@ -44,7 +44,7 @@ class Merger:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns that `resolve` compares, in stored and incoming rows; fields of structs as `a.b`.
+        """Names of the columns that `resolve` compares, in stored and incoming rows; fields of structs as `a.b`.
 
         The stored rows that `resolve` receives have only these columns.
         """
@@ -52,7 +52,7 @@ class Merger:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Further columns of incoming rows that the merger reads to decide, besides `needs` and `_hoodie_is_deleted`."""
+        """Names of further columns that the merger reads in incoming rows to decide, besides `needs` and `_hoodie_is_deleted`."""
         return ()
 
     # How callers have to treat the merger.
@@ -138,7 +138,7 @@ class Merger:
         return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
-        """Decide about pairs of rows: row i of `new` and the row of `old` at position `at[i]`.
+        """Choose the result of each (stored, incoming) pair: the row of `old` at position `at[i]`, and row i of `new`.
 
         Args:
             old: stored rows with all columns; some of them may be in no pair.
@@ -167,7 +167,7 @@ class Merger:
 
 @dataclass(frozen=True)
 class MergedPairs:
-    """Pairs of a stored and an incoming row, and the merger's choice for each."""
+    """The result of `Merger.merge`: pairs of a stored and an incoming row, and the merger's choice for each pair."""
 
     choices: Choices
     _merger: Merger
@@ -178,7 +178,7 @@ class MergedPairs:
     _built: pa.Table | None = None
 
     def rows(self, choices: Choices) -> pa.Table:
-        """Return the new version of each row whose choice is TAKE_NEW or BUILD, in the order of the pairs.
+        """Return the merged row of each pair whose choice is TAKE_NEW or BUILD, in the order of the pairs.
 
         Args:
             choices: the choices of this merge. To leave rows out, a caller may set their choices to KEEP_OLD.

@@ -87,7 +87,9 @@ class WithOperation(Merger):
 
 
 def operation_deletes(rows: pa.Table) -> Flags:
-    """Return a mask over the rows, true where `_hoodie_operation` is `D`. Writers delete these keys; log readers skip the rows.
+    """Return a mask over the rows, true where `_hoodie_operation` is `D`; all false if the rows do not have the column.
+
+    Writers delete these keys; log readers skip the rows.
 
     Raises:
         SchemaError: an operation is none of `I`, `-U`, `U`, `D`.

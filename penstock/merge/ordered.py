@@ -38,7 +38,7 @@ class OrderedMerger(Merger):
         return (self.ordering,) if self.ordering else ()
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries."""
+        """Return false for all rows: a log holds deletes as rows, not as delete entries."""
         return np.zeros(new.num_rows, np.bool_)
 
     def stored_is_newer(self, old: pa.Table, new: pa.Table) -> Flags:
@@ -65,10 +65,10 @@ class JoiningMerger(OrderedMerger):
     """A base class of mergers that join two rows of a key to one: rows of a batch or log, and then the stored row."""
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
-        """Join the rows of each pair to one row, with the columns of `new`.
+        """Join row i of `old` and row i of `new` to one row, with the columns of `new`.
 
         Args:
-            late: a mask over the pairs, true where the row of `new` is the earlier one.
+            late: a mask over the pairs, true where the row of `new` is the earlier one by ordering value.
         """
         raise NotImplementedError
 
@@ -81,7 +81,7 @@ class JoiningMerger(OrderedMerger):
         return _take_later_meta_columns(rows, old, new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries.
+        """Return false for all rows: a log holds deletes as rows, not as delete entries.
 
         Raises:
             SchemaError: the columns have types that cannot be joined later, when the log is read.

@@ -37,7 +37,7 @@ class OverwriteNonDefaults(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger with the defaults of the table's columns."""
+        """Return the merger with the column defaults of the table's Avro schema."""
         return cls(settings.defaults)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -58,7 +58,10 @@ class OverwriteNonDefaults(Merger):
         return pa.table(columns, schema=new.schema)
 
     def _supplies_all(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where no value equals its column's default: the row replaces every value."""
+        """Return a mask over the incoming rows, true where no value equals its column's default.
+
+        These rows replace every stored value.
+        """
         defaults = {name: value for name, value in self.defaults if value is not None and name in new.column_names}
         supplies_all = is_complete(new.drop_columns(list(defaults)) if defaults else new)
         for name, value in defaults.items():
@@ -185,7 +188,7 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 
 
 def _make_dense(ranks: Positions) -> Positions:
-    """Return small non-negative numbers in the same order as the ranks.
+    """Return small non-negative numbers that compare as the ranks do.
 
     The ranks of a long column are its values, which may be negative, or so large that a product with them overflows.
     """

@@ -36,7 +36,7 @@ def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
 
 
 def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
-    """Convert columns of the model to Arrow fields."""
+    """Convert the columns of a struct of the model to Arrow fields."""
     return [pa.field(column.name, _write_type(column.type), column.nullable) for column in struct.fields]
 
 

@@ -61,7 +61,7 @@ def parse_avro(avro: Avro) -> AvroRecord:
 
 
 def avro_to_struct(avro: Avro) -> Struct:
-    """Convert an Avro record schema to the model.
+    """Convert an Avro record schema, JSON text or a mapping, to a struct of the model.
 
     Raises:
         SchemaError: the argument is not an Avro record schema, or has a type that a table cannot have.
@@ -82,12 +82,12 @@ def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
 
 
 def avro_text(avro: Avro) -> str:
-    """Return the schema as JSON text without spaces, as Hudi writes it to commit files, footers and `hoodie.properties`."""
+    """Return an Avro schema as JSON text without spaces, as Hudi writes it to commit files, footers and `hoodie.properties`."""
     return json.dumps(parse_avro(avro), separators=(",", ":"), ensure_ascii=False)
 
 
 def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the name and default of each top-level column whose default is a boolean, number or string."""
+    """Return (name, default) of each top-level column of an Avro schema whose default is a boolean, number or string."""
     defaults = []
     for column in avro["fields"]:
         default = column.get("default")
@@ -190,7 +190,7 @@ class _Writer:
         self._defined: dict[str, Struct] = {}
 
     def type(self, kind: Type, place: str) -> Any:
-        """Return the Avro form of a type.
+        """Return the Avro form of a type of the model.
 
         Args:
             place: `<full name of the parent record>.<field name>`. Named types inside the field get their names from it.

@@ -23,7 +23,7 @@ class Simple:
 
 @dataclass(frozen=True)
 class Decimal:
-    """A decimal number of up to 38 digits."""
+    """The type of decimal numbers with `precision` digits, at most 38, of which `scale` are behind the point."""
 
     precision: int
     scale: int
@@ -31,14 +31,14 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Bytes of a fixed length. Spark has no such type and reads them as binary."""
+    """The type of byte strings of a fixed length. Spark has no such type and reads them as binary."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class List:
-    """A list. `nullable` says whether elements may be null."""
+    """The type of lists. `nullable` says whether elements may be null."""
 
     element: Type
     nullable: bool
@@ -46,7 +46,7 @@ class List:
 
 @dataclass(frozen=True)
 class Map:
-    """A map with string keys, as in Avro. `nullable` says whether values may be null."""
+    """The type of maps with string keys, as in Avro. `nullable` says whether values may be null."""
 
     value: Type
     nullable: bool
@@ -159,7 +159,7 @@ def dotted(path: Path) -> str:
 
 
 def text(kind: Type) -> str:
-    """Return the name of a type for an error message, as Spark SQL spells it."""
+    """Return the Spark SQL name of a type, such as `array<bigint>`, for error messages."""
     match kind:
         case Simple(name):
             return _SPARK_SQL.get(name, name)

@@ -60,7 +60,7 @@ def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
 
 
 def struct_to_spark(struct: Struct) -> SparkStruct:
-    """Convert columns of the model to the JSON of a Spark struct."""
+    """Convert a struct of the model to the JSON of a Spark struct, as in `StructType.jsonValue()`."""
     return {"type": "struct", "fields": [_write_field(column) for column in struct.fields]}
 
 

@@ -1,4 +1,4 @@
-"""List columns: concatenating, ordering and cutting the lists of all rows at once."""
+"""Kernels for list columns: concatenate, sort and cut the lists of all rows at once."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Runs:
 
     @cached_property
     def lengths(self) -> Positions:
-        """The number of rows of each run."""
+        """The number of rows of each run, one element per run."""
         return np.diff(np.append(self.starts, self.rows.num_rows))
 
     @cached_property
