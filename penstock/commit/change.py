@@ -130,18 +130,17 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
     ) -> PendingCommit:
-        """Build the commit metadata, run the before-commit hooks and return the commit, not yet published. Raise the error of a
-        hook.
+        """Build the commit metadata and run the before-commit hooks. Return the commit, which is not yet published.
 
-        Hooks may take minutes. They run before the conflict checks, because the result of these checks must still hold when the
-        commit is published. A table service makes its own checks between `prepare` and `publish`.
+        An error of a hook is raised. Hooks may take minutes. They run before the conflict checks, because the result of these
+        checks must still hold when the commit is published. A table service makes its own checks between `prepare` and `publish`.
 
         Args:
             stats: the write stats of all data files that the change wrote.
             schema: the table's Avro schema, as JSON.
             extra: entries to add to the commit's extra metadata.
             replaced: file ids that the commit replaces, by partition path; None if it is not a replace commit.
-            compacted: whether the change is the run of a compaction.
+            compacted: whether the change is the run of a compaction or log compaction.
             spark: the Spark session, for hooks that need one.
         """
         metadata = CommitMetadata(

@@ -27,11 +27,11 @@ Replaced = Mapping[str, Sequence[str]]
 def check_conflicts(
     table: TableState, time: str, stats: Sequence[WriteStat], replaced: Replaced, *, runs_a_plan: bool = False
 ) -> None:
-    """Raise WriteConflict if a file of this change would never be read, because its file group was replaced or its compaction
-    unscheduled since the change began.
+    """Raise WriteConflict if a concurrent commit or unscheduled compaction would hide or duplicate rows of this change.
 
-    Also raise WriteConflict if another commit has replaced a file group that this change replaces. The rows of that group are in
-    other files now: they would be in the table twice, or survive a delete.
+    A file of the change would never be read if its file group was replaced, or its compaction unscheduled, since the change
+    began. And if another commit has replaced a file group that this change replaces, the rows of that group are in other files
+    now: they would be in the table twice, or survive a delete.
 
     Args:
         table: the table with the timeline as it was when the change began.

@@ -83,12 +83,14 @@ def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) 
 
 
 def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: PenstockError) -> None:
-    """Move the old table back to `base_path` after a swap that failed, unless a table is there. Raise CommitUnknown if that
-    fails.
+    """Move the old table back to `base_path` after a swap that failed, unless a table is already there.
 
     Args:
         old_table: the path that the old table was renamed to.
-        error: the error of the swap, quoted in the message of CommitUnknown.
+        error: the error of the swap.
+
+    Raises:
+        CommitUnknown: the storage failed again. The message quotes `error`.
     """
     try:
         if storage.stat(base_path) is None:

@@ -107,8 +107,9 @@ class _FileCheck:
                 yield (path, name), f"commit {time} wrote it, and no later one replaced it"
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
-        """Whether queries read a log file: it belongs to the newest base file of its group, or to a later slice without base
-        file.
+        """Whether queries read a log file.
+
+        True if it belongs to the newest base file of its file group, or to a later slice without base file.
 
         Args:
             path: the partition path.

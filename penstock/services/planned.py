@@ -106,8 +106,9 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     raises_after_write: ClassVar[bool] = True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; then, if another plan is due, make it and run it. Return the number of runs as text; None if none
-        ran.
+        """Run pending plans; then, if another plan is due, make it and run it.
+
+        Return the number of runs as text for a report; None if no plan was run.
         """
         return describe_runs(schedule_and_run(spark, table, self, stages))
 
@@ -163,10 +164,9 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
         """Run all tasks with `runner`; return the write stats of all new files."""
 
     def before_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Do further work before the commit of the new files is published, for example update the index. The default does
-        nothing.
+        """Do further work before the commit of the new files is published, for example update the index.
 
-        An error makes the run fail; the new files are then deleted.
+        The default does nothing. An error makes the run fail; the new files are then deleted.
 
         Args:
             stats: the write stats of the new files.

@@ -24,9 +24,7 @@ MERGE_ON_READ = "MERGE_ON_READ"
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The properties in `hoodie.properties`, with types. `raw` has all properties as strings, including those that Penstock
-    ignores.
-    """
+    """The properties in `hoodie.properties`, with types. `raw` has all of them as strings, even those that Penstock ignores."""
 
     raw: Mapping[str, str]
 

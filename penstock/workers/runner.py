@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs kernels over task descriptions: on threads of the driver if `on_driver` is true or `spark` is None, else in Spark
-    tasks.
+    """Runs kernels over task descriptions, in Spark tasks or on threads of the driver.
+
+    The driver runs them if `on_driver` is true or `spark` is None.
     """
 
     #: None if there is no session. Then all kernels run on the driver.
@@ -36,8 +37,7 @@ class Runner:
         return run_in_spark(self.spark, kernel, tasks, returns)
 
     def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
-        """Run a kernel once per task description; return the items of all lists that it returned in one list, in the order of
-        `tasks`.
+        """Run a kernel that returns a list, once per task description. Return all items in one list, in the order of `tasks`.
 
         Args:
             kernel: a module-level function that is called with one task description and returns a list.

@@ -30,10 +30,10 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Limits on the number of instants on the timeline. If there are more than `most`, the oldest are archived until `least` are
-    left.
+    """Limits on the number of instants on the timeline.
 
-    Cleans and rollbacks are counted separately from commits.
+    If there are more than `most`, the oldest are archived until `least` are left. Commits, cleans and rollbacks are counted
+    separately.
     """
 
     least: int

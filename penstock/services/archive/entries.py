@@ -64,10 +64,10 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
 
 
 def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
-    """Return the field of the archive entry that holds the content of a timeline file, as a dict of field name and parsed
-    content.
+    """Return the field of the archive entry that holds the content of a timeline file, as a dict with one item.
 
-    Return an empty dict if Hudi archives no content for this action and state.
+    The key is the field name, the value the parsed content. The dict is empty if Hudi archives no content for this action and
+    state.
     """
     if action in (Action.COMMIT, Action.DELTA_COMMIT):
         return {"hoodieCommitMetadata": _commit_metadata(content)}

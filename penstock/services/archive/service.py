@@ -27,8 +27,9 @@ class Archive(TableService):
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Archive the instants that need not stay on the timeline. Return what was done, for a report; None if nothing was
-        archived.
+        """Archive the instants that need not stay on the timeline.
+
+        Return the number of archived instants as text for a report; None if there were none.
         """
         done = archive(table, stages)
         return f"{len(done.instants):,} instants archived" if done else None

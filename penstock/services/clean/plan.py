@@ -25,9 +25,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class RetentionRules:
-    """The rules that decide which files a clean keeps: the policy, the timeline, replaced file groups, pending plans and
-    savepoints.
-    """
+    """What decides which files a clean keeps: the policy, the timeline, replaced file groups, pending plans and savepoints."""
 
     policy: CleanPolicy
     timeline: Timeline

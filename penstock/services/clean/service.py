@@ -27,8 +27,9 @@ class Clean(TableService):
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending cleans; then, if a new clean is due, plan it and run it. Return what was done, for a report; None if
-        nothing.
+        """Run pending cleans; then, if a new clean is due, plan it and run it.
+
+        Return the number of deleted files as text for a report; None if no clean was run.
         """
         done = clean(spark, table, stages)
         return f"{sum(result.files_deleted for result in done):,} files deleted" if done else None

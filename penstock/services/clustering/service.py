@@ -133,10 +133,10 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return sum(group.outputs for group in plan.groups)
 
     def run_kernels(self, run: PlanRun[ClusteringPlan], tasks: Sequence[ClusteringTask], runner: Runner) -> list[WriteStat]:
-        """Rewrite all groups of the plan; return the write stats of the new files. Store the new hash rings if buckets are
-        resized.
+        """Rewrite all groups of the plan; return the write stats of the new files.
 
-        Small groups are rewritten concurrently, one task each; then large groups, one after the other; then resized buckets.
+        Small groups are rewritten concurrently, one task each; then large groups, one after the other; then resized buckets. The
+        new hash rings of resized buckets are stored at the end.
         """
         rewrite_tasks = [task for task in tasks if isinstance(task, RewriteTask)]
         stats = runner.collect(rewrite, rewrite_tasks, WriteStat)
