@@ -97,7 +97,7 @@ class BloomFilter:
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
-        """Set the bits of the span's keys in row number `row`."""
+        """Set the bits of the keys of `span` in row (bit vector) number `row` of the filter."""
         if len(span) == 0:
             return
         cells = self._unpack_row(row)
@@ -143,13 +143,13 @@ class BloomFilter:
         return self._unpacked[row]
 
     def _pack_rows(self) -> None:
-        """Pack all unpacked rows to eight bits per byte again."""
+        """Pack all unpacked rows of the filter, which have one byte per bit, to eight bits per byte again."""
         for row, cells in self._unpacked.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
         self._unpacked = {}
 
     def _row_bytes(self) -> list[bytes]:
-        """Return the bytes of each row with its header, as Hudi stores it."""
+        """Return the bytes of each row (bit vector) of the filter with its header, as Hudi stores it."""
         self._pack_rows()
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         return [head + row.tobytes() for row in self._rows]
@@ -256,7 +256,7 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Return (bits of a row, number of hashes) for a false positive rate of `error_rate` with `entries` keys.
+    """Return (size in bits, number of hashes) of a bloom filter row with a false positive rate of `error_rate` at `entries` keys.
 
     Raises:
         OptionError: a value is out of range, or the row would be too large.
@@ -275,12 +275,12 @@ def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
 
 
 def _empty_row(bits: int) -> Bytes:
-    """Return a packed row of `bits` bits, all 0."""
+    """Return a row of a bloom filter, packed as bytes, with `bits` bits that are all 0."""
     return np.zeros((bits + 7) // 8, np.uint8)
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return (number of bits, number of hashes, offset behind the header) from the header at offset `at`."""
+    """Read the header of a bloom filter or row at offset `at`; return (bits, number of hashes, offset behind the header)."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hashes < 1 or bits < 1:
         raise ValueError(f"version {version}, {hashes} hashes, {bits} bits")
@@ -290,7 +290,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """Return (packed bits of the row at offset `at`, offset behind the row). `bits` is the size of the row."""
+    """Read a bloom filter row of `bits` bits at offset `at`; return (its bits, packed as bytes; offset behind the row)."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")

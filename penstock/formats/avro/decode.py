@@ -133,7 +133,12 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
-        """Return the offsets behind the values at `at`, without decoding them. Their lengths are checked against `ends`."""
+        """Return the offsets behind the values at offsets `at`, without decoding the values.
+
+        Args:
+            node: the layout of the values.
+            ends: the end of each value's record.
+        """
         if not len(at):
             return at
         size = constant_size(node)
@@ -181,7 +186,7 @@ class ColumnDecoder:
         return stops
 
     def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Return (varints at these offsets, still zigzag, offsets behind them). A varint has seven bits per byte, low bits first.
+        """Read the varint at each offset of `at`; return (numbers, still zigzag-encoded, offsets behind them).
 
         The eight bytes from each offset on are handled as one word. The last byte of a number is the lowest byte of the word
         whose high bit is not set. A cast to float64 finds the place of that bit: the exponent of a power of two is its bit.
@@ -243,12 +248,15 @@ class ColumnDecoder:
         return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
 
     def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Return (Avro longs at these offsets as signed numbers, offsets behind them)."""
+        """Read the Avro long at each offset of `at`; return (signed numbers, offsets behind them)."""
         zigzag, stops = self._read_varints(at, ends)
         return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
     def _read_integers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Return (ints or longs at these offsets, offsets behind them). Raises CorruptFile if an int has more than 32 bits."""
+        """Read the Avro int or long at each offset of `at`; return (numbers, offsets behind them).
+
+        Raises CorruptFile if an int has more than 32 bits.
+        """
         numbers, stops = self._read_longs(at, ends)
         if node.bits == 64:
             return numbers, stops
@@ -258,14 +266,17 @@ class ColumnDecoder:
         return ints, stops
 
     def _read_sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the length at each offset; return (offsets where the bytes of the values begin, offsets where they end)."""
+        """Read the length field of the string or bytes at each offset of `at`.
+
+        Returns (offsets where the bytes of the values begin, offsets where they end).
+        """
         lengths, starts = self._read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
         return starts, starts + lengths
 
     def _gather_slices(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Return the slices of the buffer from `starts` to `stops` as an array of the string or binary type `kind`.
+        """Return the slices of the buffer from `starts` to `stops` as an Arrow array of the string or binary type `kind`.
 
         An Arrow array over the whole buffer has the slices and the gaps between them as its values. Taking every second value
         gathers the slices without a loop.
@@ -284,7 +295,7 @@ class ColumnDecoder:
             raise CorruptFile("a text is not UTF-8") from cause
 
     def _decode_fixed(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
-        """Return the values of a fixed size at these offsets as an Arrow array."""
+        """Decode the value of fixed size at each offset of `at`; return an Arrow array."""
         self._skip_bytes(at, node.size, ends)
         if not node.size:
             return pa.array([b""] * len(at), node.arrow)
@@ -292,7 +303,7 @@ class ColumnDecoder:
         return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(values.view(np.uint8))], null_count=0)
 
     def _decode_booleans(self, at: Offsets, ends: Offsets) -> Any:
-        """Return the booleans at these offsets as an Arrow array. Raises CorruptFile if a byte is neither 0 nor 1."""
+        """Decode the boolean at each offset of `at`; return an Arrow array. Raises CorruptFile if a byte is neither 0 nor 1."""
         self._skip_bytes(at, 1, ends)
         values = self._bytes[at]
         if values.max() > 1:
@@ -300,14 +311,17 @@ class ColumnDecoder:
         return pa.array(values.astype(bool))
 
     def _read_symbol_numbers(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Return (symbol numbers of the enums at these offsets, offsets behind them). Raises CorruptFile if one is unknown."""
+        """Read the enum at each offset of `at`; return (numbers of the symbols, offsets behind them).
+
+        Raises CorruptFile if the enum has no symbol of that number.
+        """
         numbers, stops = self._read_longs(at, ends)
         if numbers.min() < 0 or numbers.max() >= len(node.symbols):
             raise CorruptFile(f"an enum of {len(node.symbols)} symbols has a number outside of them")
         return numbers, stops
 
     def _decode_decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Return the big-endian numbers from `starts` to `stops` as Arrow decimals of the type `kind`."""
+        """Decode big-endian numbers, each from an offset of `starts` to one of `stops`, as Arrow decimals of the type `kind`."""
         sizes = stops - starts
         has_bytes = sizes > 0
         negative = np.zeros(len(starts), bool)
@@ -327,9 +341,10 @@ class ColumnDecoder:
         return decimals
 
     def _read_branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
-        """Return (mask that is true where the union's value is not null, offsets behind the branch numbers).
+        """Read the branch number of the union at each offset of `at`.
 
-        Branch numbers are zigzag-encoded, so doubled.
+        Returns (mask that is true where the union's value is not null, offsets behind the branch numbers). Branch numbers are
+        zigzag-encoded, so doubled.
         """
         self._skip_bytes(at, 1, ends)
         branch = self._bytes[at]
@@ -339,7 +354,7 @@ class ColumnDecoder:
         return present, at + 1
 
     def _decode_union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Return (values of the unions at these offsets as an Arrow array, which may have nulls; offsets behind them)."""
+        """Decode the union at each offset of `at`; return (Arrow array, offsets behind the unions). Null branches become null."""
         present, at = self._read_branches(node, at, ends)
         if present.all():
             return self.decode_values(node.value, at, ends)
@@ -348,7 +363,7 @@ class ColumnDecoder:
         return dense.take(pa.array(np.cumsum(present) - 1, mask=~present)), at
 
     def _decode_fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Return (records at these offsets as an Arrow struct array, offsets behind them)."""
+        """Decode the record at each offset of `at`; return (Arrow struct array, offsets behind the records)."""
         if not node.fields:
             return pa.array([{}] * len(at), node.arrow), at
         columns = []
@@ -358,16 +373,20 @@ class ColumnDecoder:
         return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
     def _decode_map(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Return (maps at these offsets as an Arrow map array, offsets behind them)."""
+        """Decode the map at each offset of `at`; return (Arrow map array, offsets behind the maps)."""
         items = self._find_items(_entry_node(node), at, ends)
         keys, value_starts = self.decode_values(SizedNode(pa.string()), items.starts, items.ends)
         values, _ = self.decode_values(node.value, value_starts, items.ends)
         return pa.MapArray.from_arrays(_list_offsets(items.counts), keys, values, type=node.arrow), items.stops
 
     def _find_items(self, item: Node, at: Offsets, ends: Offsets) -> _Items:
-        """Find all items of the lists that begin at these offsets, without decoding the items. `item` is the layout of an item.
+        """Find all items of the lists that begin at offsets `at`, without decoding the items.
 
         All lists are walked at the same time: each step finds the next item of every list that is not at its end.
+
+        Args:
+            item: the layout of an item.
+            ends: the end of each list's record.
         """
         at = at.copy()
         counts = np.zeros(len(at), np.int64)

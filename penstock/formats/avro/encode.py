@@ -41,7 +41,7 @@ _DECIMAL_BYTES = 16
 
 @dataclass(frozen=True)
 class ShortSegment:
-    """A segment of a few bytes per record: those in row i of `cells` where row i of `used` is true belong to record i."""
+    """Part of each record's bytes, if these are few: record i has the bytes in row i of `cells` where row i of `used` is true."""
 
     cells: Bytes
     used: Mask
@@ -80,10 +80,11 @@ def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> 
 
 
 def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
-    """Encode a column; return its segments in their order within a record.
+    """Encode a column. Returns segments: arrays with some bytes for every record, in their order within a record.
 
     Args:
         node: the layout of the column's values.
+        array: the column.
         name: the column's name, for errors.
 
     Raises:
@@ -97,7 +98,10 @@ def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
-    """Return the segments of a union: the branch number, zigzag-encoded (so doubled), then the values that are not null."""
+    """Encode a nullable column. Returns its segments: the branch number, then the values that are not null.
+
+    The branch number is zigzag-encoded, so doubled.
+    """
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
         return [_full_segment(branch), *encode_values(node.value, array, name)]
@@ -108,7 +112,12 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
 
 
 def scatter_segment(segment: Segment, present: Mask) -> Segment:
-    """Spread a segment over more records: record by record where the mask `present` is true. Other records get no bytes."""
+    """Spread a segment with bytes for few records over more records.
+
+    Args:
+        segment: the bytes of the records where `present` is true, in their order.
+        present: a mask over all records. Records where it is false get no bytes.
+    """
     if isinstance(segment, ShortSegment):
         cells = np.zeros((len(present), segment.cells.shape[1]), np.uint8)
         used = np.zeros(cells.shape, bool)
@@ -121,7 +130,13 @@ def scatter_segment(segment: Segment, present: Mask) -> Segment:
 
 
 def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
-    """Encode an array without nulls; return its segments in their order within a record. `name` is for errors."""
+    """Encode a column without nulls. Returns segments: arrays with some bytes for every record, in their order in a record.
+
+    Args:
+        node: the layout of the column's values.
+        array: the column.
+        name: the column's name, for errors.
+    """
     match node:
         case SizedNode():
             return _encode_sized(array)
@@ -159,7 +174,9 @@ def _child_range(array: Any) -> tuple[int, int]:
 
 
 def _encode_lists(array: Any, items: Any) -> list[Segment]:
-    """Return the segments of lists: the item count, the items, and a zero that ends the list. An empty list is only the zero.
+    """Encode lists. Returns their segments: the item count, the items, and a zero that ends the list.
+
+    An empty list is only the zero.
 
     Args:
         array: the list or map array.
@@ -176,7 +193,7 @@ def _encode_lists(array: Any, items: Any) -> list[Segment]:
 
 
 def _encode_sized(array: Any) -> list[Segment]:
-    """Return the segments of strings or bytes: their lengths, then the array itself."""
+    """Encode strings or bytes. Returns their segments: the lengths, then the array itself."""
     binary = array if array.type.equals(pa.binary()) else array.view(pa.binary())
     return [_encode_varints(_sizes(binary)), binary]
 
@@ -213,7 +230,7 @@ def _byte_matrix(array: Any, size: int) -> Bytes:
 
 
 def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[Segment]:
-    """Return the segments of decimals as big-endian numbers.
+    """Encode decimals as big-endian numbers. Returns their segments.
 
     Args:
         little_endian: the decimals as Arrow stores them, sixteen bytes per row.
@@ -246,7 +263,7 @@ def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDAr
 
 
 def _full_segment(cells: Bytes) -> ShortSegment:
-    """Return a segment in which every record uses all bytes of its row of `cells`."""
+    """Return a segment with the bytes of each row of the matrix `cells` for one record."""
     return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
@@ -277,7 +294,7 @@ def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
 
 
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """Return a binary array with the bytes of each of the `count` records: the bytes of its segments, concatenated."""
+    """Concatenate the segments of each record. Returns a binary array with the bytes of each of the `count` records."""
     if not count or not segments:
         return _binary_array(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
     arrays = [_to_binary_array(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
@@ -298,7 +315,7 @@ def _to_binary_array(segment: ShortSegment) -> Any:
 
 
 def _compact(array: Any) -> Any:
-    """Return a binary array with the same values, in a buffer that holds no other bytes."""
+    """Copy a binary array that may be a slice, so that its buffer holds no bytes but those of its values."""
     offsets = _offsets(array)
     return _binary_array(offsets - offsets[0], value_bytes(array))
 

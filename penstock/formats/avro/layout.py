@@ -136,7 +136,7 @@ def _compile_text(text: str) -> AvroLayout:
 
 
 def min_size(node: Node) -> int:
-    """Return the fewest bytes that a value of the node can take. The decoder uses it to reject damaged item counts."""
+    """Return the fewest bytes that a value of this layout can take. The decoder uses it to reject damaged item counts."""
     match node:
         case FixedNode(size=size):
             return size
@@ -148,7 +148,7 @@ def min_size(node: Node) -> int:
 
 
 def constant_size(node: Node) -> int | None:
-    """Return the number of bytes that every value of the node takes; None if values may differ in size."""
+    """Return the number of bytes that every value of this layout takes; None if values may differ in size."""
     match node:
         case BooleanNode():
             return 1
@@ -166,16 +166,17 @@ def constant_size(node: Node) -> int | None:
 
 
 class _Compiler:
-    """Builds the nodes of one Avro schema that `avro_to_arrow` has accepted. Remembers named types, which may be used again."""
+    """Converts one Avro schema to layout nodes. Remembers named types, to which the schema may refer again by name."""
 
     def __init__(self) -> None:
         #: Full name of a type → its definition, and the namespace that encloses the definition.
         self._named: dict[str, tuple[Any, str]] = {}
 
     def compile(self, avro: Any, namespace: str, arrow: Any) -> Node:
-        """Return the node of an Avro type whose values have the Arrow type `arrow`.
+        """Return the layout node of an Avro type whose values have the Arrow type `arrow`.
 
         Args:
+            avro: the Avro type, as parsed JSON.
             namespace: the namespace for names without one.
         """
         if isinstance(avro, list):
@@ -206,7 +207,7 @@ class _Compiler:
         return self._named_or_primitive(kind, namespace, arrow)
 
     def _record(self, avro: Mapping[str, Any], namespace: str, arrow: Any) -> RecordNode:
-        """Return the node of an Avro record whose values have the Arrow struct type `arrow`."""
+        """Return the layout node of an Avro record whose values have the Arrow struct type `arrow`."""
         names = []
         fields = []
         for number, column in enumerate(avro["fields"]):
@@ -215,14 +216,14 @@ class _Compiler:
         return RecordNode(arrow, tuple(names), tuple(fields))
 
     def _union(self, branches: list[Any], namespace: str, arrow: Any) -> Node:
-        """Return the node of a union of one type and perhaps null."""
+        """Return the layout node of a union of one type and perhaps null, whose values have the Arrow type `arrow`."""
         nulls = [number for number, branch in enumerate(branches) if branch in ("null", {"type": "null"})]
         value_at = next(number for number in range(len(branches)) if number not in nulls)
         value = self.compile(branches[value_at], namespace, arrow)
         return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
-        """Return the node of a primitive type, or of a named type that was defined before."""
+        """Return the layout node of a primitive type, or of a named type that was defined before, given by its name."""
         match name:
             case "boolean":
                 return BooleanNode(arrow)

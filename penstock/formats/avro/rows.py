@@ -80,7 +80,7 @@ def _parse_layout(text: str) -> Any:
 
 
 def _is_ascii(node: Node) -> bool:
-    """Whether all names of fields and symbols in a layout's node are ASCII."""
+    """Whether all names of fields and enum symbols in a layout are ASCII."""
     match node:
         case RecordNode(names=names, fields=fields):
             return all(name.isascii() for name in names) and all(_is_ascii(field) for field in fields)
@@ -92,7 +92,7 @@ def _is_ascii(node: Node) -> bool:
 
 
 def _to_avro(node: Node, numbers: Iterator[int]) -> Any:
-    """Return the Avro schema of a layout's node for fastavro. Named types get the names n0, n1 and so on.
+    """Convert a layout back to an Avro schema for fastavro. Named types get the names n0, n1 and so on.
 
     Logical types other than decimal are left out, because Arrow converts dates, times and timestamps faster than fastavro.
 

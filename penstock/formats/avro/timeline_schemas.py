@@ -27,22 +27,22 @@ def _map(values: AvroType) -> AvroType:
 
 
 def _required(name: str, kind: AvroType = _STRING, **default: Any) -> dict[str, Any]:
-    """Return a field that must not be null. `default`: the keyword `default` with its default value, if it has one."""
+    """Return an Avro field that must not be null. A keyword `default` sets its default; without it, it has none."""
     return {"name": name, "type": kind, **default}
 
 
 def _optional(name: str, kind: AvroType = _STRING) -> dict[str, Any]:
-    """Return a nullable field: null is the first branch of its union, and its default."""
+    """Return a nullable Avro field: null is the first branch of its union, and its default."""
     return {"name": name, "type": ["null", kind], "default": None}
 
 
 def _number(name: str, default: int) -> dict[str, Any]:
-    """Return a nullable int field with a default. Avro requires that the first branch of its union is the default's type."""
+    """Return a nullable Avro int field with a default. The first branch of its union must be the type of the default."""
     return {"name": name, "type": ["int", "null"], "default": default}
 
 
 def _list_or_empty(name: str, items: AvroType) -> dict[str, Any]:
-    """Return a field for a list, with the empty list as default."""
+    """Return an Avro field for a list, with the empty list as default."""
     return {"name": name, "type": {"type": "array", "items": items, "default": []}, "default": []}
 
 
