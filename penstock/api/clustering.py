@@ -74,7 +74,7 @@ class PendingClusterings(Report[PendingClustering]):
 
 
 class ClusteringMethods(TableHandle):
-    """The methods of `Table` for clustering, which rewrites small files into larger, sorted ones."""
+    """The methods of `Table` for clustering, which rewrites small files into larger files, sorted if the options name columns."""
 
     def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Rewrite small files into larger ones, sorted by the columns that the options name. Other processes may write.

@@ -18,7 +18,7 @@ from penstock.write.rows.schema import check_column_names, check_columns, drop_p
 from penstock.write.settings import WriteSettings, resolve_settings
 
 Names: TypeAlias = "str | Sequence[str]"
-#: What `Table.create` takes as columns: a Spark schema, a DataFrame that has it, DDL text, or an Arrow schema.
+#: What `Table.create` takes as columns: a Spark schema, a DataFrame that has them, a DDL string, or an Arrow schema.
 Columns: TypeAlias = "StructType | DataFrame | str | pa.Schema"
 
 

@@ -57,7 +57,7 @@ class DataFile:
     partition: str
     file_group: str
     instant: str
-    #: None if the commit that wrote the file is archived.
+    #: The number of rows; None if the commit that wrote the file is archived.
     rows: int | None
     size_bytes: int
     log_files: int

@@ -91,7 +91,7 @@ class MaintenanceMethods(TableHandle):
     """The methods of `Table` for maintenance: health, file check, expired partitions, and all services that are due."""
 
     def health(self, options: Mapping[str, object] | None = None) -> Health:
-        """Report small files, rows per file, logs, pending plans, the last clean and the timeline, with suggestions.
+        """Return measures of the table's health, such as small files, log sizes and pending plans, with suggestions.
 
         No data file is opened and nothing is written.
 

@@ -77,6 +77,7 @@ class Commit:
         )
 
     def __repr__(self) -> str:
+        """Return the commit in one line: instant, operation, and counts of rows, files and bytes."""
         counts = {"inserted": self.rows_inserted, "updated": self.rows_updated, "deleted": self.rows_deleted}
         rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
         files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {format_bytes(self.bytes_written)}"
@@ -159,6 +160,7 @@ class Report(Sequence[T], Generic[T]):
         return table
 
     def __str__(self) -> str:
+        """Return the report as a text table, as wide as its content."""
         table = self.__rich__()
         console = Console(file=io.StringIO(), width=10_000)
         width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
@@ -182,6 +184,11 @@ def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
     """Return entries as an HTML table with a caption."""
 
     def cell(tag: str, column: Column, text: str) -> str:
+        """Return one cell of the table.
+
+        Args:
+            tag: `th` for a cell of the head, `td` for others.
+        """
         return f'<{tag} style="text-align:{"right" if column.right else "left"}">{html.escape(text)}</{tag}>'
 
     head = "".join(cell("th", c, c.title) for c in columns)
@@ -193,6 +200,7 @@ def number(name: str) -> Callable[[Any], str]:
     """Return a function that formats the count in the field `name` of an entry, for a `Column`; an empty string for None."""
 
     def text(entry: Any) -> str:
+        """Format the count of one entry."""
         value = getattr(entry, name)
         return "" if value is None else f"{value:,}"
 
@@ -203,6 +211,7 @@ def size(name: str) -> Callable[[Any], str]:
     """Return a function that formats the bytes in the field `name` of an entry, for a `Column`; an empty string for None."""
 
     def text(entry: Any) -> str:
+        """Format the bytes of one entry."""
         value = getattr(entry, name)
         return "" if value is None else format_bytes(value)
 

@@ -85,7 +85,7 @@ class Savepoints(Report[SavepointEntry]):
 
 
 class RestoreMethods(TableHandle):
-    """The methods of `Table` for savepoints, restore and rollback."""
+    """The methods of `Table` for savepoints (protected commits), restore to a savepoint, and rollback of the newest write."""
 
     def savepoint(self, instant: str | Commit | None = None, *, user: str = "", comment: str = "") -> SavepointEntry:
         """Protect the files of a commit from cleaning, so that the table can be restored to it.

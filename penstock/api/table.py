@@ -199,6 +199,7 @@ class Table(
         return StructType([f for f in struct if f.name not in META_COLUMNS])
 
     def __repr__(self) -> str:
+        """Return path, name, record key and partition columns; only the path if the table cannot be opened."""
         try:
             config = self.config
         except PenstockError:

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _describe_program() -> None:
-    """Apache Hudi tables, without a jar."""
+    """Do nothing. Typer calls this function before every command."""
 
 
 if __name__ == "__main__":

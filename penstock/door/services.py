@@ -25,7 +25,7 @@ from penstock.workers.session_settings import name_jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: In the order they run in, which is Hudi's.
+#: All table services, in the order in which they run. Hudi has the same order.
 SERVICES: tuple[TableService, ...] = (
     FAILED_WRITE_ROLLBACK,
     CLEAN,

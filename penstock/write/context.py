@@ -37,7 +37,7 @@ class WriteContext:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns that the partition path is made of."""
+        """The names of the columns that the partition path is made of; empty for a table without partitions."""
         return partition_columns(self.settings.keys.partition_path_fields)
 
     @property
@@ -55,5 +55,5 @@ class WriteContext:
 
     @cached_property
     def index(self) -> Index:
-        """The index of the options, with its metadata read from the table (for example the hash rings of the bucket index)."""
+        """The index in the options, with its metadata read from the table (for example the hash rings of the bucket index)."""
         return load_index(self.table, self.options)

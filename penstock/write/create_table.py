@@ -13,7 +13,7 @@ from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 
-#: The folders that Hudi creates too.
+#: The folders in `.hoodie` of a new table. Hudi creates the same ones.
 _FOLDERS = (".schema", "archived", ".temp", ".aux", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")
 #: The id of Hudi's default strategy, `HoodieRecordMerger.DEFAULT_MERGER_STRATEGY_UUID`.
 _MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"

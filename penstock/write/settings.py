@@ -21,9 +21,9 @@ from penstock.options.operation import Operation
 from penstock.options.option import to_raw
 from penstock.table.config import TableConfig
 
-#: How the names of key generators begin that ignore partition columns.
+#: Prefixes of the class names of key generators that ignore partition columns.
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
-#: How the names of key generators begin that work in a table without meta columns.
+#: Prefixes of the class names of key generators that work in a table without meta columns.
 _WITHOUT_META_COLUMNS = ("Simple", "Nonpartitioned", "Complex")
 
 
@@ -128,7 +128,7 @@ def _class_name(java_class: str) -> str:
 
 
 def _timebased_settings(options: Options) -> Mapping[str, str]:
-    """Return the options of the time-based key generator, with the prefix `hoodie.keygen.timebased.` removed from their keys."""
+    """Return the options of the timestamp-based key generator by their keys without the prefix `hoodie.keygen.timebased.`."""
     prefix = "hoodie.keygen.timebased."
     return {key[len(prefix) :]: value for key, value in options.prefixed(prefix).items()}
 

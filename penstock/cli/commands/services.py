@@ -82,7 +82,7 @@ def check(path: str = PATH) -> None:
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """Open the table. Start a Spark session if a table service that may be due needs one."""
+    """Open the table with these options. Start a Spark session if a table service that may be due needs one."""
     spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
@@ -91,6 +91,7 @@ def _round(table: penstock.Table, console: Console) -> bool:
     """Run all table services that are due, and print a line for each. Return whether one of them failed."""
 
     def show(run: Any) -> None:
+        """Print the result of one table service."""
         if run.error:
             console.print(f"{run.service}: [red]failed[/red] {run.error}", highlight=False, soft_wrap=True)
         else:

@@ -62,7 +62,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class KeyMerge:
-    """What an upsert would do with one key, and why."""
+    """What an upsert would do with one key, and why: the stored row, the incoming row, and the row that would be stored."""
 
     key: str
     #: The partition path of the key's row after the upsert.
@@ -200,7 +200,10 @@ def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, cho
 
 
 def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Merge the rows of all keys, and return the outcome for each. There are only a few keys, so rows are Python dicts."""
+    """Merge the incoming row of each key with its stored row, and return the report entries.
+
+    Rows are Python dicts: keys are few.
+    """
     stored = _find_stored(write, batch)
     known = np.flatnonzero([place is not None for place in stored.places])
     unknown = np.setdiff1d(np.arange(len(stored.places)), known)
@@ -218,7 +221,7 @@ def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[Ke
 
 
 def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
-    """Read the stored rows that have a key of the batch, from file slices with base file and logs merged."""
+    """Read the stored rows that have a key of the batch, with base files and logs merged."""
     index = make_index(write.options)
     storage = write.table.storage
     schema = write.prepared.stored_schema

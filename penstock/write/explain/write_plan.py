@@ -31,10 +31,10 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What a write would do to one file group."""
+    """What a write would do to one file group: how many rows it would change and add, and how many bytes it would rewrite."""
 
     partition_path: str
-    #: None for a new file group.
+    #: The id of the existing file group; None for a new one.
     file_id: str | None
     rows_changed: int
     rows_new: int
@@ -43,7 +43,7 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What a write would do to the table. Prints as a table with one line per file group."""
+    """What a write would do to the table: its file groups, and totals. Prints as a table with one line per file group."""
 
     operation: str
     index: str
@@ -65,6 +65,7 @@ class WritePlan:
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
+        """Return the plan as a text table with one line per file group, below a summary."""
         title = (
             f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
             f"{len(self.groups)} file groups, {format_bytes(self.bytes_rewritten)} rewritten, "

@@ -101,7 +101,10 @@ class _RemainingPieces:
         self._pieces = list(pieces)
 
     def take(self, rows: int) -> tuple[Piece, ...]:
-        """Remove the next `rows` rows and return them as pieces. A piece with more rows than needed is cut in two."""
+        """Remove the next `rows` rows and return them as pieces.
+
+        If the last piece has more rows than needed, it is cut in two.
+        """
         taken: list[Piece] = []
         while rows > 0 and self._pieces:
             head = self._pieces[0]

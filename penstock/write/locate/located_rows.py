@@ -28,7 +28,7 @@ from penstock.workers.run_kernels import this_task
 NO_ROWS: Positions = np.empty(0, np.int64)
 _HITS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
 _ROWS = pa.schema([("new", pa.int64())])
-#: The batches of a file of new rows.
+#: The numbers of the record batches in a file of new rows.
 _NEW_BATCH = 0
 _ELSEWHERE_BATCH = 1
 

@@ -28,7 +28,7 @@ class NewRowsTask:
     hit_files: tuple[str, ...]
     #: The first part of the name of the file of new rows.
     file_prefix: str
-    #: Whether a row whose only stored version was deleted by a log is appended to that log. Otherwise the row is new.
+    #: Whether an incoming row whose only stored row was deleted by a log is appended to that log. Otherwise the row is new.
     revives: bool = True
 
 

@@ -71,7 +71,7 @@ def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> 
 
 
 def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return the number of staged rows of each partition path."""
+    """Return how many staged rows each partition path has."""
     rows_by_path: dict[str, int] = {}
     for piece in pieces:
         rows_by_path[piece.path] = rows_by_path.get(piece.path, 0) + piece.rows

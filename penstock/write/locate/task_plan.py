@@ -17,7 +17,7 @@ class TaskPlan:
     tasks: tuple[UpsertTask, ...]
     #: The workload profile, which the inflight file holds.
     profile: CommitMetadata
-    #: Counts of what locating did, for reports: files opened, keys compared, …
+    #: What the jobs that locate keys did, for reports: files opened, keys compared, …
     index_counts: Mapping[str, int] = field(default_factory=dict)
     #: The name of the index that located the keys, and the reason for it if `penstock.index=auto` is set.
     index: str = ""

@@ -71,7 +71,7 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
         yield PartitionRows("", data, keys)
         return
     encoded = paths.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one text per row
+    names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one string per row
     for name in names:
         check_partition_path(name)
     if len(names) == 1:

@@ -85,7 +85,7 @@ class _InputFile:
 
     path: str
     metadata: pq.FileMetaData
-    #: The size on storage.
+    #: The size on storage, which is compressed.
     size_bytes: int
 
 

@@ -41,7 +41,7 @@ from penstock.write.rows.crossing_columns import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, find_input_files
 from penstock.write.settings import WriteSettings
 
-#: Prefixes of the columns that Penstock adds to rows on their way. No column of a table may begin with one.
+#: Prefixes of the columns that Penstock adds to incoming rows while it writes them. No column of a table may begin with one.
 _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 
@@ -96,6 +96,7 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
     fields = [field for field in StructType.fromJson(avro_to_spark(evolved)) if field.name in crossing_names]
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the columns to send to workers."""
         data = [_fit_column(struct, field.name, field.dataType).alias(field.name) for field in fields]
         return incoming.select(*data, *_computed_columns(columns, crossing))
 
@@ -118,6 +119,7 @@ def _prepare_keys(
     crossing = _crossing_columns(columns, key_alone, settings)
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the record keys and partition paths of the rows to delete."""
         plain = [name for name in dict.fromkeys((crossing.key, crossing.path)) if name not in (None, KEY, PATH)]
         return incoming.select(*(F.col(quoted(name)) for name in plain), *_computed_columns(columns, crossing))
 
@@ -139,6 +141,7 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
     columns = generator.make_columns(StructType.fromJson(avro_to_spark(table_schema)) if are_named else incoming.schema)
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the distinct partition paths of the incoming rows."""
         return incoming.select(columns.partition_path.alias(PATH)).distinct()
 
     stored = with_storage_types(avro_to_arrow(table_schema))

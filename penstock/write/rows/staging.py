@@ -46,11 +46,11 @@ class Piece:
 
     path: str
     file: str
-    #: The number of the batch in the file.
+    #: The number of the record batch in the file.
     batch: int
     rows: int
     size_bytes: int
-    #: The first row of the piece in the batch.
+    #: The position of the piece's first row in the record batch.
     offset: int = 0
     #: The bucket of all rows of the piece; None if the index has no buckets.
     bucket: int | None = None
@@ -186,6 +186,10 @@ class _StagedFile:
     """The staged file of one task, open for writing.
 
     It buffers rows and writes the rows of each partition path as one record batch.
+
+    Args:
+        name: the path of the file.
+        buckets: the buckets by which pieces are cut; None: the index has no buckets.
     """
 
     def __init__(self, staging: Staging, name: str, buckets: Buckets | None = None) -> None:

@@ -182,7 +182,7 @@ class RollingLogWriter:
         self._stats: list[WriteStat] = []
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
-        """Append rows to the open log. Close the log when it is full.
+        """Append new rows to the open log. Close the log when it is full.
 
         Args:
             rows: the data columns, without meta columns.
@@ -205,7 +205,7 @@ class RollingLogWriter:
         return LogWriter(self._output, FileSlice(self._partition_path, file_id, self._output.settings.instant), self._settings)
 
     def close(self) -> list[WriteStat]:
-        """Finish the open log and return the write stats of all logs."""
+        """Finish the open log, if there is one. Return the write stats of all logs that were written so far."""
         if self._open:
             self._stats += self._open.close()
             self._open = None

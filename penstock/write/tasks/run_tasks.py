@@ -33,6 +33,7 @@ def store_tasks(
     table = write.table
 
     def count_begun() -> int:
+        """Return how many files the tasks have begun, for the progress report."""
         # Each task creates the marker of its file before the file.
         return len(read_markers(table.storage, table.base_path, change.time))
 

@@ -117,8 +117,8 @@ class BucketTask(UpsertTask):
 
     #: The id of the bucket's file group, existing or new.
     file_id: str = field(kw_only=True)
-    #: A file slice of the partition. The task checks that its keys belong to its bucket. None if the table's properties say how
-    #: many buckets there are, or if the partition has no slice.
+    #: A file slice of the partition. The task checks that the keys of this slice belong to the bucket of this slice. None if the
+    #: table's properties say how many buckets there are, or if the partition has no slice.
     witness: FileSlice | None = None
 
 
