@@ -139,7 +139,7 @@ def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
 
 @dataclass(frozen=True)
 class _Rows:
-    """One row for each of many keys. Row i of all tables in a trial has the same key."""
+    """One row for each of many keys, some of them deleted. Row i of all `_Rows` of a trial has the same key."""
 
     table: pa.Table
     #: False where the key is deleted; the table's row then means nothing.

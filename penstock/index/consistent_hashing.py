@@ -259,7 +259,7 @@ def has_rings(table: TableState) -> bool:
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
-    """Return the ring in effect of a partition and of each partition below it, by partition path.
+    """Return the ring that is in effect for a partition, and for each partition below it, by partition path.
 
     Args:
         folder: the folder that holds the partition's ring files.
@@ -358,7 +358,11 @@ def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str
 
 
 def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) -> str:
-    """Return the content of a ring file: JSON with the same layout as Hudi's."""
+    """Return the content of a ring file for a partition's ring: JSON with the same layout as Hudi's.
+
+    Args:
+        instant: the instant time of the clustering that makes the ring; by default that of a first ring.
+    """
     attributes: dict[str, object] = {
         "version": 0,
         "partitionPath": partition_path,

@@ -122,7 +122,7 @@ def list_entry_tasks(
         commit: the instant time of the commit.
         stats: the write stats of the commit.
         change: whether to return tasks for added or for removed keys.
-        timeline: see `EntryTask`.
+        timeline: decides which existing entries are valid; None if the keys cannot have entries yet.
     """
     stat_by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
     key_files = find_key_changes(storage, key_changes_folder(base_path, commit), change, list(stat_by_name))

@@ -143,9 +143,9 @@ class Index:
         """
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
-        """Store index state that the tasks of a write need, for example the hash rings of new partitions.
+        """Store index state that the tasks of a write need, for example hash rings of new partitions.
 
-        Called before they start.
+        Called before the tasks start.
 
         Args:
             partitions: the partition paths of the incoming rows.

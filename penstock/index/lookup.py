@@ -74,10 +74,10 @@ class WantedKeys:
         self._sorted: pa.Array | None = None
 
     def between(self, low: str, high: str) -> Positions | None:
-        """Return the positions of the keys from `low` to `high`; None if no key is ruled out.
+        """Return the positions of the keys that may be in a file with the key range `low` to `high`; None stands for all keys.
 
-        None does not mean that all keys are in the range. The range in a footer is in Java's string order: if that may differ
-        from Arrow's order, no key is ruled out. Neither is one if a sample shows that few keys are outside the range.
+        All keys are returned if Java's string order, in which the range was computed, may differ from Arrow's order, or if a
+        sample shows that too few keys are outside the range to be worth sorting.
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)

@@ -102,7 +102,7 @@ class TextReader:
         return Moment(utc, self._wall(text, None), zone)
 
     def _wall(self, text: Column, shown_in: Zone | None) -> Column:
-        """Return the wall clock time of a date string, in the zone `shown_in`, or as in the date string if that is None."""
+        """Return the wall clock time of a date string in the zone `shown_in`; None: the time that the date string itself says."""
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:

@@ -105,7 +105,13 @@ def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the greater (`max`) or the lesser (`min`) value of each row, skipping nulls, for any type that has an order."""
+    """Return the greater (`max`) or the lesser (`min`) of the two values of each row.
+
+    A null is skipped. Works for any ordered type.
+
+    Args:
+        name: `max` or `min`.
+    """
     if pa.types.is_floating(earlier.type):
         return (pc.max_element_wise if name == "max" else pc.min_element_wise)(earlier, later)
     # Arrow's own max_element_wise and min_element_wise lack booleans and zoned times, so compare and choose.

@@ -57,7 +57,7 @@ class DebeziumMySql(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true for deletes.
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
 
         Raises:
             SchemaError: a row has no binary log position, so a reader of the log could not order it.
@@ -91,7 +91,7 @@ class DebeziumPostgres(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true for deletes.
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
 
         Raises:
             SchemaError: a row has no log position, so a reader of the log could not order it.

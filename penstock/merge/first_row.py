@@ -24,7 +24,7 @@ class FirstRow(OrderedMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column."""
+        """Return the merger for the table's ordering column, which orders the rows of a batch and dates deletes."""
         return cls(settings.ordering)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -39,7 +39,7 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Return one log row per run: the first row after the last delete of the run, or that delete if no row follows it.
+    """Return one row per run of log rows of one key: the first row after the last delete, or that delete if no row follows it.
 
     A delete with a lower ordering value than the current row is ignored. The loop takes one step per place in a run, over all
     runs at once.

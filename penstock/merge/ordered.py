@@ -101,11 +101,10 @@ class JoiningMerger(OrderedMerger):
 
 
 def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
-    """Sort each run by ordering value, then drop its last delete and all rows before that.
+    """Sort the rows of each key (run) by ordering value, then drop the last delete and all rows before it.
 
-    A delete with no row behind it is kept.
-
-    Return the remaining runs, and a mask over the runs: true where a delete preceded the remaining rows.
+    A delete with no row behind it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
+    remaining rows.
     """
     runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete

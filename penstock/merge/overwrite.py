@@ -55,7 +55,10 @@ class EventTimeOrdering(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger. If the table has no ordering column, that is a merger in which the incoming row always wins."""
+        """Return the merger for the table's ordering column.
+
+        Without one, return a merger in which the incoming row always wins.
+        """
         if settings.ordering is None:
             return OverwriteWithLatest(settings.marker)
         return cls(settings.ordering, settings.marker)
@@ -100,7 +103,10 @@ class EventTimeAvro(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger. If the table has no ordering column, that is a merger in which the incoming row always wins."""
+        """Return the merger for the table's ordering column.
+
+        Without one, return a merger in which the incoming row always wins.
+        """
         return cls(settings.ordering) if settings.ordering else OverwriteWithLatest()
 
     @property

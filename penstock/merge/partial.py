@@ -82,7 +82,7 @@ class PartialUpdate(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column."""
+        """Return the merger, which compares rows by the table's ordering column."""
         return cls(settings.ordering)
 
     @property
@@ -134,7 +134,7 @@ class PartialUpdate(Merger):
 
 
 def _find_first_merged(runs: Runs) -> Positions:
-    """Return for each run the position of the first row to merge: the rows before a delete are discarded.
+    """Return for each run, the rows of one key, the position of the first row to merge: the rows before a delete are discarded.
 
     A run without deletes starts at its first row. For other runs only ranks and delete flags are read. The loop takes one step
     per place in a run, over all these runs at once.
@@ -168,7 +168,7 @@ def _find_first_merged(runs: Runs) -> Positions:
 
 
 def _sort_by_precedence(runs: Runs) -> Runs:
-    """Reorder the rows of each run by precedence: then the last non-null value of a column is its merged value.
+    """Reorder the rows of each key (run) by precedence: then the last non-null value of a column is its merged value.
 
     A row takes precedence over the rows before it if none of them has a greater ordering value. Otherwise it is late, and only
     fills columns that are still null.

@@ -110,10 +110,11 @@ def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
 def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
     """Return for each run the position of its last row with the same values as the folded row in `columns`.
 
-    The last row of the run if no row has the same values, or if `columns` names no column of the rows.
+    If no row has the same values, or the rows have none of the columns, it is the position of the last row of the run.
 
     Args:
         folded: the folded rows, one per run.
+        columns: the columns that decide to which partition or file group a row goes.
     """
     names = {find_top_column(path, folded.column_names) for path in columns} & set(folded.column_names)
     if not names:
@@ -206,8 +207,8 @@ def _deletes_always(ordering: pa.Array) -> Flags:
 def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks: Positions | None, always: Flags) -> Positions:
     """Return for each run the position of its first record after the delete entries that take effect.
 
-    The position behind the run if a delete entry drops all of its rows. The loop takes one step per place in a run, over all runs
-    with delete entries at once.
+    A run is the records of one key, in the order in which they were written. If a delete entry drops all rows of a run, the
+    position is that behind the run. The loop takes one step per place in a run, over all runs with delete entries at once.
 
     Args:
         starts: the position of the first record of each run.

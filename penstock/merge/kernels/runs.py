@@ -93,7 +93,7 @@ class Runs:
         return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
 
     def start_at(self, firsts: Positions) -> Runs:
-        """Drop from each run the rows in front of a given row, and return the shorter runs.
+        """Return the runs, each without its rows in front of a given row.
 
         Args:
             firsts: for each run, the position of the first row to keep.
@@ -118,7 +118,7 @@ class Folded:
 
 
 def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
-    """Return for each run the position of the row with the greatest rank, the last one among equals.
+    """Return for each run, the rows of one key, the position of the row with the greatest rank, the last one among equals.
 
     Args:
         starts: the position of the first row of each run; no run is empty.
@@ -135,7 +135,7 @@ def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Posit
 
 
 def take_last_known(runs: Runs) -> pa.Table:
-    """Return one row per run: in each column the last value of the run that is not null, or null if all are null."""
+    """Return one row for each run, the rows of one key: in each column the last value that is not null, or null if all are."""
     columns = [_take_last_known(column, runs) for column in runs.rows.columns]
     return pa.table(columns, schema=runs.rows.schema)
 
@@ -151,7 +151,7 @@ def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
 
 
 def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Table:
-    """Reduce each run to one row with `join`: join neighbouring rows in pairs, until one row of each run is left.
+    """Reduce each run, the rows of one key, to one row: join neighbouring rows in pairs until one row is left.
 
     Each round joins the rows at even places with the rows behind them, over all runs at once, and so halves every run: the number
     of rounds is the logarithm of the longest run.
@@ -172,9 +172,10 @@ def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) 
 
 
 def split_into_pairs(lengths: Positions) -> tuple[Flags, Positions]:
-    """Return a mask over the rows, true at even places of a run, and the positions of the older row of each pair of neighbours.
+    """Pair the rows at even places of their run (the rows of one key) with the rows behind them.
 
-    The older row of a pair is at an even place and has a row of its run behind it.
+    Return a mask over the rows, true at even places, and the positions of the older row of each pair. A row at an even place that
+    is the last of its run is in no pair.
 
     Args:
         lengths: the number of rows of each run.
