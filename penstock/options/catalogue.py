@@ -92,7 +92,7 @@ AREAS: Final = (
 
 
 def _by_key() -> dict[str, Option[Any]]:
-    """Return key → option, for the options of all areas."""
+    """Return a map from each key to its option, for the options of all areas."""
     options = {}
     for area in AREAS:
         for option in area.options:
@@ -105,7 +105,7 @@ CATALOGUE: Final[Mapping[str, Option[Any]]] = MappingProxyType(_by_key())
 
 
 def _by_name() -> dict[str, Option[Any]]:
-    """Return key or alias, in lower case → option, for all options of the catalogue."""
+    """Return a map from each key and alias, in lower case, to its option."""
     options = {}
     for option in CATALOGUE.values():
         for name in (option.key, *option.aliases):

@@ -212,7 +212,7 @@ def looks_secret(key: str) -> bool:
 
 
 def to_raw(value: object) -> str:
-    """Return a parsed value as a string that parses to the same value."""
+    """Return a parsed value as a string that parses to the same value; "" for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -248,7 +248,7 @@ def words(raw: str) -> tuple[str, ...]:
 
 
 def comma_list(raw: str) -> str:
-    """Parse a comma-separated list as one string, without blanks at its ends. The caller splits it; `words` would split it."""
+    """Parse a comma-separated list as one string, without blanks at its ends. The caller splits it, unlike with `words`."""
     return raw.strip()
 
 
