@@ -122,7 +122,7 @@ class WriteMethods(TableHandle):
             RecordKeyError: a row has no record key.
             OptionError: an option is invalid, or contradicts the table.
             Unsupported: the table generates its record keys, or stores none.
-            WriteConflict: a concurrent write or a pending clustering changes the same file groups. Run the upsert again.
+            WriteConflict: a concurrent write changed the same file groups (try again), or a clustering of them is pending.
 
         Example:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
@@ -146,7 +146,7 @@ class WriteMethods(TableHandle):
             RecordKeyError: a row has no record key.
             OptionError: an option is invalid, or contradicts the table.
             Unsupported: the table generates its record keys, or stores none.
-            WriteConflict: a concurrent write or a pending clustering changes the same file groups. Run the delete again.
+            WriteConflict: a concurrent write changed the same file groups (try again), or a clustering of them is pending.
 
         Example:
             >>> table.delete(trips.where("id = 'a'").select("id", "city")).rows_deleted
@@ -176,7 +176,7 @@ class WriteMethods(TableHandle):
             SchemaError: the rows do not fit the table's schema.
             RecordKeyError: a row has no record key.
             OptionError: an option is invalid, or contradicts the table.
-            WriteConflict: a concurrent write or a pending clustering changes the same file groups.
+            WriteConflict: a concurrent write changed the replaced file groups, or a clustering of them is pending.
 
         Example:
             >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted

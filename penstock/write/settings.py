@@ -45,7 +45,10 @@ class WriteSettings:
 
     @property
     def picks_newest(self) -> bool:
-        """Whether the incoming row of a key with the greatest ordering value counts. If false, the last to arrive counts."""
+        """Whether, of several incoming rows of a key, the one with the greatest ordering value counts.
+
+        If false, the last to arrive counts.
+        """
         if self.operation is Operation.UPSERT:
             return self.options[o.COMBINE_BEFORE_UPSERT]
         return self.operation is Operation.INSERT
@@ -103,10 +106,7 @@ def _with_table_properties(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    """Return the settings of record keys and partition paths.
-
-    With a non-partitioned key generator there are no partition columns.
-    """
+    """Return the settings of record keys and partition paths. A non-partitioned key generator has no partition columns."""
     settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
@@ -310,7 +310,7 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
 def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
     """Return (name, value of the call, value of the table) for each option that contradicts the table.
 
-    Names are those in Hudi's error.
+    The name is the option's key, or the word that Hudi's error message has for it, such as `RecordKey`.
     """
     conflicts: list[tuple[str, str, str]] = []
     for key, given in options.raw.items():

@@ -35,7 +35,10 @@ _ELSEWHERE_BATCH = 1
 
 @dataclass(frozen=True)
 class Hits:
-    """The pairs of a stored row of one file slice and an incoming row with the same key, with a fate for each pair."""
+    """Pairs of a stored row of one file slice and an incoming row with the same key.
+
+    Each pair has a fate: merge, move, touch or dead.
+    """
 
     #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
     #: for the key in the base file, and the incoming row is new if the key is not there.

@@ -42,7 +42,7 @@ _ROWS_PER_TASK = 1 << 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of incoming rows of one partition path, in one record batch of a staged file. Holds no rows, only where they are."""
+    """Where some incoming rows of one partition path are: a run of rows in one record batch of a staged file."""
 
     path: str
     file: str
